@@ -1,0 +1,81 @@
+# Everything a person runs here. Each target makes the virtual environment it needs, once, and again when
+# pyproject.toml or constraints.txt changes. `make` alone lists the targets.
+
+# The interpreter to build environments with; empty means the first of CANDIDATES that is new enough.
+PYTHON ?=
+CANDIDATES = $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python)
+
+# Test processes at once.
+JOBS ?= 2
+
+BENCHMARKS = $(wildcard benchmarks/bench_*.py)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check docs bench clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 14
+
+demo: .venv-demo/.ready ## Select real handwritten digits, offline: a table, two pictures, the next steps
+	@.venv-demo/bin/python -m dubito demo $(ARGS)
+
+test: .venv/.ready ## Run every test and doctest, and hold branch coverage at 95%
+	@.venv/bin/python -m coverage erase
+	.venv/bin/python -m coverage run -m pytest -n $(JOBS) $(ARGS)
+	@.venv/bin/python -m coverage combine --quiet
+	.venv/bin/python -m coverage report
+
+check: .venv/.ready ## Check format, lint, types and the layers of imports
+	.venv/bin/python -m ruff format --check .
+	.venv/bin/python -m ruff check .
+	.venv/bin/python -m mypy
+	.venv/bin/lint-imports
+
+docs: .venv-docs/.ready ## Build the documentation site into site/
+	.venv-docs/bin/python docs/generate.py
+	.venv-docs/bin/python -m zensical build --clean --strict
+
+bench: $(if $(BENCHMARKS),.venv-bench/.ready) ## Run the benchmarks
+	@test -n "$(BENCHMARKS)" || { echo "make: there is no benchmarks/bench_*.py to run." >&2; exit 1; }
+	@for bench in $(BENCHMARKS); do .venv-bench/bin/python "$$bench" $(ARGS) || exit 1; done
+
+clean: ## Remove the environments and everything built
+	rm -rf .venv .venv-demo .venv-docs .venv-bench .coverage .coverage.* htmlcov site dist docs/reference .cache
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+# Environments: .venv has everything a developer needs; the demo's holds only what a user installs.
+.venv/.ready: EXTRAS = [dev]
+.venv-docs/.ready: EXTRAS = [docs]
+
+.venv/.ready .venv-demo/.ready .venv-docs/.ready .venv-bench/.ready: pyproject.toml constraints.txt
+	@$(call make_environment,$(@D))
+	@echo "make: installing dubito$(EXTRAS) into $(@D) (once; it may take a few minutes)"
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".$(EXTRAS)" || { \
+	  echo "make: pip could not install into $(@D); its message above says why. Mend that, then run make again." >&2; \
+	  exit 1; }
+	@touch $@
+
+is_new_enough = -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+
+# An environment that still works is kept; one whose interpreter is gone or too old is made anew.
+define make_environment
+if ! { $(1)/bin/python $(is_new_enough) && $(1)/bin/python -c 'import pip' 2>/dev/null; }; then \
+  found=; \
+  for candidate in $(CANDIDATES); do \
+    if "$$candidate" $(is_new_enough); then found="$$candidate"; break; fi; \
+  done; \
+  if [ -z "$$found" ]; then \
+    echo "make: dubito needs Python 3.11 or newer, and none of these is: $(CANDIDATES)." >&2; \
+    echo "      Install one (https://www.python.org/downloads/, or: apt install python3 python3-venv," >&2; \
+    echo "      or: brew install python), or name yours: make PYTHON=/path/to/python3.12" >&2; \
+    exit 1; \
+  fi; \
+  if ! "$$found" -c 'import venv, ensurepip' 2>/dev/null; then \
+    echo "make: $$found has no venv module, which dubito's environments are made with." >&2; \
+    echo "      On Debian or Ubuntu: apt install python3-venv. Or name another: make PYTHON=/path/to/python3.12" >&2; \
+    exit 1; \
+  fi; \
+  echo "make: making $(1) with $$("$$found" --version)"; \
+  "$$found" -m venv --clear $(1) || exit 1; \
+fi
+endef

@@ -1,0 +1,43 @@
+"""dubito: which of my unlabelled data should I label next?
+
+`select` picks a batch from a pool of features, `diagnose` reads the theory on your data.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
+from dubito.problem import Configuration, Interrupted, Selection
+from dubito.selecting import select
+
+if TYPE_CHECKING:
+    from dubito.diagnosis import Diagnosis, diagnose
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Configuration",
+    "Diagnosis",
+    "DubitoError",
+    "Interrupted",
+    "InvalidArgument",
+    "InvalidData",
+    "MemoryLimit",
+    "MissingExtra",
+    "MissingFile",
+    "Selection",
+    "diagnose",
+    "select",
+]
+
+_LAZY = {"Diagnosis": "dubito.diagnosis", "diagnose": "dubito.diagnosis"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'dubito' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

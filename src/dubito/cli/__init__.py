@@ -1,0 +1,65 @@
+"""The command line: one file a command, each of which parses, calls the library and prints.
+
+Only typer is imported before a command runs, so that ``--help`` and ``--version`` are quick.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from dubito.cli.demo import demo
+from dubito.cli.diagnose import diagnose
+from dubito.cli.doctor import doctor
+from dubito.cli.failures import exit_code_of
+from dubito.cli.select import select
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(name="dubito", rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]})
+app.command(short_help="Pick the rows of a pool that are worth labelling next.")(select)
+app.command(short_help="Say where a pool stands in the theory, and what follows.")(diagnose)
+app.command(short_help="See it work on real handwritten digits, offline.")(demo)
+app.command(short_help="Show versions, engines, extras and this machine.")(doctor)
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        from dubito import __version__
+
+        print(f"dubito {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def program(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", metavar="", callback=print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """
+    [bold]dubito select pool.npz --budget 100 -o picks.csv[/bold]
+
+    Which of my unlabelled data should I label next? Features and your model's
+    probabilities go in, the rows worth labelling come out.
+
+    New here? [bold]dubito demo[/bold] needs no data and no network.
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; what goes wrong becomes one line on stderr and an exit code.
+
+    Examples
+    --------
+    >>> main(["--version"])
+    dubito 0.1.0
+    0
+    """
+    given = None if arguments is None else list(arguments)
+    return exit_code_of(lambda: app(args=given, prog_name="dubito", standalone_mode=False))

@@ -1,0 +1,131 @@
+"""The one place where errors become a line on stderr and an exit code.
+
+0 done, 1 failed, 2 the mend is another command line, 3 the mend is another file, 130 interrupted.
+"""
+
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import typer
+
+from dubito.errors import DubitoError
+
+INTERRUPTED = 130
+TRACEBACK = "DUBITO_TRACEBACK"
+"""Set in the environment, it lets an unexpected error through with its traceback."""
+
+ARGUMENTS = (
+    "beam_width|budget|candidates|checked|doubt|engine|format|head|labelled|logits|memory_limit|metric|probabilities"
+    "|rounds|scaling|seed|seeds|strategy|strength"
+)
+PYTHON_TWIN = re.compile(r"(--[a-z-]+(?: \w+)?) \(\w+=?\w*\)")
+KEYWORD = re.compile(rf"\b({ARGUMENTS})=('[^']*'|[^\s;,)]*)")
+
+
+class Stopped(Exception):
+    """Ctrl-C, after a command has put its affairs in order; the message says how."""
+
+
+def exit_code_of(program: Callable[[], object]) -> int:
+    """Run the program and return its exit code, after one line on stderr where it failed."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A δ on a terminal that knows only ASCII is no reason to fail.
+            stream.reconfigure(errors="replace")
+    try:
+        code = program()
+        sys.stdout.flush()
+        # Newer typers turn Ctrl-C into an exit code before it gets here.
+        return complain("interrupted.", INTERRUPTED) if code == INTERRUPTED else code if isinstance(code, int) else 0
+    except Stopped as stopped:
+        return complain(str(stopped), INTERRUPTED)
+    except DubitoError as error:
+        return complain(in_options(str(error)), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return complain("interrupted.", INTERRUPTED)
+    except BrokenPipeError:
+        return hush()
+    except MemoryError:
+        return complain("not enough memory; pass a smaller pool, or --memory-limit.", 1)
+    except OSError as error:
+        return complain(f"{error.filename or 'input or output'}: {error.strerror or error}.", 1)
+    except Exception as error:
+        if is_usage_error(error):
+            return complain(usage_message(error), 2)
+        if os.environ.get(TRACEBACK):
+            raise
+        return complain(
+            f"unexpected {type(error).__name__}: {error}. This is a fault in dubito or a plug-in; "
+            f"set {TRACEBACK}=1 to see where.",
+            1,
+        )
+
+
+def complain(message: str, code: int) -> int:
+    """Print the error as one line, and hand its exit code back."""
+    print(f"dubito: error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def hush() -> int:
+    """The reader of our output went away, as ``head`` does: keep Python from complaining at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+def is_usage_error(error: Exception) -> bool:
+    """Whether typer refused the command line; by name, as older typers raise click's errors and newer their own."""
+    return any(kind.__name__ == "ClickException" for kind in type(error).__mro__)
+
+
+def usage_message(error: Exception) -> str:
+    """Typer's complaint, and where to look."""
+    context = getattr(error, "ctx", None)
+    command = "dubito" if context is None else context.command_path
+    message = str(getattr(error, "format_message", lambda: error)())
+    stop = "" if message.endswith("?") else ";"
+    return f"{message.rstrip('.')}{stop} see {command} --help."
+
+
+def in_options(message: str) -> str:
+    """A message of the library in the words of the command line.
+
+    Examples
+    --------
+    >>> in_options("beam_width=0 is too small; pass beam_width >= 1.")
+    '--beam-width 0 is too small; pass beam_width >= 1.'
+    >>> in_options("pass probabilities= or doubt=, or strategy='coreset'.")
+    'pass --probabilities or --doubt, or --strategy coreset.'
+    >>> in_options("picks.csv exists; pass --force (force=True).")
+    'picks.csv exists; pass --force.'
+    """
+
+    def as_option(match: re.Match[str]) -> str:
+        name, value = match.group(1).replace("_", "-"), match.group(2).strip("'")
+        return f"--{name} {value}".rstrip()
+
+    return KEYWORD.sub(as_option, PYTHON_TWIN.sub(r"\1", message).replace("force=True", "--force"))
+
+
+@contextmanager
+def naming_files(files: Mapping[str, str]) -> Iterator[None]:
+    """Let an error that begins with an argument's name say which file it came from.
+
+    Examples
+    --------
+    >>> with naming_files({"pool": "a.npy"}):
+    ...     raise DubitoError("pool holds nan at row 3, column 0; remove such rows.")
+    Traceback (most recent call last):
+    dubito.errors.DubitoError: pool (a.npy) holds nan at row 3, column 0; remove such rows.
+    """
+    try:
+        yield
+    except DubitoError as error:
+        name, space, rest = str(error).partition(" ")
+        if name not in files:
+            raise
+        raise type(error)(f"{name} ({files[name]}){space}{rest}") from error

@@ -1,0 +1,174 @@
+"""Every option, so that each reads the same in all commands. Numbers come as text: the library checks them."""
+
+from typing import Annotated
+
+import typer
+
+FILES, METHOD, OUTPUT = "Files", "Method", "Output"
+
+
+def strategy_names(incomplete: str) -> list[str]:
+    """Completions of ``--strategy``."""
+    from dubito.strategies import installed_strategies
+
+    return [name for name in installed_strategies() if name.startswith(incomplete)]
+
+
+def engine_names(incomplete: str) -> list[str]:
+    """Completions of ``--engine``."""
+    from dubito.engines.dispatch import installed_engines
+
+    return [name for name in ("auto", *installed_engines()) if name.startswith(incomplete)]
+
+
+Pool = Annotated[
+    str,
+    typer.Argument(
+        metavar="POOL",
+        show_default=False,
+        help="Features, a row for each item: .npy, .npz, .safetensors, Parquet, CSV or a folder of shards. "
+        "file.npz::key names an array.",
+    ),
+]
+Budget = Annotated[str, typer.Option("--budget", "-b", metavar="N", show_default=False, help="How many to pick.")]
+
+Labelled = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--labelled",
+        metavar="FILE",
+        rich_help_panel=FILES,
+        help="What is labelled already: a table with an id or index column (rows whose label is empty do not count), "
+        "row numbers, a mask, or features. May be repeated.",
+    ),
+]
+Probabilities = Annotated[
+    str | None,
+    typer.Option("--probabilities", metavar="FILE", rich_help_panel=FILES, help="Class probabilities, a row an item."),
+]
+Logits = Annotated[
+    str | None,
+    typer.Option("--logits", metavar="FILE", rich_help_panel=FILES, help="Logits, instead of probabilities."),
+]
+Doubt = Annotated[
+    str | None,
+    typer.Option("--doubt", metavar="FILE", rich_help_panel=FILES, help="1 - largest probability, instead of them."),
+]
+Candidates = Annotated[
+    str | None,
+    typer.Option("--candidates", metavar="FILE", rich_help_panel=FILES, help="Rows or a mask: pick only from these."),
+]
+Head = Annotated[
+    str | None,
+    typer.Option("--head", metavar="FILE", rich_help_panel=FILES, help="Weights (c, d) of a linear last layer."),
+]
+Checked = Annotated[
+    str | None,
+    typer.Option(
+        "--checked",
+        metavar="FILE",
+        rich_help_panel=FILES,
+        help="Table with an id or index column and a column wrong: how the model did on items it was not trained on.",
+    ),
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option("--id-column", metavar="NAME", rich_help_panel=FILES, help="Column of ids, if not id or ids."),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option("--label-column", metavar="NAME", rich_help_panel=FILES, help="Column of labels, if not label."),
+]
+FeatureColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--feature-columns",
+        metavar="NAMES",
+        rich_help_panel=FILES,
+        help="Columns of features, with commas between; f* stands for all that begin with f.",
+    ),
+]
+
+Strategy = Annotated[
+    str,
+    typer.Option(
+        "--strategy",
+        "-s",
+        metavar="NAME",
+        rich_help_panel=METHOD,
+        autocompletion=strategy_names,
+        help="doubt-coreset, coreset, random, least-confidence, margin, entropy, closest-kmeans or optimal-coreset.",
+    ),
+]
+Strength = Annotated[
+    str,
+    typer.Option(
+        "--strength",
+        metavar="X",
+        rich_help_panel=METHOD,
+        help="Doubt to this power scales distances: 1 is the paper, 0 the plain core-set.",
+    ),
+]
+BeamWidth = Annotated[
+    str, typer.Option("--beam-width", metavar="N", rich_help_panel=METHOD, help="Configurations a beam keeps.")
+]
+Scaling = Annotated[
+    str,
+    typer.Option("--scaling", metavar="NAME", rich_help_panel=METHOD, help="Whose doubt scales: respective, acquired."),
+]
+Metric = Annotated[
+    str, typer.Option("--metric", metavar="NAME", rich_help_panel=METHOD, help="euclidean or cosine (the chord).")
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        rich_help_panel=METHOD,
+        autocompletion=engine_names,
+        help="auto, or one that dubito doctor lists.",
+    ),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option("--memory-limit", metavar="SIZE", rich_help_panel=METHOD, help="Beyond the inputs, such as 2GB."),
+]
+Seed = Annotated[str, typer.Option("--seed", metavar="N", rich_help_panel=METHOD, help="For what is drawn at random.")]
+
+Output = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="FILE", rich_help_panel=OUTPUT, help="Where the result goes; - is stdout."),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        rich_help_panel=OUTPUT,
+        help="csv, json, jsonl, parquet or npy. Without it the file's suffix tells; stdout gets csv.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", metavar="", rich_help_panel=OUTPUT, help="The result as JSON.")]
+Append = Annotated[
+    bool,
+    typer.Option(
+        "--append",
+        metavar="",
+        rich_help_panel=OUTPUT,
+        help="Add to FILE; the picks it holds count as labelled from now on.",
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", metavar="", rich_help_panel=OUTPUT, help="Replace what exists.")]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", metavar="", rich_help_panel=OUTPUT, help="Check everything, tell the sizes, pick nothing."
+    ),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", metavar="", rich_help_panel=OUTPUT, help="No notes and no progress on stderr.")
+]
+Plot = Annotated[
+    str | None,
+    typer.Option("--plot", metavar="FILE", rich_help_panel=OUTPUT, help="Draw it, too: a .png or a .svg."),
+]

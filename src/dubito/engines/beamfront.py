@@ -1,0 +1,226 @@
+"""Stepping all configurations of a beam inside a front.
+
+Priorities are intervals, as in `dubito.engines.front`, one row a configuration. Only the highest candidates of the
+front, the short list, are carried from step to step; the list is drawn again when a step may need others.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dubito.engines.front import Front, Threshold
+from dubito.matrix import FloatArray, IntArray
+
+FIRST_LIST = 96
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One pick of a configuration; configurations that share a past share its nodes."""
+
+    pick: int
+    """Position in the front it was made in; the candidate's number once that front is left."""
+    parent: "Node | None"
+    height: float
+    """Squared priority when picked: an upper bound until it is settled."""
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A configuration: its last pick, its score, and those of its picks that not every configuration holds."""
+
+    node: Node | None
+    score: int
+    own: frozenset[int]
+
+
+class BeamFront:
+    """A front, its configurations, and what they have picked in it; ``own`` picks are positions in the front."""
+
+    def __init__(
+        self,
+        front: Front,
+        rows: IntArray,
+        start: FloatArray,
+        scores: IntArray,
+        threshold: Threshold,
+        leaves: list[Leaf],
+        width: int,
+    ) -> None:
+        self.front, self.rows, self.start, self.scores = front, rows, start, scores
+        self.threshold, self.leaves, self.width = threshold, leaves, width
+        self.shared_low, self.shared_high = start.copy(), start.copy()
+        self.common: list[int] = []
+        """Picks of this front that every configuration holds."""
+        self.list_size = max(FIRST_LIST, 4 * width)
+
+    def run(self, limit: int) -> int:
+        """Step until ``limit`` steps are made or something outside the front may come first; how many were made."""
+        steps = 0
+        while steps < limit:
+            made = self._run_list(limit - steps)
+            steps += made
+            if made == 0:
+                if self.list_size >= len(self.rows):
+                    break
+                self.list_size *= 2
+            self._share()
+        return steps
+
+    def tops(self) -> FloatArray | None:
+        """The largest squared priority left to each configuration; None where something outside may be larger."""
+        self._draw(len(self.rows))
+        tops = np.zeros(len(self.leaves))
+        for leaf in range(len(self.leaves)):
+            first = self._first(leaf, 1)
+            if first is None:
+                return None
+            tops[leaf] = self.high[leaf, first[0]] if len(first) else 0.0
+        return tops
+
+    def highest(self) -> FloatArray:
+        """(K,) the largest upper bound over the configurations."""
+        return np.asarray(self._intervals(np.arange(len(self.rows)))[1].max(axis=0))
+
+    def _intervals(self, listed: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Intervals (w, M) of the listed candidates in every configuration; -1 where picked."""
+        low = np.tile(self.shared_low[listed], (len(self.leaves), 1))
+        high = np.tile(self.shared_high[listed], (len(self.leaves), 1))
+        for leaf, configuration in enumerate(self.leaves):
+            own = np.fromiter(configuration.own, dtype=np.int64)
+            if len(own):
+                near, far = self.front.bounds_between(own, listed)
+                np.minimum(low[leaf], near.min(axis=0), out=low[leaf])
+                np.minimum(high[leaf], far.min(axis=0), out=high[leaf])
+                is_own = np.isin(listed, own)
+                low[leaf, is_own] = high[leaf, is_own] = -1.0
+        return low, high
+
+    def _share(self) -> None:
+        """Move picks that every configuration holds from the configurations to the front."""
+        common = frozenset.intersection(*(leaf.own for leaf in self.leaves))
+        if not common:
+            return
+        picks = np.fromiter(common, dtype=np.int64)
+        near, far = self.front.bounds_between(picks, np.arange(len(self.rows)))
+        np.minimum(self.shared_low, near.min(axis=0), out=self.shared_low)
+        np.minimum(self.shared_high, far.min(axis=0), out=self.shared_high)
+        self.shared_low[picks] = self.shared_high[picks] = -1.0
+        self.common.extend(picks.tolist())
+        self.leaves = [Leaf(leaf.node, leaf.score, leaf.own - common) for leaf in self.leaves]
+
+    def _draw(self, size: int) -> None:
+        """Draw the short list: the highest candidates, and the largest value left out."""
+        everyone = np.arange(len(self.rows))
+        self.listed, self.bar = everyone, self.threshold
+        if size < len(self.rows):
+            highest = self.highest()
+            order = np.argsort(-highest, kind="stable")
+            self.listed, outside = np.sort(order[:size]), int(order[size])
+            left_out = Threshold(float(highest[outside]), int(self.rows[outside]))
+            if not self.threshold.admits(left_out.value, left_out.row):
+                left_out = self.threshold
+            self.bar = left_out
+        self.low, self.high = self._intervals(self.listed)
+        self.near, self.far = self.front.bounds_between(self.listed, self.listed)
+        listed_scores = self.scores[self.listed]
+        self.has_ties = len(np.unique(listed_scores)) < len(listed_scores)
+
+    def _run_list(self, limit: int) -> int:
+        self._draw(self.list_size)
+        for step in range(limit):
+            proposals = self._proposals()
+            if proposals is None:
+                return step
+            self._breed(proposals)
+        return limit
+
+    def _proposals(self) -> list[IntArray] | None:
+        """For each configuration its first w candidates (positions in the list); None where that is not certain."""
+        width, n_listed = self.width, len(self.listed)
+        if n_listed > width and not self.has_ties:
+            split = n_listed - width
+            order = np.argpartition(self.high, [split - 1, split], axis=1)
+            rank = np.arange(len(self.leaves))[:, None]
+            floor = self.low[rank, order[:, split:]].min(axis=1)
+            sure = (floor > self.high[rank[:, 0], order[:, split - 1]]) & (floor > max(self.bar.value, 0.0))
+            if sure.all():
+                return list(order[:, split:])
+        else:
+            sure, order, split = np.zeros(len(self.leaves), dtype=np.bool_), np.empty((0, 0), dtype=np.int64), 0
+        proposals = []
+        for leaf in range(len(self.leaves)):
+            first = order[leaf, split:] if sure[leaf] else self._first(leaf, width)
+            if first is None:
+                return None
+            proposals.append(first)
+        return proposals
+
+    def _first(self, leaf: int, width: int) -> IntArray | None:
+        """A configuration's first candidates in exact order; None where something outside the list may come first."""
+        low, high = self.low[leaf], self.high[leaf]
+        while True:
+            order = np.argsort(-high, kind="stable")
+            first = order[:width]
+            unsure = np.flatnonzero((high >= low[first].min(initial=np.inf)) & (high >= 0.0) & (low < high))
+            if not len(unsure):
+                break
+            low[unsure] = high[unsure] = self._settle(leaf, unsure)
+        if self.bar.value >= 0.0 and not all(
+            self.bar.admits(float(high[k]), int(self.rows[self.listed[k]])) for k in first
+        ):
+            return None
+        return np.asarray(first[high[first] >= 0.0])
+
+    def _settle(self, leaf: int, places: IntArray) -> FloatArray:
+        """Exact squared priorities of listed candidates in one configuration."""
+        candidates = self.listed[places]
+        picks = np.array([*self.common, *self.leaves[leaf].own], dtype=np.int64)
+        return self.front.settled(candidates, picks, self.start[candidates], self.high[leaf, places])
+
+    def _breed(self, proposals: list[IntArray]) -> None:
+        """One step: the w highest-scoring children, no two of them the same set."""
+        parents = np.repeat(np.arange(len(proposals)), [len(first) for first in proposals])
+        places = np.concatenate(proposals)
+        totals = np.array([leaf.score for leaf in self.leaves])[parents] + self.scores[self.listed[places]]
+        children: dict[tuple[int, frozenset[int]], tuple[int, int]] = {}
+        for child in np.argsort(-totals, kind="stable").tolist():
+            parent, place = int(parents[child]), int(places[child])
+            own = self.leaves[parent].own | {int(self.listed[place])}
+            children.setdefault((int(totals[child]), own), (parent, place))
+            if len(children) == self.width:
+                break
+        self._grow(children)
+
+    def _grow(self, children: dict[tuple[int, frozenset[int]], tuple[int, int]]) -> None:
+        leaves = []
+        for (score, own), (parent, place) in children.items():
+            height = float(self.high[parent, place])
+            node = Node(
+                int(self.listed[place]), self.leaves[parent].node, height, bool(self.low[parent, place] == height)
+            )
+            leaves.append(Leaf(node, score, own))
+        chosen = np.array(list(children.values()))
+        self.low, self.high = self.low[chosen[:, 0]], self.high[chosen[:, 0]]
+        np.minimum(self.low, self.near[chosen[:, 1]], out=self.low)
+        np.minimum(self.high, self.far[chosen[:, 1]], out=self.high)
+        rank = np.arange(len(leaves))
+        self.low[rank, chosen[:, 1]] = self.high[rank, chosen[:, 1]] = -1.0
+        self.leaves = leaves
+
+    def settle_nodes(self, first_own: frozenset[int], new_nodes: list[Node]) -> None:
+        """Make the priorities of one configuration's picks in this front exact; oldest pick first."""
+        unsure = [place for place, node in enumerate(new_nodes) if not node.is_exact]
+        if not unsure:
+            return
+        picks = np.array([*first_own, *(node.pick for node in new_nodes)], dtype=np.int64)
+        places = np.array(unsure)
+        heights = np.array([new_nodes[place].height for place in unsure])
+        is_earlier = np.arange(len(picks)) < (places + len(first_own))[:, None]
+        candidates = picks[places + len(first_own)]
+        exact = self.front.settled(
+            candidates, picks, self.start[candidates], np.where(is_earlier, heights[:, None], -1.0)
+        )
+        for place, value in zip(unsure, exact.tolist(), strict=True):
+            new_nodes[place].height, new_nodes[place].is_exact = value, True

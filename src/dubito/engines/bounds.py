@@ -1,0 +1,110 @@
+"""Upper bounds on every candidate's priority, the references they have seen, and who is first by them."""
+
+import time
+from typing import Protocol
+
+import numpy as np
+
+from dubito.engines.front import Front, Threshold
+from dubito.matrix import BoolArray, FloatArray, IntArray
+from dubito.problem import Problem
+
+REPORT_SECONDS = 0.1
+
+
+class Kernels(Protocol):
+    """The work on features, which each machine does its own way. Candidates are numbered 0 to n - 1."""
+
+    def first_bounds(self) -> FloatArray:
+        """(n,) upper bounds on squared priorities, of which the nearest reference counts as not seen."""
+        ...
+
+    def farthest_bounds(self, picks: IntArray) -> FloatArray:
+        """(n,) upper bounds on the squared priorities that any single one of these candidates would leave."""
+        ...
+
+    def refresh(
+        self, rows: IntArray, bounds: FloatArray, seen: IntArray, needed: float
+    ) -> tuple[FloatArray, BoolArray]:
+        """Exact squared priorities of these candidates against every reference, and True where they are.
+
+        A candidate whose bound falls under ``needed`` may be left there, unfinished.
+        """
+        ...
+
+    def front(self, rows: IntArray) -> Front:
+        """These candidates with all distances among them."""
+        ...
+
+    def add_references(self, picks: IntArray) -> None:
+        """These candidates are references from now on."""
+        ...
+
+
+class Bounds:
+    """What the lazy algorithm knows of each candidate: O(n) numbers.
+
+    ``bound`` is an upper bound on the squared priority, -1 once picked. It is exact where every reference is ``seen``;
+    otherwise it is exact for those seen, or the nearest reference is among those not seen.
+    """
+
+    def __init__(self, kernels: Kernels, bound: FloatArray, n_references: int) -> None:
+        self.kernels, self.bound, self.n_references = kernels, bound, n_references
+        self.seen = np.zeros(len(bound), dtype=np.int64)
+
+    def first(self, size: int) -> tuple[IntArray, Threshold]:
+        """The first candidates in order, ascending by index, and what comes next."""
+        return first_in_order(self.bound, size)
+
+    def refresh(self, rows: IntArray, needed: float) -> bool:
+        """Bring candidates up to date, or under ``needed``; False where they all were."""
+        stale = rows[(self.seen[rows] < self.n_references) & (self.bound[rows] > 0.0)]
+        if len(stale):
+            self.bound[stale], is_fresh = self.kernels.refresh(stale, self.bound[stale], self.seen[stale], needed)
+            self.seen[stale[is_fresh]] = self.n_references
+        return len(stale) > 0
+
+    def pick(self, picks: IntArray) -> None:
+        """Candidates become references."""
+        self.kernels.add_references(picks)
+        self.n_references += len(picks)
+        self.bound[picks] = -1.0
+
+
+def first_in_order(bound: FloatArray, size: int) -> tuple[IntArray, Threshold]:
+    """The first candidates by (bound, largest first; index, lowest first), ascending, and what comes next.
+
+    An arbitrary choice among equal bounds could pick wrongly, or never advance.
+
+    Examples
+    --------
+    >>> rows, threshold = first_in_order(np.array([2.0, 5.0, 2.0, -1.0]), 2)
+    >>> rows.tolist(), threshold
+    ([0, 1], Threshold(value=2.0, row=2))
+    """
+    n_left = int(np.count_nonzero(bound >= 0.0))
+    if n_left <= size:
+        return np.flatnonzero(bound >= 0.0), Threshold(-1.0, -1)
+    place = len(bound) - size
+    outside, last = np.partition(bound, [place - 1, place])[place - 1 : place + 1]
+    above, level = np.flatnonzero(bound > last), np.flatnonzero(bound == last)
+    n_level = size - len(above)
+    rows = np.sort(np.concatenate([above, level[:n_level]]))
+    if len(level) > n_level:
+        return rows, Threshold(float(last), int(level[n_level]))
+    return rows, Threshold(float(outside), int(np.argmax(bound == outside)))
+
+
+class Reporter:
+    """Calls ``progress`` a few times a second, and at the end."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.started = self.reported = time.perf_counter()
+
+    def report(self, done: int, squared_radius: float) -> None:
+        """Tell how far it is."""
+        now, total, progress = time.perf_counter(), self.problem.budget, self.problem.progress
+        if progress is not None and (now - self.reported > REPORT_SECONDS or done == total):
+            self.reported = now
+            progress(done, total, float(np.sqrt(max(squared_radius, 0.0))), now - self.started)

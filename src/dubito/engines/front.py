@@ -1,0 +1,122 @@
+"""Greedy picking inside a front: a few hundred candidates with all distances among them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dubito.distances import settle
+from dubito.engines.sketch import Float32Array
+from dubito.matrix import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Candidates in ascending order of index, and bounds on the squared distances among them."""
+
+    points: FloatArray
+    """(K, d) as the reference sees them."""
+    squared: Float32Array
+    """(K, K) squared distances, approximately, in units of ``unit``."""
+    error: FloatArray
+    """(K,) the distance between i and j is off by at most ``error[i] + error[j]``."""
+    unit: float
+    """A power of two."""
+    weights: FloatArray
+    """(K,) squared scaling factors."""
+    by_pick: bool
+    """Whether an update is scaled by the pick's weight instead of the remaining point's."""
+
+    def bounds(self, pick: int) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds (K,) on the squared priorities that a pick leaves."""
+        weight = (self.weights[pick] if self.by_pick else self.weights) * self.unit
+        scaled = self.squared[pick] * weight
+        slack = (self.error + self.error[pick]) * weight
+        return np.maximum(scaled - slack, 0.0), scaled + slack
+
+    def bounds_between(self, picks: IntArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds (picks, rows) on the squared priorities that picks leave."""
+        weight = (self.weights[picks, None] if self.by_pick else self.weights[rows]) * self.unit
+        scaled = self.squared[picks[:, None], rows] * weight
+        slack = (self.error[picks, None] + self.error[rows]) * weight
+        return np.maximum(scaled - slack, 0.0), scaled + slack
+
+    def settled(self, rows: IntArray, picks: IntArray, start: FloatArray, limits: FloatArray) -> FloatArray:
+        """Exact squared priorities of rows, from ``start`` and those picks that may leave a row within its limit.
+
+        ``limits`` is (rows,), or (rows, picks) with -1 where a pick does not count.
+        """
+        near, _ = self.bounds_between(picks, rows)
+        is_near = (limits[:, None] if limits.ndim == 1 else limits) >= near.T
+        which, pick = np.nonzero(is_near)
+        lowest = start.copy()
+        weights = self.weights[picks[pick] if self.by_pick else rows[which]]
+        np.minimum.at(lowest, which, settle(self.points[rows[which]], self.points[picks[pick]]) * weights)
+        return lowest
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """What stands first outside a front: a pick must come before it."""
+
+    value: float
+    row: int
+
+    def admits(self, value: float, row: int) -> bool:
+        """Whether a candidate comes first: a larger priority, or an equal one and a lower index."""
+        return value > self.value or (value == self.value and row < self.row)
+
+
+class Picking:
+    """A greedy run inside a front: intervals that hold each candidate's exact priority, and the picks so far."""
+
+    def __init__(self, front: Front, priorities: FloatArray) -> None:
+        self.front = front
+        self.start = priorities
+        self.low = priorities.copy()
+        self.high = priorities.copy()
+        self.picks: list[int] = []
+        self.heights: list[float] = []
+        self.is_exact: list[bool] = []
+
+    def run(self, rows: IntArray, threshold: Threshold, limit: int) -> None:
+        """Pick until ``limit``, or until something outside may come first. ``rows`` are the candidates' indices."""
+        while len(self.picks) < limit:
+            best = int(self.high.argmax())
+            top = float(self.high[best])
+            if top <= 0.0 or top < threshold.value:
+                return
+            lowest = float(self.low[best])
+            if lowest <= threshold.value or np.count_nonzero(self.high >= lowest) > 1:
+                unsure = np.flatnonzero((self.high >= max(lowest, threshold.value)) & (self.low < self.high))
+                if len(unsure):
+                    self.settle(unsure)
+                    continue
+                if not threshold.admits(top, int(rows[best])):
+                    return
+            self.take(best)
+
+    def take(self, best: int) -> None:
+        """Pick a candidate, and lower the others' intervals."""
+        self.picks.append(best)
+        self.heights.append(float(self.high[best]))
+        self.is_exact.append(bool(self.low[best] == self.high[best]))
+        low, high = self.front.bounds(best)
+        np.minimum(self.low, low, out=self.low)
+        np.minimum(self.high, high, out=self.high)
+        self.low[best] = self.high[best] = -1.0
+
+    def settle(self, unsure: IntArray) -> None:
+        """Make the intervals of some candidates exact."""
+        picks = np.array(self.picks, dtype=np.int64)
+        exact = self.front.settled(unsure, picks, self.start[unsure], self.high[unsure])
+        self.low[unsure] = self.high[unsure] = exact
+
+    def priorities(self) -> FloatArray:
+        """Exact squared priorities of the picks, each when it was picked."""
+        picks, heights = np.array(self.picks, dtype=np.int64), np.array(self.heights)
+        unsure = np.flatnonzero(~np.array(self.is_exact, dtype=np.bool_))
+        # A pick whose interval was never settled owes its priority to one of the picks before it.
+        is_earlier = np.arange(len(picks)) < unsure[:, None]
+        limits = np.where(is_earlier, heights[unsure, None], -1.0)
+        heights[unsure] = self.front.settled(picks[unsure], picks, self.start[picks[unsure]], limits)
+        return heights

@@ -1,0 +1,89 @@
+"""References as the CPU kernels keep them: labelled points and picks, sketched once, read again to be settled."""
+
+import numpy as np
+
+from dubito.distances import read_rows
+from dubito.engines.sketch import Float32Array, Sketch
+from dubito.matrix import FloatArray, IntArray, blocks, len_of
+from dubito.problem import Problem
+
+READ_ROWS = 2048
+
+
+class References:
+    """Labelled points first, then picks in the order made.
+
+    A reference's target is ``(2·t, -(1 - slack)·|t|²)`` for its sketch t: its product with a probe ``(s, 1)`` is
+    ``2·s·t - (1 - slack)·|t|²``, which is larger for a nearer reference. Targets that do not fit in memory are made
+    again when they are needed, and so are the shifted float32 rows.
+    """
+
+    def __init__(self, problem: Problem, sketch: Sketch, memory: int) -> None:
+        self.problem, self.sketch = problem, sketch
+        self.n_labelled = len_of(problem.references)
+        self.picks = np.empty(0, dtype=np.int64)
+        room = self.n_labelled + problem.budget
+        target_bytes, row_bytes = 4 * room * (sketch.width + 1), 4 * room * problem.pool.shape[1]
+        keeps_targets = target_bytes <= memory
+        keeps_rows = keeps_targets and target_bytes + row_bytes <= memory
+        self._targets = np.empty((room, sketch.width + 1), dtype=np.float32) if keeps_targets else None
+        self._rows = np.empty((room, problem.pool.shape[1]), dtype=np.float32) if keeps_rows else None
+        for span in blocks(self.n_labelled, READ_ROWS):
+            self._store(span.start, read_rows(problem.references, span, problem.metric))
+
+    def __len__(self) -> int:
+        return self.n_labelled + len(self.picks)
+
+    def add(self, picks: IntArray) -> None:
+        """Candidates picked."""
+        start = len(self)
+        self.picks = np.concatenate([self.picks, picks])
+        for span in blocks(len(picks), READ_ROWS):
+            rows = self.problem.candidates[picks[span]]
+            self._store(start + span.start, read_rows(self.problem.pool, rows, self.problem.metric))
+
+    def _store(self, start: int, points: FloatArray) -> None:
+        if self._targets is None:
+            return
+        stop, shifted = start + len(points), self.sketch.shift(points)
+        self._targets[start:stop] = self._target(shifted)
+        if self._rows is not None:
+            self._rows[start:stop] = shifted
+
+    def _target(self, shifted: FloatArray) -> Float32Array:
+        sketches = self.sketch.apply(shifted)
+        targets = np.empty((len(sketches), sketches.shape[1] + 1), dtype=np.float32)
+        targets[:, :-1] = 2.0 * sketches
+        targets[:, -1] = -(1.0 - self.sketch.slack) * np.einsum("ij,ij->i", sketches, sketches, dtype=np.float64)
+        return targets
+
+    def targets(self, span: slice) -> Float32Array:
+        """(span, k + 2) targets."""
+        if self._targets is not None:
+            return self._targets[span]
+        return self._target(self.sketch.shift(self.points(np.arange(span.start, span.stop))))
+
+    def rows(self, references: IntArray) -> Float32Array:
+        """Shifted rows (r, d)."""
+        if self._rows is not None:
+            return self._rows[references]
+        return self.sketch.shift(self.points(references)).astype(np.float32)
+
+    def points(self, references: IntArray) -> FloatArray:
+        """Rows (r, d) as the reference sees them."""
+        problem, is_labelled = self.problem, references < self.n_labelled
+        points = np.empty((len(references), problem.pool.shape[1]))
+        if is_labelled.any():
+            points[is_labelled] = read_rows(problem.references, references[is_labelled], problem.metric)
+        if not is_labelled.all():
+            picks = self.picks[references[~is_labelled] - self.n_labelled]
+            points[~is_labelled] = read_rows(problem.pool, problem.candidates[picks], problem.metric)
+        return points
+
+    def pick_weights(self, span: slice) -> FloatArray | None:
+        """Weights of the picks in a span where updates are scaled by the pick's own; None elsewhere."""
+        problem = self.problem
+        if problem.weights is None or problem.scaling == "respective" or span.start < self.n_labelled:
+            return None
+        picks = self.picks[span.start - self.n_labelled : span.stop - self.n_labelled]
+        return problem.weights[problem.candidates[picks]]

@@ -1,0 +1,141 @@
+"""Bringing candidates up to date: exact priorities against references they have not seen.
+
+Sketches rule out nearly all pairs, float32 differences nearly all of the rest, and `settle` decides.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dubito.distances import settle
+from dubito.engines.references import References
+from dubito.engines.sketch import FLOOR, UNIT, Float32Array
+from dubito.matrix import FloatArray, IntArray, blocks
+
+PAIRS_AT_ONCE = 4096
+ROUND_UP = 1.0 + 1e-9
+SUBNORMAL = 1e-37
+"""float32 numbers below this have lost digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Candidates (by position in their group) against references, with a lower bound on what each pair means."""
+
+    rows: IntArray
+    references: IntArray
+    lowest: FloatArray
+
+    def within(self, limits: FloatArray) -> "Pairs":
+        """Those that may still lower their candidate's limit."""
+        near = self.lowest <= limits[self.rows] * ROUND_UP
+        return Pairs(self.rows[near], self.references[near], self.lowest[near])
+
+
+class Group:
+    """Candidates that are brought up to date together."""
+
+    def __init__(
+        self, references: References, points: FloatArray, bounds: FloatArray, weights: FloatArray, needed: float
+    ) -> None:
+        self.references, self.points, self.weights, self.needed = references, points, weights, needed
+        self.limits = bounds.copy()
+        """(r,) upper bounds on squared priorities."""
+        self.is_out = np.zeros(len(points), dtype=np.bool_)
+        """(r,) True once a limit fell under ``needed``: such a candidate is left unfinished."""
+        sketch = references.sketch
+        shifted = sketch.shift(points.copy())
+        sketches = sketch.apply(shifted)
+        self.shifted = shifted.astype(np.float32)
+        self.sizes = (1.0 - sketch.slack) * np.einsum("ij,ij->i", sketches, sketches, dtype=np.float64) - FLOOR
+        self.probes = np.column_stack([sketches, np.ones(len(points), dtype=np.float32)])
+        self.unit = sketch.scale**2
+        self.pairs: list[Pairs] = []
+        self.found = 0
+
+    def look_at(self, span: slice) -> None:
+        """Bound every distance to a span of references; keep the pairs that may matter."""
+        nearness = self.probes @ self.references.targets(span).T
+        own = self.references.pick_weights(span)
+        if own is not None:
+            nearness = self._scaled_by_pick(nearness, own)
+        best = nearness.argmax(axis=1)
+        near = np.flatnonzero(nearness[np.arange(len(best)), best] >= self._thresholds(own))
+        first = Pairs(near, best[near] + span.start, np.zeros(len(near)))
+        self._tighten(first)
+        self.is_out |= self.limits < self.needed
+        thresholds = np.where(self.is_out, np.float32(np.inf), self._thresholds(own))
+        flat = np.flatnonzero(nearness >= thresholds[:, None])
+        rows, columns = np.divmod(flat, nearness.shape[1])
+        lowest = self._lowest(rows, nearness.ravel()[flat], own)
+        self.pairs.append(Pairs(rows, columns + span.start, lowest))
+        self.found += len(rows)
+
+    def _scaled_by_pick(self, nearness: Float32Array, own: FloatArray) -> Float32Array:
+        """Minus a lower bound on each pair's priority, where the pick's weight scales it."""
+        lower = np.maximum(self.sizes[:, None] - nearness, 0.0)
+        return np.asarray(-lower * own, dtype=np.float32)
+
+    def _thresholds(self, own: FloatArray | None) -> Float32Array:
+        """The nearness (r,) at which a pair may reach its candidate's limit."""
+        if own is not None:
+            # A last digit less, because the products above were rounded to float32.
+            return np.asarray(
+                np.minimum(self.limits * self.unit, 1e30) * -(1.0 + 4.0 * UNIT) - SUBNORMAL, dtype=np.float32
+            )
+        with np.errstate(over="ignore"):
+            reach = np.minimum(self.limits / self.weights * (ROUND_UP * self.unit), 1e30)
+        return np.asarray(self.sizes - reach, dtype=np.float32)
+
+    def _lowest(self, rows: IntArray, nearness: Float32Array, own: FloatArray | None) -> FloatArray:
+        if own is not None:
+            return np.asarray(np.maximum(nearness.astype(np.float64) * (4.0 * UNIT - 1.0) - SUBNORMAL, 0.0) / self.unit)
+        lower = self.sizes[rows] - nearness.astype(np.float64)
+        return np.asarray(np.maximum(lower, 0.0) / self.unit * self.weights[rows] * (1.0 - 1e-9))
+
+    def _tighten(self, pairs: Pairs) -> Pairs:
+        """Lower the limits by float32 differences, and sharpen the pairs' lower bounds."""
+        width = self.points.shape[1]
+        lowest = np.empty(len(pairs.rows))
+        for span in blocks(len(pairs.rows), PAIRS_AT_ONCE):
+            rows, references = pairs.rows[span], pairs.references[span]
+            others = self.references.rows(references)
+            points = self.shifted[rows]
+            reach = 4.0 * UNIT * (_lengths(points) + _lengths(others)) + 1e-15
+            points -= others
+            length = _lengths(points)
+            weights = self._pair_weights(rows, references) / self.unit
+            low = np.maximum(length * (1.0 - width * UNIT) - reach, 0.0)
+            high = length * (1.0 + width * UNIT) + reach
+            lowest[span] = low * low * weights * (1.0 - 1e-12)
+            np.minimum.at(self.limits, rows, high * high * weights * (1.0 + 1e-12))
+        return Pairs(pairs.rows, pairs.references, lowest)
+
+    def _pair_weights(self, rows: IntArray, references: IntArray) -> FloatArray:
+        by_pick = references >= self.references.n_labelled
+        problem = self.references.problem
+        if problem.weights is None or problem.scaling == "respective" or not by_pick.any():
+            return self.weights[rows]
+        weights = self.weights[rows].copy()
+        picks = self.references.picks[references[by_pick] - self.references.n_labelled]
+        weights[by_pick] = problem.weights[problem.candidates[picks]]
+        return weights
+
+    def finish(self) -> FloatArray:
+        """Exact squared priorities; upper bounds where `is_out`."""
+        pairs = Pairs(*(np.concatenate(parts) for parts in zip(*map(_parts, self.pairs), strict=True)))
+        pairs = self._tighten(pairs.within(self.limits)).within(self.limits)
+        for span in blocks(len(pairs.rows), PAIRS_AT_ONCE):
+            rows, references = pairs.rows[span], pairs.references[span]
+            exact = settle(self.points[rows], self.references.points(references))
+            np.minimum.at(self.limits, rows, exact * self._pair_weights(rows, references))
+        return self.limits
+
+
+def _lengths(rows: Float32Array) -> FloatArray:
+    squared: Float32Array = np.einsum("ij,ij->i", rows, rows)
+    return np.sqrt(squared.astype(np.float64))
+
+
+def _parts(pairs: Pairs) -> tuple[IntArray, IntArray, FloatArray]:
+    return pairs.rows, pairs.references, pairs.lowest

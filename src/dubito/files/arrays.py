@@ -1,0 +1,150 @@
+"""NumPy's own files and safetensors. Nothing is ever unpickled; ``.npy`` and safetensors are memory-mapped."""
+
+import json
+import math
+import os
+import struct
+import zipfile
+from functools import partial
+from typing import IO
+
+import numpy as np
+
+from dubito.errors import InvalidData
+from dubito.files.entries import Entry, Source, content_of, reading
+from dubito.matrix import AnyArray
+
+SAFETENSORS_TYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": "<u2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "|i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "|u1",
+    "BOOL": "|b1",
+}
+
+
+def open_npy(path: str) -> Source:
+    """A ``.npy`` file: one array without a name, memory-mapped when read."""
+    with reading(path), open(path, "rb") as file:
+        shape, dtype = _header(file)
+    return Source(path, {"": _entry(path, "", shape, dtype, partial(_map_npy, path))})
+
+
+def open_npz(path: str) -> Source:
+    """A ``.npz`` file: only the headers of its arrays are read here."""
+    entries = {}
+    with reading(path), zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if not member.filename.endswith(".npy"):
+                continue
+            with archive.open(member) as file:
+                shape, dtype = _header(file)
+            if math.prod(shape) * dtype.itemsize > member.file_size:
+                raise ValueError(f"{member.filename} is shorter than its header says")
+            name = member.filename.removesuffix(".npy")
+            entries[name] = _entry(path, name, shape, dtype, partial(_read_member, path, member.filename))
+    if not entries:
+        raise InvalidData(f"{path} holds no arrays; write it with numpy.savez.")
+    return Source(path, entries)
+
+
+def open_safetensors(path: str) -> Source:
+    """A ``.safetensors`` file, memory-mapped; bfloat16 is widened to float32, which is exact."""
+    entries = {}
+    with reading(path), open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        room = os.fstat(file.fileno()).st_size - 8 - length
+        if room < 0:
+            raise ValueError("the header is longer than the file")
+        header = json.loads(file.read(length))
+        header.pop("__metadata__", None)
+        for name, info in header.items():
+            shape, code = tuple(map(int, info["shape"])), str(info["dtype"])
+            start, end = map(int, info["data_offsets"])
+            _check_span(name, shape, code, start, end, room)
+            entries[name] = _tensor(path, name, shape, code, 8 + length + start)
+    if not entries:
+        raise InvalidData(f"{path} holds no arrays.")
+    return Source(path, entries)
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+    """Shape and type from the header of an ``.npy``."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    return shape, dtype
+
+
+def _entry(path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], read: partial[AnyArray]) -> Entry:
+    if dtype.hasobject:
+        summary = f"{shape} Python objects"
+        return Entry(len(shape), "other", summary, partial(_refuse_objects, path, name))
+    summary = f"{shape} {dtype}"
+    return Entry(len(shape), content_of(dtype), summary, partial(_decoded, read))
+
+
+def _refuse_objects(path: str, name: str) -> AnyArray:
+    which = f"the array {name!r} of {path}" if name else path
+    raise InvalidData(
+        f"{which} holds Python objects, which only unpickling could read, and dubito never unpickles; "
+        "save it again as numbers or text, such as array.astype(float) or array.astype(str)."
+    )
+
+
+def _decoded(read: partial[AnyArray]) -> AnyArray:
+    """The array, byte strings decoded."""
+    array = read()
+    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+
+
+def _map_npy(path: str) -> AnyArray:
+    with reading(path):
+        array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
+        return array
+
+
+def _read_member(path: str, member: str) -> AnyArray:
+    with reading(path), zipfile.ZipFile(path) as archive, archive.open(member) as file:
+        array: AnyArray = np.lib.format.read_array(file, allow_pickle=False)
+        return array
+
+
+def _check_span(name: str, shape: tuple[int, ...], code: str, start: int, end: int, room: int) -> None:
+    """Refuse a tensor that lies outside the file or has not the bytes its shape needs."""
+    wrong_size = (
+        code in SAFETENSORS_TYPES and end - start != math.prod(shape) * np.dtype(SAFETENSORS_TYPES[code]).itemsize
+    )
+    if min(shape, default=0) < 0 or not 0 <= start <= end <= room or wrong_size:
+        raise ValueError(f"the tensor {name!r} does not fit the file")
+
+
+def _tensor(path: str, name: str, shape: tuple[int, ...], code: str, offset: int) -> Entry:
+    if code not in SAFETENSORS_TYPES:
+        return Entry(len(shape), "other", f"{shape} {code}", partial(_refuse_type, path, name, code))
+    dtype = np.dtype(SAFETENSORS_TYPES[code])
+    read = partial(_map_tensor, path, dtype, shape, offset, code == "BF16")
+    return Entry(len(shape), "numbers", f"{shape} {'bfloat16' if code == 'BF16' else dtype}", read)
+
+
+def _refuse_type(path: str, name: str, code: str) -> AnyArray:
+    raise InvalidData(f"the array {name!r} of {path} is of type {code}; save it as float32 or float16.")
+
+
+def _map_tensor(path: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], offset: int, widen: bool) -> AnyArray:
+    with reading(path):
+        if math.prod(shape) == 0:
+            return np.empty(shape, np.float32 if widen else dtype)
+        tensor: AnyArray = np.memmap(path, dtype, "r", offset, shape)
+        if widen:
+            return (tensor.astype(np.uint32) << 16).view(np.float32)
+        # An odd offset is legal in the format but slow in NumPy.
+        return tensor if tensor.flags.aligned else np.array(tensor)

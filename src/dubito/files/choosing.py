@@ -1,0 +1,163 @@
+"""Which array of a file is meant: by its key, by the usual names, or because it is the only one that fits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.files.entries import Entry, Source
+
+MatrixRole = Literal["features", "labelled"]
+DoubtRole = Literal["probabilities", "logits", "doubt"]
+NameRole = Literal["ids", "labels"]
+Role = Literal["features", "labelled", "probabilities", "logits", "doubt", "ids", "labels"]
+
+DOUBT_ROLES: tuple[DoubtRole, ...] = ("probabilities", "logits", "doubt")
+
+USUAL_NAMES: dict[Role, tuple[str, ...]] = {
+    "features": ("features", "embeddings", "pool"),
+    "labelled": ("labelled",),
+    "probabilities": ("probabilities",),
+    "logits": ("logits",),
+    "doubt": ("doubt",),
+    "ids": ("ids", "id"),
+    "labels": ("labels", "classes", "label", "class"),
+}
+"""The names tried, in this order."""
+
+SHAPES: dict[Role, tuple[tuple[int, ...], str]] = {
+    "features": ((2,), "2-D (n, d) numbers"),
+    "labelled": ((1, 2), "2-D (m, d) numbers, or 1-D row numbers or a boolean mask"),
+    "probabilities": ((2, 3), "2-D (n, c) or 3-D (n, k, c) numbers"),
+    "logits": ((2,), "2-D (n, c) numbers"),
+    "doubt": ((1,), "1-D (n,) numbers"),
+    "ids": ((1,), "1-D (n,) integers or text"),
+    "labels": ((1,), "1-D (n,) integers or text"),
+}
+"""The numbers of dimensions a role may have, and what a message says of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names the user gave for the columns of a table, or the arrays of an archive."""
+
+    id: str | None = None
+    label: str | None = None
+    features: Sequence[str] = ()
+    """Column names, or patterns such as ``f*``; empty for the rule of `read_array`."""
+
+
+ANY_COLUMNS = Columns()
+
+
+def choose(source: Source, role: Role, key: str | None, columns: Columns) -> list[str]:
+    """The names of the entries that play the role: one, or columns of numbers to set side by side."""
+    if role == "features" and columns.features and key is None:
+        return _feature_columns(source, columns.features)
+    name = key or given_name(role, columns) or usual_name(source, role)
+    if name is None and role == "labelled":
+        name = "index" if _holds_picks(source) else usual_name(source, "features")
+    if name is not None:
+        return [name]
+    if len(source.entries) == 1 and not source.is_table:
+        return list(source.names)
+    return _only_fitting(source, role, columns)
+
+
+def _holds_picks(source: Source) -> bool:
+    return source.is_table and "index" in source.names and ("rank" in source.names or len(source.names) == 1)
+
+
+def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
+    free = _free_entries(source, role, columns)
+    shapes = SHAPES[role][0]
+    fitting = [name for name, entry in free.items() if entry.ndim in shapes and _content_fits(entry, role)]
+    if source.is_table and 2 in shapes:
+        lists = [name for name in fitting if free[name].ndim == 2]
+        if not lists:
+            return _number_columns(source, role, free)
+        fitting = lists
+    if len(fitting) == 1:
+        return fitting
+    how = "--feature-columns" if source.is_table and role == "features" else f"{source.path}::NAME"
+    raise MissingFile(
+        f"{source.path} has no {source.noun} called {' or '.join(USUAL_NAMES[role])}, and "
+        f"{len(fitting) or 'none'} that could be the {role} ({SHAPES[role][1]}); it holds {source.listing()}. "
+        f"Name one with {how}."
+    )
+
+
+def _number_columns(source: Source, role: Role, free: dict[str, Entry]) -> list[str]:
+    """Every free column, all of which must hold numbers."""
+    for name, entry in free.items():
+        if entry.content != "numbers":
+            raise InvalidData(
+                f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers; "
+                f"if it identifies the rows pass --id-column {name} (Columns(id={name!r})), if it is their class "
+                f"--label-column {name} (label=), else choose the columns with --feature-columns (features=)."
+            )
+    if not free:
+        raise MissingFile(f"{source.path} has no columns that could be the {role}; it holds {source.listing()}.")
+    return list(free)
+
+
+def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Entry]:
+    """Entries that no other role claims, by the user's word or by a usual name."""
+    own = (role, "features") if role == "labelled" else (role,)
+    claimed = {name for other, names in USUAL_NAMES.items() if other not in own for name in names}
+    claimed |= {columns.id or "", columns.label or "", ""}
+    return {
+        name: entry
+        for name, entry in source.entries.items()
+        if name not in claimed and not name.startswith("__index_level_")
+    }
+
+
+def _feature_columns(source: Source, wanted: Sequence[str]) -> list[str]:
+    if not source.is_table:
+        raise InvalidArgument(
+            f"feature columns are for CSV and Parquet, not for {source.path}; name an array with {source.path}::NAME."
+        )
+    chosen: list[str] = []
+    for pattern in wanted:
+        matches = [name for name in source.names if fnmatchcase(name, pattern)] if "*" in pattern else []
+        matches = matches or [pattern]
+        chosen += [name for name in matches if source.entry(name) and name not in chosen]
+    return chosen
+
+
+def given_name(role: Role, columns: Columns) -> str | None:
+    """The name the user gave for the role."""
+    return {"ids": columns.id, "labels": columns.label}.get(role)
+
+
+def usual_name(source: Source, role: Role) -> str | None:
+    """The first usual name in the file; a table's features must be a column of lists to go by their name."""
+    for name in USUAL_NAMES[role]:
+        if name in source.entries and not (role == "features" and source.is_table and source.entries[name].ndim == 1):
+            return name
+    return None
+
+
+def _content_fits(entry: Entry, role: Role) -> bool:
+    return entry.content == "numbers" or (entry.content == "text" and role in ("ids", "labels"))
+
+
+def check_numbers(source: Source, name: str, role: Role) -> None:
+    """Refuse a column that cannot stand beside others in a matrix."""
+    entry = source.entry(name)
+    if entry.ndim != 1 or entry.content != "numbers":
+        raise InvalidData(
+            f"column {name!r} of {source.path} holds {entry.summary.strip('()')}; the {role} must be columns of "
+            "numbers, or one column of lists."
+        )
+
+
+def check_role(source: Source, name: str, entry: Entry, role: Role) -> None:
+    """Refuse an entry whose shape or content does not fit its role."""
+    if entry.content == "other":
+        entry.read()
+    if entry.ndim not in SHAPES[role][0] or not _content_fits(entry, role):
+        which = f"{source.noun} {name!r} of {source.path}" if name else source.path
+        raise InvalidData(f"{which} is {entry.summary}, but {role} must be {SHAPES[role][1]}.")

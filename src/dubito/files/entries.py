@@ -1,0 +1,152 @@
+"""What a file holds before anything large is read: a `Source` of named `Entry`s."""
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+from dubito.matrix import AnyArray, Matrix, Stack
+
+Content = Literal["numbers", "text", "other"]
+
+MOST_LISTED = 12
+"""An error lists at most this many names of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One array or column of a file; `read` and `names` fetch it."""
+
+    ndim: int
+    content: Content
+    summary: str
+    """What an error says of it, such as ``(1000, 64) float32``."""
+    read: Callable[[], Matrix]
+    read_names: Callable[[], AnyArray] | None = None
+    """Reads a column as names; None where `read` gives them already."""
+
+    def names(self) -> AnyArray:
+        """The values as names: integers or text, never parsed into anything else."""
+        return whole(self.read()) if self.read_names is None else self.read_names()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, or a folder of shards, that has been opened and not yet read."""
+
+    path: str
+    entries: dict[str, Entry]
+    """By name; the single array of an ``.npy`` goes by the empty name."""
+    columns: Callable[[Sequence[str]], Matrix] | None = None
+    """For a table: reads these columns of numbers as one matrix."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arrays or columns inside, in the order of the file."""
+        return tuple(self.entries)
+
+    @property
+    def is_table(self) -> bool:
+        """True for CSV and Parquet, whose entries are columns of equal length."""
+        return self.columns is not None
+
+    @property
+    def noun(self) -> str:
+        """What an entry is called in messages."""
+        return "column" if self.is_table else "array"
+
+    def entry(self, name: str) -> Entry:
+        """The entry of that name, or an error that tells the nearest one."""
+        if name in self.entries:
+            return self.entries[name]
+        if "" in self.entries and not self.is_table:
+            raise MissingFile(f"{self.path} holds one array without a name; leave out {name!r}.")
+        raise MissingFile(
+            f"{self.path} has no {self.noun} {name!r};{nearest(name, self.names)} it holds {self.listing()}."
+        )
+
+    def listing(self) -> str:
+        """The entries and what each is, for an error."""
+        shown = [f"{name} {entry.summary}".strip() for name, entry in self.entries.items()]
+        more = len(shown) - MOST_LISTED
+        return ", ".join(shown[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question that offers the nearest known name, or nothing.
+
+    Examples
+    --------
+    >>> nearest("featurs", ["features", "ids"])
+    " did you mean 'features'?"
+    """
+    close = difflib.get_close_matches(name, [other for other in known if other], n=1)
+    return f" did you mean {close[0]!r}?" if close else ""
+
+
+def content_of(dtype: np.dtype[np.generic]) -> Content:
+    """Whether a NumPy type holds numbers, text or something else."""
+    if dtype.kind in "biuf":
+        return "numbers"
+    return "text" if dtype.kind in "US" else "other"
+
+
+def suffix_of(path: str) -> str:
+    """The file's suffix in lower case, with its dot."""
+    return os.path.splitext(path.rstrip("/"))[1].lower()
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turn whatever a parser raises on a file into one error that names the file."""
+    try:
+        yield
+    except DubitoError:
+        raise
+    except FileNotFoundError as error:
+        raise MissingFile(f"{path} does not exist; check the path.") from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise InvalidArgument(f"{path} cannot be opened: {str(error.strerror).lower()}.") from error
+        # Broad on purpose: on a damaged file the parsers raise a dozen unrelated kinds.
+        detail = " ".join(str(error).split()) or type(error).__name__
+        raise InvalidData(
+            f"{path} cannot be read as {suffix_of(path)}: it is cut short, damaged or of another kind ({detail})."
+        ) from error
+
+
+def whole(matrix: Matrix) -> AnyArray:
+    """The matrix as one array; an array or memory map is returned as it is.
+
+    Examples
+    --------
+    >>> whole(Stack([np.zeros((1, 2)), np.ones((1, 2))])).tolist()
+    [[0.0, 0.0], [1.0, 1.0]]
+    """
+    return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix[:])
+
+
+def one_below_another(parts: Sequence[Matrix], paths: Sequence[str]) -> Matrix:
+    """Join the parts of one array: a `Stack` of 2-D parts, which copies nothing, else one array.
+
+    A part without rows is left out: some tools write such shards, and they need not tell a width.
+    """
+    filled = [place for place, part in enumerate(parts) if part.shape[0]] or [0]
+    parts, paths = [parts[place] for place in filled], [paths[place] for place in filled]
+    first = parts[0]
+    for part, path in zip(parts, paths, strict=True):
+        if part.shape[1:] != first.shape[1:]:
+            raise InvalidData(
+                f"{path} has rows of shape {part.shape[1:]}, but {paths[0]} has {first.shape[1:]}; "
+                "shards must be equally wide."
+            )
+    if len(parts) == 1:
+        return first
+    if len(first.shape) == 2:
+        return Stack([piece for part in parts for piece in (part.parts if isinstance(part, Stack) else (part,))])
+    return np.concatenate([whole(part) for part in parts])

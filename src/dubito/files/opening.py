@@ -1,0 +1,144 @@
+"""Opening a path: the format goes by the suffix, and a folder is its shards one below another."""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.files.arrays import open_npy, open_npz, open_safetensors
+from dubito.files.delimited import open_delimited
+from dubito.files.entries import Content, Entry, Source, one_below_another, reading, suffix_of, whole
+from dubito.files.parquet import open_parquet
+from dubito.matrix import AnyArray, Matrix
+
+OPENERS: dict[str, Callable[[str], Source]] = {
+    ".npy": open_npy,
+    ".npz": open_npz,
+    ".safetensors": open_safetensors,
+    ".parquet": open_parquet,
+    ".csv": partial(open_delimited, delimiter=","),
+    ".tsv": partial(open_delimited, delimiter="\t"),
+}
+PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
+
+
+def split_spec(spec: str) -> tuple[str, str | None]:
+    """Divide ``path::key`` into the path and the key, None where there is none.
+
+    Examples
+    --------
+    >>> split_spec("pool.npz::embeddings"), split_spec("pool.npz")
+    (('pool.npz', 'embeddings'), ('pool.npz', None))
+    """
+    path, mark, key = spec.rpartition("::")
+    if not mark or os.path.exists(spec):
+        return spec, None
+    if not path or not key:
+        raise InvalidArgument(f"{spec!r} is not of the form path::key; name both, or leave out the '::'.")
+    return path, key
+
+
+def open_source(path: str) -> Source:
+    """Open a file or a folder of shards without reading its arrays.
+
+    Parameters
+    ----------
+    path : str
+        A ``.npy``, ``.npz``, ``.safetensors``, ``.parquet``, ``.csv`` or ``.tsv`` file, or a folder with files of
+        one of these kinds. Shards go in natural name order (shard2 before shard10); hidden files, names that
+        begin with an underscore and other kinds of file in the folder are left alone.
+
+    Returns
+    -------
+    Source
+        Its `names` tell what is inside; `read_array` reads it.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "pool.npz")
+    ...     np.savez(path, features=np.zeros((3, 2)), ids=np.array(["a", "b", "c"]))
+    ...     open_source(path).names
+    ('features', 'ids')
+    """
+    with reading(path):
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            return _open_folder(path)
+    if not stat.S_ISREG(mode):
+        raise InvalidArgument(f"{path} is neither a file nor a folder; save the data to a file first.")
+    return _open_file(path)
+
+
+def natural_order(name: str) -> list[str | int]:
+    """A sort key by which shard2 comes before shard10.
+
+    Examples
+    --------
+    >>> sorted(["shard10", "shard2"], key=natural_order)
+    ['shard2', 'shard10']
+    """
+    return [int(part) if part.isdecimal() else part.casefold() for part in re.split(r"(\d+)", name)]
+
+
+def _open_file(path: str) -> Source:
+    suffix = suffix_of(path)
+    if suffix in PICKLES:
+        raise InvalidArgument(
+            f"{path} is a pickle by its name, and dubito never unpickles; save the array with numpy.save."
+        )
+    if suffix not in OPENERS:
+        raise InvalidArgument(
+            f"{path} has the suffix {suffix!r}; readable are {', '.join(OPENERS)} and folders of them."
+        )
+    if os.path.getsize(path) == 0:
+        raise InvalidData(f"{path} is empty (0 bytes).")
+    return OPENERS[suffix](path)
+
+
+def _open_folder(path: str) -> Source:
+    names = [name for name in os.listdir(path) if not name.startswith((".", "_")) and suffix_of(name) in OPENERS]
+    shards = [os.path.join(path, name) for name in sorted(names, key=natural_order)]
+    if not shards:
+        raise MissingFile(f"the folder {path} holds no data; readable are {', '.join(OPENERS)}.")
+    odd = next((shard for shard in shards if suffix_of(shard) != suffix_of(shards[0])), None)
+    if odd is not None:
+        raise InvalidData(f"{odd} is of another format than {shards[0]}; the shards of a folder must be of one.")
+    return _joined(path, [_open_file(shard) for shard in shards])
+
+
+def _joined(path: str, sources: list[Source]) -> Source:
+    """Shards as one source, with the names of the first, which every shard must hold."""
+    entries = {name: _joined_entry(name, sources) for name in sources[0].names}
+    return Source(path, entries, partial(_joined_columns, sources) if sources[0].is_table else None)
+
+
+def _joined_entry(name: str, sources: list[Source]) -> Entry:
+    parts = [source.entry(name) for source in sources]
+    first, paths = parts[0], [source.path for source in sources]
+    odd = next((place for place, part in enumerate(parts) if part.ndim != first.ndim), None)
+    if odd is not None:
+        raise InvalidData(
+            f"{paths[odd]} holds {parts[odd].summary}, but {paths[0]} {first.summary}; shards must be alike."
+        )
+    content: Content = next((part.content for part in parts if part.content != "numbers"), "numbers")
+    summary = f"{first.summary} in {len(parts)} shards"
+    return Entry(
+        first.ndim, content, summary, partial(_joined_read, parts, paths), partial(_joined_names, parts, paths)
+    )
+
+
+def _joined_read(parts: list[Entry], paths: list[str]) -> Matrix:
+    return one_below_another([part.read() for part in parts], paths)
+
+
+def _joined_names(parts: list[Entry], paths: list[str]) -> AnyArray:
+    return whole(one_below_another([part.names() for part in parts], paths))
+
+
+def _joined_columns(sources: list[Source], names: Sequence[str]) -> Matrix:
+    parts = [source.columns(names) for source in sources if source.columns is not None]
+    return one_below_another(parts, [source.path for source in sources])

@@ -1,0 +1,128 @@
+"""Parquet: a list column is a matrix, and so are several columns of numbers (extra ``files``)."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from dubito.errors import InvalidData
+from dubito.files.entries import Entry, Source, one_below_another, reading
+from dubito.matrix import AnyArray, Matrix
+from dubito.optional import require
+
+ROWS_PER_BATCH = 16_384
+"""A list column is read in batches of at least this many rows."""
+
+
+def open_parquet(path: str) -> Source:
+    """A Parquet file: its schema is read here, a column when asked for."""
+    with reading(path), _pyarrow("parquet").ParquetFile(path) as file:
+        schema = file.schema_arrow
+    twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidData(f"{path} has two columns called {twice!r}; rename one.")
+    entries = {field.name: _entry(path, field.name, field.type) for field in schema}
+    if not entries:
+        raise InvalidData(f"{path} holds no columns.")
+    return Source(path, entries, partial(_numbers, path))
+
+
+def _pyarrow(module: str) -> ModuleType:
+    return require(f"pyarrow.{module}", extra="files")
+
+
+def _entry(path: str, name: str, kind: Any) -> Entry:
+    types = _pyarrow("types")
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        if _is_numeric(types, kind.value_type):
+            return Entry(2, "numbers", f"(lists of {kind.value_type})", partial(_lists, path, name))
+    elif _is_numeric(types, kind):
+        return Entry(1, "numbers", f"({kind})", partial(_column, path, name))
+    elif types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
+        return Entry(1, "text", "(text)", partial(_texts, path, name))
+    return Entry(1, "other", f"({kind})", partial(_refuse, path, name, kind))
+
+
+def _is_numeric(types: ModuleType, kind: Any) -> bool:
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _refuse(path: str, name: str, kind: Any) -> AnyArray:
+    raise InvalidData(f"column {name!r} of {path} is of type {kind}; numbers, lists of numbers or text can be read.")
+
+
+def _read(path: str, names: Sequence[str]) -> list[Any]:
+    """Columns as Arrow chunked arrays, which must have no nulls."""
+    with reading(path), _pyarrow("parquet").ParquetFile(path) as file:
+        table = file.read(columns=list(names))
+        columns = [table.column(name) for name in names]
+        for name, column in zip(names, columns, strict=True):
+            _refuse_nulls(column, path, name, 0)
+        return columns
+
+
+def _refuse_nulls(values: Any, path: str, name: str, first_row: int, width: int = 1) -> None:
+    if values.null_count:
+        row = first_row + int(np.argmax(np.asarray(values.is_null()))) // width
+        raise InvalidData(f"column {name!r} of {path} has no value in row {row}; fill it in or drop the row.")
+
+
+def _column(path: str, name: str) -> AnyArray:
+    array: AnyArray = _read(path, [name])[0].to_numpy()
+    return array
+
+
+def _texts(path: str, name: str) -> AnyArray:
+    values = _read(path, [name])[0].to_pylist()
+    return np.array(values) if values else np.empty(0, np.str_)
+
+
+def _numbers(path: str, names: Sequence[str]) -> AnyArray:
+    """Columns of numbers side by side, in the smallest type that holds them all."""
+    return np.stack([column.to_numpy() for column in _read(path, names)], axis=1)
+
+
+def _lists(path: str, name: str) -> Matrix:
+    """A list column (n, d): the values of every batch are used where they lie."""
+    parts: list[Matrix] = []
+    first_row, width = 0, -1
+    with reading(path), _pyarrow("parquet").ParquetFile(path) as file:
+        for groups in _batches(file.metadata):
+            column = file.read_row_groups(groups, columns=[name]).column(name)
+            _refuse_nulls(column, path, name, first_row)
+            for chunk in filter(len, column.chunks):
+                parts.append(_rows(chunk, path, name, first_row, width))
+                first_row, width = first_row + len(chunk), parts[-1].shape[1]
+    return one_below_another(parts, [path] * len(parts)) if parts else np.empty((0, 0))
+
+
+def _batches(metadata: Any) -> Iterator[list[int]]:
+    """Row groups to read together: a whole file at once would be copied, tiny groups would make too many parts."""
+    batch: list[int] = []
+    n_rows = 0
+    for group in range(metadata.num_row_groups):
+        batch.append(group)
+        n_rows += metadata.row_group(group).num_rows
+        if n_rows >= ROWS_PER_BATCH:
+            yield batch
+            batch, n_rows = [], 0
+    if batch:
+        yield batch
+
+
+def _rows(chunk: Any, path: str, name: str, first_row: int, width: int) -> AnyArray:
+    """One chunk as an array; every list must be as long as the first of the column."""
+    lengths = chunk.value_lengths().to_numpy()
+    width = int(lengths[0]) if width < 0 else width
+    odd = np.flatnonzero(lengths != width)
+    if len(odd):
+        raise InvalidData(
+            f"column {name!r} of {path} has {lengths[odd[0]]} numbers in row {first_row + odd[0]} "
+            f"and {width} in the rows before it; every list must be equally long."
+        )
+    values = chunk.flatten()
+    _refuse_nulls(values, path, name, first_row, width)
+    array: AnyArray = values.to_numpy(zero_copy_only=False)
+    return array.reshape(len(chunk), width)

@@ -1,0 +1,164 @@
+"""Picks over several rounds: reading a file of picks back, and adding the next round to it."""
+
+import json
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.files.entries import Source, reading, suffix_of, whole
+from dubito.files.opening import open_source
+from dubito.files.writing import (
+    Format,
+    PickColumns,
+    Picks,
+    output_format,
+    render_columns,
+    save_selection,
+    write_atomically,
+)
+from dubito.matrix import AnyArray, IntArray
+
+PICKS_WITHOUT_ARRAYS = (".json", ".jsonl")
+"""Files of picks that `open_source` does not read."""
+
+
+def read_picks(path: str) -> IntArray:
+    """The rows picked, in order, from a file that `save_selection` or `append_picks` wrote.
+
+    Hand them to the next round as ``labelled``: they are then references and are not picked again.
+
+    Examples
+    --------
+    >>> import os, tempfile, dubito
+    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=2, labelled=[[1.0]], strategy="coreset")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "picks.csv")
+    ...     picked.save(path)
+    ...     read_picks(path).tolist()
+    [2, 1]
+    """
+    if suffix_of(path) in PICKS_WITHOUT_ARRAYS:
+        values = np.array([_index_of(record, path) for record in _json_records(path)], dtype=np.float64)
+    else:
+        values = _index_column(open_source(path))
+    return _as_indices(path, values)
+
+
+def append_picks(selection: Picks, path: str, *, format: Format | None = None) -> None:
+    """Add a round's picks below those a file holds already; ranks go on counting.
+
+    The file is read, checked and replaced whole, so that a failure leaves the old one. A file that does not exist
+    is made. ``json`` describes one run and cannot be added to.
+
+    Parameters
+    ----------
+    selection : Selection
+        The new picks, none of which may be in the file: pass `read_picks` as ``labelled`` to the new round.
+    path : str
+        ``.csv``, ``.jsonl``, ``.parquet`` or ``.npy``.
+    format : {"csv", "jsonl", "parquet", "npy"}, optional
+        Where the suffix does not tell.
+
+    Examples
+    --------
+    >>> import os, tempfile, dubito
+    >>> pool = [[0.0], [4.0], [9.0]]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "picks.npy")
+    ...     append_picks(dubito.select(pool, budget=1, labelled=[0], strategy="coreset"), path)
+    ...     seen = [0, *read_picks(path)]
+    ...     append_picks(dubito.select(pool, budget=1, labelled=seen, strategy="coreset"), path)
+    ...     read_picks(path).tolist()
+    [2, 1]
+    """
+    chosen = output_format(path, format)
+    if chosen == "json":
+        raise InvalidArgument(
+            f"{path}: a json file describes one run and cannot be added to; use csv, jsonl, parquet or npy."
+        )
+    if not os.path.exists(path):
+        save_selection(selection, path, format=chosen)
+        return
+    if suffix_of(path) != f".{chosen}":
+        raise InvalidArgument(f"{path} cannot be added to as {chosen}; give it the suffix .{chosen}.")
+    earlier = read_picks(path)
+    _check_new(path, earlier, selection.indices)
+    added = {**selection.columns(), "rank": range(len(earlier) + 1, len(earlier) + len(selection.indices) + 1)}
+    write_atomically(path, _joined(path, added, chosen, earlier))
+
+
+def _joined(path: str, added: PickColumns, format: Format, earlier: IntArray) -> bytes:
+    if format == "npy":
+        return render_columns({"index": [*earlier.tolist(), *added["index"]]}, "npy")
+    if format == "parquet":
+        return render_columns(_below(path, added), "parquet")
+    new = render_columns(added, format)
+    with reading(path), open(path, "rb") as file:
+        old = file.read()
+    if format == "csv":
+        _check_columns(path, open_source(path).names, added)
+        new = new.partition(b"\n")[2]
+    return old + (b"" if old.endswith(b"\n") or not old else b"\n") + new
+
+
+def _below(path: str, added: PickColumns) -> PickColumns:
+    """The columns of a Parquet file with the new ones below."""
+    source = open_source(path)
+    _check_columns(path, source.names, added)
+    old = {name: whole(source.entry(name).names()) for name in added}
+    both = "id" in added and len(added["id"]) and len(old["id"])
+    if both and old["id"].dtype.kind != np.asarray(added["id"]).dtype.kind:
+        raise InvalidData(f"the ids in {path} are of another type than the new ones; choose another file.")
+    return {name: [*old[name].tolist(), *values] for name, values in added.items()}
+
+
+def _check_columns(path: str, names: Sequence[str], added: PickColumns) -> None:
+    if list(names) != list(added):
+        raise InvalidData(
+            f"{path} has the columns {','.join(names)} but the new picks {','.join(added)}; choose another file."
+        )
+
+
+def _check_new(path: str, earlier: IntArray, indices: IntArray) -> None:
+    again = np.flatnonzero(np.isin(indices, earlier))
+    if len(again):
+        raise InvalidArgument(
+            f"row {indices[again[0]]} is among the picks of {path} already; pass them as labelled to the new round."
+        )
+
+
+def _index_column(source: Source) -> AnyArray:
+    values = whole(source.entry("" if source.names == ("",) else "index").read())
+    if values.ndim != 1 or values.dtype.kind not in "iuf":
+        raise InvalidData(f"{source.path} holds no picks: they are 1-D integers, not {values.shape} {values.dtype}.")
+    return values
+
+
+def _json_records(path: str) -> list[object]:
+    with reading(path), open(path, encoding="utf-8") as file:
+        if suffix_of(path) == ".jsonl":
+            return [json.loads(line) for line in file if line.strip()]
+        content = json.load(file)
+    if not isinstance(content, dict) or not isinstance(content.get("picks"), list):
+        raise InvalidData(f"{path} holds no picks; dubito writes them as an object with a list called picks.")
+    records: list[object] = content["picks"]
+    return records
+
+
+def _index_of(record: object, path: str) -> int:
+    index = record.get("index") if isinstance(record, dict) else None
+    if type(index) is not int:
+        raise InvalidData(f"{path} holds no picks: each must be an object with an integer called index.")
+    return index
+
+
+def _as_indices(path: str, values: AnyArray) -> IntArray:
+    with np.errstate(invalid="ignore"):
+        indices = values.astype(np.int64)
+    if not np.array_equal(indices, values) or (indices < 0).any():
+        raise InvalidData(f"{path} holds no picks: row numbers are integers from 0.")
+    if len(np.unique(indices)) < len(indices):
+        raise InvalidData(f"{path} names a row more than once; each can be picked once.")
+    return indices

@@ -1,0 +1,213 @@
+"""Reading what plays a role: features, what is labelled, probabilities, ids and labels."""
+
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+
+from dubito.errors import InvalidData
+from dubito.files.choosing import (
+    ANY_COLUMNS,
+    DOUBT_ROLES,
+    SHAPES,
+    Columns,
+    DoubtRole,
+    MatrixRole,
+    NameRole,
+    Role,
+    check_numbers,
+    check_role,
+    choose,
+    given_name,
+    usual_name,
+)
+from dubito.files.entries import Source, suffix_of, whole
+from dubito.files.opening import open_source, split_spec
+from dubito.files.picks import PICKS_WITHOUT_ARRAYS, read_picks
+from dubito.matrix import AnyArray, Matrix, len_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolFile:
+    """A pool read from a file: the features, the ids where it has any, and the source for what else it holds."""
+
+    features: Matrix
+    ids: AnyArray | None
+    source: Source
+
+
+def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
+    r"""Read the pool's features and ids.
+
+    Parameters
+    ----------
+    spec : str
+        ``path`` or ``path::key``; see `read_array`.
+    columns : Columns
+        ``id`` names the ids; without it ``ids`` or ``id`` is taken where the file has one.
+
+    Returns
+    -------
+    PoolFile
+        Its ``source`` serves `find_array` and `find_doubt`: an ``.npz`` may hold probabilities and more.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "pool.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("id,x,y\na,0,1\nb,2,3\n")
+    ...     pool = read_pool(path)
+    >>> pool.ids.tolist(), pool.features.tolist()
+    (['a', 'b'], [[0.0, 1.0], [2.0, 3.0]])
+    """
+    path, key = split_spec(spec)
+    source = open_source(path)
+    features = _read(source, "features", key, columns)
+    if not len_of(features):
+        raise InvalidData(f"{spec} holds no rows; a pool needs at least one.")
+    ids = find_array(source, "ids", columns=columns)
+    if ids is not None:
+        _check_ids(source.path, ids, len_of(features))
+    return PoolFile(features, ids, source)
+
+
+@overload
+def read_array(spec: str | Source, role: MatrixRole, *, columns: Columns = ...) -> Matrix: ...
+@overload
+def read_array(spec: str | Source, role: DoubtRole | NameRole, *, columns: Columns = ...) -> AnyArray: ...
+
+
+def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS) -> Matrix:
+    """Read the array that plays a role.
+
+    A key (``file.npz::key``, ``table.parquet::column``) decides. Without one the usual names of the role are tried,
+    then, if one array alone fits the role, it is taken. In a table without a column of lists, features,
+    probabilities and logits are all columns of numbers except those with the usual name of another role.
+    ``labelled`` also takes features of labelled points and a file of picks, whose rows it gives.
+
+    Parameters
+    ----------
+    spec : str or Source
+        ``path`` or ``path::key``, or what `open_source` gave.
+    role : {"features", "labelled", "probabilities", "logits", "doubt", "ids", "labels"}
+        What the array is wanted for.
+    columns : Columns
+        Names given by the user.
+
+    Returns
+    -------
+    array, memory map or Stack
+        A Stack (shards, Parquet in pieces) only for ``features`` and ``labelled``.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.npz")
+    ...     np.savez(path, doubt=np.array([0.5, 0.25]), ids=np.array([7, 9]))
+    ...     read_array(path, "doubt").tolist(), read_array(path + "::ids", "labels").tolist()
+    ([0.5, 0.25], [7, 9])
+    """
+    if isinstance(spec, Source):
+        return _read(spec, role, None, columns)
+    path, key = split_spec(spec)
+    if role == "labelled" and suffix_of(path) in PICKS_WITHOUT_ARRAYS:
+        return read_picks(path)
+    return _read(open_source(path), role, key, columns)
+
+
+@overload
+def find_array(source: Source, role: MatrixRole, *, columns: Columns = ...) -> Matrix | None: ...
+@overload
+def find_array(source: Source, role: DoubtRole | NameRole, *, columns: Columns = ...) -> AnyArray | None: ...
+
+
+def find_array(source: Source, role: Role, *, columns: Columns = ANY_COLUMNS) -> Matrix | None:
+    """Read the array of a role only where the file has it under a usual name (or one in `columns`), else None.
+
+    For what a pool's own file may carry besides the features.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "pool.npz")
+    ...     np.savez(path, features=np.zeros((2, 3)), labelled=np.array([1]))
+    ...     source = open_source(path)
+    ...     find_array(source, "labelled").tolist(), find_array(source, "labels")
+    ([1], None)
+    """
+    name = given_name(role, columns) or usual_name(source, role)
+    return None if name is None else _read(source, role, name, columns)
+
+
+def find_doubt(source: Source) -> tuple[DoubtRole, AnyArray] | None:
+    """The first of ``probabilities``, ``logits`` and ``doubt`` that a file holds under that name, else None.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "pool.npz")
+    ...     np.savez(path, features=np.zeros((2, 3)), doubt=np.array([0.5, 1.0]))
+    ...     find_doubt(open_source(path))
+    ('doubt', array([0.5, 1. ]))
+    """
+    for role in DOUBT_ROLES:
+        found = find_array(source, role)
+        if found is not None:
+            return role, found
+    return None
+
+
+def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matrix:
+    chosen = choose(source, role, key, columns)
+    entry = source.entry(chosen[0])
+    # A table's column stands for rows of the pool only when it says so: numbers may also be a lone feature.
+    is_rows = role == "labelled" and (key is not None or chosen[0] in ("labelled", "index"))
+    side_by_side = source.columns is not None and 2 in SHAPES[role][0] and (entry.ndim == 1 or len(chosen) > 1)
+    if source.columns is not None and side_by_side and not is_rows:
+        for name in chosen:
+            check_numbers(source, name, role)
+        return source.columns(chosen)
+    check_role(source, chosen[0], entry, role)
+    if role in ("ids", "labels"):
+        return _as_names(source, chosen[0], entry.names())
+    array = entry.read()
+    if is_rows and source.is_table and entry.ndim == 1:
+        return _as_rows(chosen[0], whole(array))
+    return array if role in ("features", "labelled") else whole(array)
+
+
+def _as_names(source: Source, name: str, values: AnyArray) -> AnyArray:
+    """Integers or text; floats that are all whole become integers."""
+    if values.dtype.kind != "f":
+        return values
+    if not _are_whole(values):
+        raise InvalidData(
+            f"{source.noun} {name!r} of {source.path} holds fractions or NaN; ids and labels must be integers or text."
+        )
+    return values.astype(np.int64)
+
+
+def _as_rows(name: str, values: AnyArray) -> AnyArray:
+    """A table's labelled column: row numbers, or a mask where it is called labelled and all zeros and ones."""
+    if name == "labelled" and np.isin(values, (0, 1)).all():
+        return values.astype(np.bool_)
+    return values.astype(np.int64) if values.dtype.kind == "f" and _are_whole(values) else values
+
+
+def _are_whole(values: AnyArray) -> bool:
+    return bool((np.isfinite(values) & (values == np.round(values))).all())
+
+
+def _check_ids(path: str, ids: AnyArray, n_rows: int) -> None:
+    if len(ids) != n_rows:
+        raise InvalidData(f"{path} has {len(ids)} ids for {n_rows} rows; there must be one for each.")
+    values, counts = np.unique(ids, return_counts=True)
+    if len(values) < len(ids):
+        twice = values[np.argmax(counts > 1)].item()
+        first, second = np.flatnonzero(ids == twice)[:2]
+        raise InvalidData(f"the ids of {path} repeat {twice!r} (rows {first} and {second}); each must be unique.")

@@ -1,0 +1,291 @@
+"""Writing picks: rendered in memory first, then written whole or not at all."""
+
+import csv
+import io
+import json
+import math
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, Protocol, cast, get_args
+
+import numpy as np
+
+from dubito.errors import DubitoError, InvalidArgument, MissingFile, OutputExists
+from dubito.files.entries import nearest, suffix_of
+from dubito.matrix import FloatArray, IntArray
+from dubito.optional import require
+
+Format = Literal["csv", "json", "jsonl", "parquet", "npy"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+PickColumns = Mapping[str, Sequence[object]]
+"""The table of picks: equally long columns by name."""
+
+
+class Ranked(Protocol):
+    """One configuration of a beam, as `dubito.problem.Configuration`."""
+
+    @property
+    def indices(self) -> IntArray:
+        """Rows of the pool."""
+        ...
+
+    @property
+    def priorities(self) -> FloatArray:
+        """Priority of each pick."""
+        ...
+
+    @property
+    def radius(self) -> float | None:
+        """The priority the next pick would have."""
+        ...
+
+    @property
+    def uncertainty(self) -> float | None:
+        """U(s)."""
+        ...
+
+
+class Picks(Ranked, Protocol):
+    """What can be written: `dubito.Selection`, whose room stands above this one."""
+
+    @property
+    def configurations(self) -> Sequence[Ranked]:
+        """All configurations of a beam, best first."""
+        ...
+
+    @property
+    def strategy(self) -> str:
+        """Name of the strategy."""
+        ...
+
+    @property
+    def engine(self) -> str | None:
+        """Name of the engine."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """Time taken."""
+        ...
+
+    @property
+    def n_pool(self) -> int:
+        """Rows of the pool."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """False after an interruption."""
+        ...
+
+    def columns(self) -> PickColumns:
+        """rank, index, id where there are ids, priority."""
+        ...
+
+
+def save_selection(selection: Picks, path: str, *, force: bool = False, format: Format | None = None) -> None:
+    """Write picks to a file, whole or not at all.
+
+    Parameters
+    ----------
+    selection : Selection
+        What was picked.
+    path : str
+        Where to; its suffix decides the format unless `format` does.
+    force : bool
+        Replace a file that exists. Devices and pipes are written to without it.
+    format : {"csv", "json", "jsonl", "parquet", "npy"}, optional
+        See `render_selection`.
+
+    Examples
+    --------
+    >>> import os, tempfile, dubito
+    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=2, labelled=[[1.0]], strategy="coreset")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "picks.csv")
+    ...     save_selection(picked, path)
+    ...     with open(path) as file:
+    ...         print(file.read(), end="")
+    rank,index,priority
+    1,2,8.0
+    2,1,3.0
+    """
+    chosen = output_format(path, format)
+    if os.path.isfile(path) and not force:
+        raise OutputExists(f"{path} exists; pass --force (force=True) to replace it, or another path.")
+    write_atomically(path, render_selection(selection, chosen))
+
+
+def render_selection(selection: Picks, format: Format) -> bytes:
+    r"""The bytes of a file of picks, for stdout or a file.
+
+    ``csv``, ``jsonl`` and ``parquet`` are tables of ``rank,index,id,priority`` (``id`` only where there are ids);
+    ``json`` is one object with ``schema`` 1, what was run, and the ``picks``; ``npy`` holds the indices alone.
+    An infinite priority is ``inf`` in CSV and null in JSON; NaN is an empty field and null.
+
+    Examples
+    --------
+    >>> import dubito
+    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=1, labelled=[[1.0]], strategy="coreset")
+    >>> render_selection(picked, "jsonl")
+    b'{"rank": 1, "index": 2, "priority": 8.0}\n'
+    """
+    if format == "json":
+        return _object_bytes(selection)
+    return render_columns(selection.columns(), format)
+
+
+def render_columns(columns: PickColumns, format: Format) -> bytes:
+    """The bytes of a table of picks in any format but ``json``."""
+    renderers: dict[str, Callable[[PickColumns], bytes]] = {
+        "csv": _csv_bytes,
+        "jsonl": _jsonl_bytes,
+        "parquet": _parquet_bytes,
+        "npy": _npy_bytes,
+    }
+    return renderers[format](columns)
+
+
+def output_format(path: str, format: str | None = None) -> Format:
+    """The format asked for, or that of the path's suffix.
+
+    Examples
+    --------
+    >>> output_format("picks.CSV"), output_format("picks.txt", "jsonl")
+    ('csv', 'jsonl')
+    """
+    known = ", ".join(FORMATS)
+    if format is not None and format not in FORMATS:
+        raise InvalidArgument(f"format={format!r} is unknown;{nearest(format, FORMATS)} known are {known}.")
+    if format is None and suffix_of(path)[1:] not in FORMATS:
+        raise InvalidArgument(
+            f"{path} has no suffix that tells its format; known are {known}: or pass --format (format=)."
+        )
+    return cast(Format, format or suffix_of(path)[1:])
+
+
+def write_atomically(path: str, data: bytes) -> None:
+    """Write a file whole or not at all: under a temporary name beside it, synced to disk, then renamed.
+
+    A link stays a link and its target is replaced; the mode of a file that exists is kept. A device or pipe is
+    written to directly, as nothing can be renamed onto it.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_atomically(os.path.join(folder, "note"), b"whole")
+    ...     os.listdir(folder)
+    ['note']
+    """
+    target = os.path.realpath(path)
+    try:
+        if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode) and not os.path.isdir(target):
+            with open(path, "wb") as file:
+                file.write(data)
+        else:
+            _write_and_rename(target, data)
+    except FileNotFoundError as error:
+        raise MissingFile(f"{path} cannot be written: its folder does not exist; make it first.") from error
+    except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
+        raise InvalidArgument(f"{path} cannot be written: {_reason(error)}; choose another path.") from error
+    except OSError as error:
+        raise DubitoError(f"{path} cannot be written: {_reason(error)}.") from error
+
+
+def _write_and_rename(target: str, data: bytes) -> None:
+    folder, name = os.path.split(target)
+    # Cut the name: with ours around it, a long one could exceed what the file system takes.
+    temporary = os.path.join(folder, f".{name[:40]}.{secrets.token_hex(4)}.tmp")
+    try:
+        # open() rather than tempfile: the user's umask decides who may read the result.
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if os.path.isfile(target):
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _object_bytes(selection: Picks) -> bytes:
+    content: dict[str, object] = {
+        "schema": 1,
+        "strategy": selection.strategy,
+        "engine": selection.engine,
+        "seed": selection.seed,
+        "seconds": _plain(selection.seconds),
+        "radius": _plain(selection.radius),
+        "uncertainty": _plain(selection.uncertainty),
+        "complete": selection.complete,
+        "n_pool": selection.n_pool,
+        "picks": _records(selection.columns()),
+    }
+    if len(selection.configurations) > 1:
+        content["configurations"] = [_configuration(each) for each in selection.configurations]
+    return (json.dumps(content, indent=2, allow_nan=False, default=str) + "\n").encode()
+
+
+def _configuration(configuration: Ranked) -> dict[str, object]:
+    return {
+        "indices": configuration.indices.tolist(),
+        "priorities": [_plain(value) for value in configuration.priorities.tolist()],
+        "radius": _plain(configuration.radius),
+        "uncertainty": _plain(configuration.uncertainty),
+    }
+
+
+def _records(columns: PickColumns) -> list[dict[str, object]]:
+    return [dict(zip(columns, map(_plain, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _plain(value: object) -> object:
+    """The value, or None for what JSON has no number for."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _csv_bytes(columns: PickColumns) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow("" if isinstance(value, float) and math.isnan(value) else value for value in row)
+    return text.getvalue().encode()
+
+
+def _jsonl_bytes(columns: PickColumns) -> bytes:
+    lines = (json.dumps(record, allow_nan=False, default=str) + "\n" for record in _records(columns))
+    return "".join(lines).encode()
+
+
+def _parquet_bytes(columns: PickColumns) -> bytes:
+    pyarrow, parquet = require("pyarrow", extra="files"), require("pyarrow.parquet", extra="files")
+    types = {"rank": pyarrow.int64(), "index": pyarrow.int64(), "priority": pyarrow.float64()}
+    if not len(columns["rank"]):
+        types["id"] = pyarrow.string()
+    arrays = {name: pyarrow.array(list(values), types.get(name)) for name, values in columns.items()}
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.table(arrays), buffer)
+    return buffer.getvalue()
+
+
+def _npy_bytes(columns: PickColumns) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.array(list(columns["index"]), dtype=np.int64), allow_pickle=False)
+    return buffer.getvalue()

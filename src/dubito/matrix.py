@@ -1,0 +1,123 @@
+"""What a pool of features is to every room: a `Matrix`, read in blocks of rows.
+
+A NumPy array is one, and so are a memory map, `Rows` (some rows of another matrix, not copied) and `Stack`
+(several matrices one below the other: the shards of a folder).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+AnyArray = npt.NDArray[Any]
+
+READ_BYTES = 8 << 20
+"""Blocks read for checks and sums hold about this many bytes."""
+
+
+class Matrix(Protocol):
+    """Rows of numbers that can be read a block at a time."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, d)."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type of every block."""
+        ...
+
+    def __getitem__(self, rows: Any, /) -> Any:
+        """A block of rows: a slice or an array of row numbers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of a matrix, in the given order, read when asked for."""
+
+    matrix: Matrix
+    rows: IntArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of rows, d)."""
+        return len(self.rows), self.matrix.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the matrix."""
+        return self.matrix.dtype
+
+    def __getitem__(self, rows: slice | IntArray) -> AnyArray:
+        return np.asarray(self.matrix[self.rows[rows]])
+
+
+class Stack:
+    """Matrices of equal width one below the other, none of them copied.
+
+    Examples
+    --------
+    >>> stack = Stack([np.zeros((2, 3)), np.ones((1, 3))])
+    >>> stack.shape, stack[1:3].tolist()
+    ((3, 3), [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+    """
+
+    def __init__(self, parts: Sequence[Matrix]) -> None:
+        self.parts = tuple(parts)
+        self.starts = np.cumsum([0, *(len_of(part) for part in parts)])
+        self.shape = int(self.starts[-1]), int(parts[0].shape[1])
+        self.dtype = np.result_type(*(part.dtype for part in parts))
+
+    def __getitem__(self, rows: slice | IntArray) -> AnyArray:
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(self.shape[0])
+            if step != 1:
+                return self[np.arange(start, stop, step)]
+            return self._span(start, stop)
+        rows = np.asarray(rows)
+        block = np.empty((len(rows), self.shape[1]), self.dtype)
+        owner = np.searchsorted(self.starts, rows, side="right") - 1
+        for part in np.unique(owner):
+            here = owner == part
+            block[here] = self.parts[part][rows[here] - self.starts[part]]
+        return block
+
+    def _span(self, start: int, stop: int) -> AnyArray:
+        pieces = [
+            np.asarray(part[max(start - first, 0) : stop - first])
+            for part, first in zip(self.parts, self.starts[:-1], strict=True)
+            if start < first + len_of(part) and stop > first
+        ]
+        if not pieces:
+            return np.empty((0, self.shape[1]), self.dtype)
+        return np.concatenate(pieces, dtype=self.dtype) if len(pieces) > 1 else pieces[0].astype(self.dtype, copy=False)
+
+
+def len_of(matrix: Matrix) -> int:
+    """Number of rows."""
+    return int(matrix.shape[0])
+
+
+def blocks(n_rows: int, rows_per_block: int) -> Iterator[slice]:
+    """Slices that cut ``n_rows`` into blocks.
+
+    Examples
+    --------
+    >>> list(blocks(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    for start in range(0, n_rows, rows_per_block):
+        yield slice(start, min(start + rows_per_block, n_rows))
+
+
+def rows_per_read(matrix: Matrix, bytes_per_value: int = 8) -> int:
+    """How many rows of a matrix make a block of about `READ_BYTES`."""
+    return max(1, READ_BYTES // max(1, prod(matrix.shape[1:]) * bytes_per_value))

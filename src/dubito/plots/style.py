@@ -1,0 +1,123 @@
+"""One look for every picture: colours that colour-blind readers tell apart, quiet axes, SVG and PNG."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from zlib import crc32
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from dubito.errors import InvalidArgument, MissingFile, OutputExists
+
+OKABE_ITO = {
+    "black": "#000000",
+    "orange": "#E69F00",
+    "sky": "#56B4E9",
+    "green": "#009E73",
+    "yellow": "#F0E442",
+    "blue": "#0072B2",
+    "vermilion": "#D55E00",
+    "purple": "#CC79A7",
+}
+"""The palette of Okabe & Ito."""
+
+INK = "#222222"
+QUIET = "#767676"
+FAINT = "#E3E3E3"
+
+STRATEGY_COLOURS = {
+    "random": QUIET,
+    "coreset": OKABE_ITO["blue"],
+    "doubt-coreset": OKABE_ITO["vermilion"],
+    "least-confidence": OKABE_ITO["green"],
+    "margin": OKABE_ITO["sky"],
+    "entropy": OKABE_ITO["purple"],
+    "closest-kmeans": OKABE_ITO["orange"],
+    "optimal-coreset": OKABE_ITO["black"],
+}
+"""Random is grey: it is what the others are held against."""
+
+
+def strategy_colour(name: str) -> str:
+    """The colour of a strategy, the same in every picture; options after a colon change nothing.
+
+    A name not in the palette gets a colour of its own that depends on the name alone.
+
+    Examples
+    --------
+    >>> strategy_colour("doubt-coreset:strength=0.5") == strategy_colour("doubt-coreset")
+    True
+    """
+    known = name.partition(":")[0]
+    if known in STRATEGY_COLOURS:
+        return STRATEGY_COLOURS[known]
+    return _darker(list(OKABE_ITO.values())[1:][crc32(known.encode()) % 7])
+
+
+def _darker(colour: str) -> str:
+    red, green, blue = (round(255 * 0.62 * part) for part in to_rgb(colour))
+    return f"#{red:02X}{green:02X}{blue:02X}"
+
+
+def new_figure(width: float = 7.0, height: float = 4.6) -> tuple[Figure, Axes]:
+    """A figure of so many inches with one quiet pair of axes."""
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    axes = figure.add_subplot()
+    calm(axes)
+    return figure, axes
+
+
+def calm(axes: Axes) -> None:
+    """Two thin spines instead of a box, small grey ticks."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(QUIET)
+    axes.tick_params(which="both", colors=QUIET, labelsize=9, width=0.6)
+
+
+def title(axes: Axes, headline: str, detail: str = "") -> None:
+    """A bold headline at the left edge, and a quieter line below it."""
+    axes.set_title(headline, loc="left", color=INK, fontsize=11.5, fontweight="bold", pad=26 if detail else 8)
+    if detail:
+        axes.text(0.0, 1.035, detail, transform=axes.transAxes, color=QUIET, fontsize=9, va="bottom")
+
+
+def save_figure(
+    figure: Figure, path: str | Path, *, formats: Sequence[str] = ("svg", "png"), force: bool = False
+) -> list[Path]:
+    """Write a figure as ``path`` with each format's suffix, and return what was written.
+
+    Files that exist are replaced only with ``force=True``; each is drawn whole and then renamed into place.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [each.name for each in save_figure(new_figure()[0], folder + "/radii")]
+    ['radii.svg', 'radii.png']
+    """
+    path = Path(path)
+    unknown = [each for each in formats if each not in ("svg", "png")]
+    if unknown:
+        raise InvalidArgument(f"formats holds {unknown[0]!r}; choose from svg, png.")
+    if not path.parent.is_dir():
+        raise MissingFile(f"path={str(path)!r} lies in a folder that is not there; make {str(path.parent)!r} first.")
+    stem = path.with_suffix("") if path.suffix in (".svg", ".png") else path
+    targets = [stem.with_name(f"{stem.name}.{each}") for each in formats]
+    taken = [target for target in targets if target.exists()]
+    if taken and not force:
+        raise OutputExists(f"{taken[0]} exists; pass force=True to replace it, or another path.")
+    for target in targets:
+        _write(figure, target)
+    return targets
+
+
+def _write(figure: Figure, target: Path) -> None:
+    """Drawn in memory and renamed into place, so that a file is whole or not there."""
+    picture = BytesIO()
+    suffix = target.suffix[1:]
+    figure.savefig(picture, format=suffix, dpi=160, metadata={"Date": None} if suffix == "svg" else None)
+    scratch = target.with_name(f".{target.name}.part")
+    scratch.write_bytes(picture.getvalue())
+    scratch.replace(target)

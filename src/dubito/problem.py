@@ -1,0 +1,185 @@
+"""What is asked, what an engine solves, and what was chosen.
+
+A `Request` is the user's call after its checks. A core-set strategy turns it into a `Problem`, an engine answers
+with a `Solution`, and `select` hands the user a `Selection`.
+
+Letters, everywhere: ``n`` pool, ``m`` labelled, ``d`` features, ``c`` classes, ``b`` budget, ``w`` beam width.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix
+from dubito.optional import require
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Scaling = Literal["respective", "acquired"]
+Metric = Literal["euclidean", "cosine"]
+
+
+class Progress(Protocol):
+    """What ``progress=`` is called with, a few times a second at most."""
+
+    def __call__(self, done: int, total: int, radius: float | None, seconds: float, /) -> None:
+        """Picks made, picks wanted, the present radius (None without distances), seconds since the start."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A checked call of `select`: everything a strategy may want to know."""
+
+    pool: Matrix
+    budget: int
+    references: Matrix
+    """(m, d) features of what is labelled; (0, d) for a cold start."""
+    candidates: IntArray
+    """Rows of the pool that may be picked, ascending."""
+    probabilities: AnyArray | None
+    """(n, c) or (n, k, c), or None where only doubt, or nothing, was given."""
+    doubt: FloatArray | None
+    metric: Metric
+    largest: float
+    """No feature of the pool or the references is larger in magnitude."""
+    engine: str
+    memory_limit: int | None
+    seed: int
+    progress: Progress | None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What an engine solves: Algorithm 2, or its beam, on these points."""
+
+    pool: Matrix
+    references: Matrix
+    candidates: IntArray
+    budget: int
+    doubt: FloatArray | None = None
+    """(n,) in [0, 1]; None where the strategy uses none."""
+    weights: FloatArray | None = None
+    """(n,) squared scaling factors ``doubt ** (2 * strength)``; None where every one is 1."""
+    scores: IntArray | None = None
+    """(n,) fixed-point ``-log(1 - doubt)``: what a beam ranks by; None where the beam is one wide."""
+    scaling: Scaling = "respective"
+    beam_width: int = 1
+    metric: Metric = "euclidean"
+    largest: float = 1.0
+    """No feature of the pool or the references is larger in magnitude."""
+    memory_limit: int | None = None
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """An ordered list of picks, as a beam ranks them."""
+
+    indices: IntArray
+    priorities: FloatArray
+    """Priority of each pick when it was picked (infinite for a cold start's first)."""
+    radius: float | None
+    """The priority the next pick would have; 0 when nothing is left; None without distances."""
+    uncertainty: float | None = None
+    """U(s), the mean of -log(1 - doubt) over the picks; None without doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """An engine's answer: configurations, best first; `complete` is False after an interruption."""
+
+    configurations: tuple[Configuration, ...]
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """What was chosen, in the order it was chosen.
+
+    Examples
+    --------
+    >>> import dubito
+    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=2, labelled=[[1.0]], strategy="coreset")
+    >>> picked.indices.tolist(), picked.priorities.tolist(), picked.radius
+    ([2, 1], [8.0, 3.0], 1.0)
+    """
+
+    indices: IntArray
+    """(b,) rows of the pool handed in."""
+    priorities: FloatArray
+    """(b,) the strategy's score of each pick; for a greedy core-set the shrinking scaled radius."""
+    radius: float | None
+    """The priority the next pick would have; 0 when nothing is left; None for a strategy without distances."""
+    uncertainty: float | None
+    """U(s), the mean of -log(1 - doubt) over the picks; None where there was no doubt."""
+    configurations: tuple[Configuration, ...]
+    """All configurations a beam kept, best first; the first is this selection."""
+    strategy: str
+    engine: str | None
+    """None for a strategy that uses no engine."""
+    seed: int
+    seconds: float
+    n_pool: int
+    ids: AnyArray | None = None
+    """(b,) the ids of the picks, where the input had ids."""
+    complete: bool = True
+    """False when the run was interrupted."""
+    cover: Callable[[], float] | None = field(default=None, repr=False)
+    """Computes the covering radius; `covering_radius` calls it."""
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def mask(self) -> BoolArray:
+        """(n,) True where a pool row was picked."""
+        mask = np.zeros(self.n_pool, dtype=np.bool_)
+        mask[self.indices] = True
+        return mask
+
+    def covering_radius(self) -> float:
+        """Largest unscaled distance from a pool point to its nearest labelled or picked point (δ).
+
+        Computed when asked for, and not kept: about the cost of one more pick of an unscaled core-set.
+        """
+        return 0.0 if self.cover is None else self.cover()
+
+    def columns(self) -> dict[str, Sequence[object]]:
+        """The table of picks: ``rank`` (from 1), ``index``, ``id`` where there are ids, ``priority``."""
+        table: dict[str, Sequence[object]] = {
+            "rank": range(1, len(self) + 1),
+            "index": self.indices.tolist(),
+        }
+        if self.ids is not None:
+            table["id"] = self.ids.tolist()
+        table["priority"] = self.priorities.tolist()
+        return table
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The table of picks as a pandas frame (extra ``frames``)."""
+        frame: pd.DataFrame = require("pandas", extra="frames").DataFrame(self.columns())
+        return frame
+
+    def save(self, path: str, *, force: bool = False) -> None:
+        """Write the picks to a file: ``.csv``, ``.json``, ``.jsonl``, ``.parquet`` or ``.npy`` by its suffix.
+
+        The file is written whole or not at all; one that exists is replaced only with ``force=True``.
+        """
+        from dubito.files import save_selection
+
+        save_selection(self, path, force=force)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with what was selected so far in `selection`.
+
+    A greedy run's picks are a valid prefix of the whole answer; a beam's are its leading configuration so far.
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        super().__init__(f"interrupted after {len(selection)} picks")
+        self.selection = selection

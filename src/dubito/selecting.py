@@ -1,0 +1,219 @@
+"""`select`: checks the call, lets the strategy decide, and returns a Selection."""
+
+import time
+from typing import get_args
+
+import numpy as np
+
+from dubito.checks import (
+    check_budget,
+    check_candidates,
+    check_choice,
+    check_features,
+    check_integer,
+    check_labelled,
+    check_memory_limit,
+    refuse_zero_rows,
+)
+from dubito.doubt import read_doubt
+from dubito.engines.dispatch import choose_engine
+from dubito.errors import InvalidArgument
+from dubito.matrix import AnyArray, IntArray, Matrix, Rows, Stack, len_of
+from dubito.problem import Interrupted, Metric, Problem, Progress, Request, Scaling, Selection
+from dubito.strategies import Strategy, build_strategy
+
+DEFAULTS: dict[str, object] = {"strength": 1.0, "beam_width": 1, "scaling": "respective"}
+"""Options that select() passes on to a strategy only where they differ from these."""
+
+
+def select(
+    pool: object,
+    budget: int,
+    *,
+    labelled: object = None,
+    probabilities: object = None,
+    logits: object = None,
+    doubt: object = None,
+    strategy: str | Strategy = "doubt-coreset",
+    strength: float = 1.0,
+    beam_width: int = 1,
+    scaling: Scaling = "respective",
+    candidates: object = None,
+    metric: Metric = "euclidean",
+    engine: str = "auto",
+    memory_limit: int | str | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Selection:
+    """Choose which rows of a pool to label next.
+
+    Parameters
+    ----------
+    pool : array (n, d)
+        Features: a NumPy array, memory map, torch tensor, Arrow column, pandas or Polars frame. Never changed.
+        float16 and float32 are kept; decisions are made in float64.
+    budget : int
+        How many rows to pick, from 1 to the number of candidates. Exactly so many are picked.
+    labelled : array, optional
+        What is labelled already: features (m, d); or 1-D integers or a boolean mask (n,), rows of ``pool``.
+        Such rows are never picked.
+    probabilities, logits, doubt : array, optional
+        At most one: class probabilities (n, c), logits (n, c), or doubt ``1 - max P`` (n,) in [0, 1].
+    strategy : str or Strategy
+        A name, or an object of `dubito.strategies` with its own options.
+    strength : float
+        For ``doubt-coreset``: priority is distance times doubt to this power. 1 is the paper, 0 the plain core-set.
+    beam_width : int
+        Configurations a core-set's beam search keeps. Wider than 1 needs doubt.
+    scaling : {"respective", "acquired"}
+        For ``doubt-coreset``: whose doubt scales an update, the remaining point's or the pick's.
+    candidates : array, optional
+        Indices or boolean mask (n,) of what may be picked. Results still refer to the whole pool.
+    metric : {"euclidean", "cosine"}
+        ``cosine`` is the chord: Euclidean distance between unit vectors.
+    engine : str
+        ``auto``, or the name of one; a named engine never falls back.
+    memory_limit : int or str, optional
+        Bytes of memory beyond the inputs, or text such as "2GB".
+    seed : int
+        For strategies that draw at random.
+    progress : callable, optional
+        Called with picks done, picks wanted, radius and seconds.
+
+    Returns
+    -------
+    Selection
+        Rows in the order picked; ties go to the lowest index.
+
+    Raises
+    ------
+    InvalidArgument, InvalidData
+        Both are ValueErrors that name the argument, the value and the mend.
+    Interrupted
+        On Ctrl-C; a KeyboardInterrupt that carries the selection so far.
+
+    Examples
+    --------
+    >>> import numpy as np, dubito
+    >>> pool = np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0], [6.0, 8.5]])
+    >>> picked = dubito.select(pool, 2, labelled=[0], doubt=[0.0, 0.5, 0.5, 0.1])
+    >>> picked.indices.tolist(), picked.priorities.tolist()
+    ([2, 1], [5.0, 2.5])
+    """
+    started = time.perf_counter()
+    given = {"strength": strength, "beam_width": beam_width, "scaling": scaling}
+    options = {name: value for name, value in given.items() if value != DEFAULTS[name]}
+    chosen = build_strategy(strategy, options)
+    if engine != "auto" and not chosen.uses_engine:
+        raise InvalidArgument(f"engine={engine!r} means nothing to strategy={chosen.name!r}; leave engine out.")
+    request = _check(
+        pool,
+        budget,
+        labelled,
+        (probabilities, logits, doubt),
+        candidates,
+        metric,
+        engine,
+        memory_limit,
+        seed,
+        progress,
+    )
+    choice = chosen.choose(request)
+    best = choice.configurations[0]
+    ids = row_ids(pool)
+    selection = Selection(
+        indices=best.indices,
+        priorities=best.priorities,
+        radius=best.radius,
+        uncertainty=best.uncertainty,
+        configurations=choice.configurations,
+        strategy=chosen.name,
+        engine=choice.engine,
+        seed=request.seed,
+        seconds=time.perf_counter() - started,
+        n_pool=len_of(request.pool),
+        ids=None if ids is None else ids[best.indices],
+        complete=choice.complete,
+        cover=lambda: covering_radius(request, best.indices),
+    )
+    if not choice.complete:
+        raise Interrupted(selection)
+    return selection
+
+
+def _check(
+    pool: object,
+    budget: object,
+    labelled: object,
+    sources: tuple[object, object, object],
+    candidates: object,
+    metric: object,
+    engine: str,
+    memory_limit: object,
+    seed: object,
+    progress: Progress | None,
+) -> Request:
+    known_metric: Metric = check_choice("metric", metric, get_args(Metric))
+    if progress is not None and not callable(progress):
+        raise InvalidArgument(
+            f"progress={progress!r} cannot be called; pass a function of (done, total, radius, seconds)."
+        )
+    limit, checked_seed = check_memory_limit(memory_limit), check_integer("seed", seed, least=0)
+    matrix, largest = check_features("pool", pool)
+    seen = check_labelled(labelled, matrix)
+    references = seen.references
+    allowed = check_candidates(candidates, len_of(matrix), seen.rows)
+    picks = check_budget(budget, len(allowed), len_of(matrix))
+    probabilities, doubt = read_doubt(len_of(matrix), *sources)
+    largest = max(largest, seen.largest)
+    if known_metric == "cosine":
+        largest = 1.0
+        refuse_zero_rows("pool", matrix)
+        refuse_zero_rows("labelled", references)
+    return Request(
+        matrix,
+        picks,
+        references,
+        allowed,
+        probabilities,
+        doubt,
+        known_metric,
+        largest,
+        engine,
+        limit,
+        checked_seed,
+        progress,
+    )
+
+
+def row_ids(pool: object) -> AnyArray | None:
+    """A pandas frame's index, where it is more than row numbers."""
+    index = getattr(pool, "index", None)
+    if type(pool).__module__.partition(".")[0] != "pandas" or type(index).__name__ == "RangeIndex":
+        return None
+    return np.asarray(index)
+
+
+def covering_radius(request: Request, picked: IntArray) -> float:
+    """δ: the largest distance from a pool point to its nearest labelled or picked one.
+
+    It is the radius a plain core-set sees before its next pick, so an engine computes it.
+    """
+    everything = np.arange(len_of(request.pool))
+    rest = np.setdiff1d(everything, picked)
+    if len(rest) == 0:
+        return 0.0
+    references: Matrix = Rows(request.pool, picked)
+    if len_of(request.references):
+        references = Stack([request.references, references])
+    problem = Problem(
+        request.pool,
+        references,
+        rest,
+        budget=1,
+        metric=request.metric,
+        largest=request.largest,
+        memory_limit=request.memory_limit,
+    )
+    solution = choose_engine("auto", problem).solve(problem)
+    return float(solution.configurations[0].priorities[0])

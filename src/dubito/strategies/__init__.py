@@ -1,0 +1,88 @@
+"""Strategies decide: each turns a `dubito.problem.Request` into picks.
+
+A strategy is a frozen dataclass of its own options with one method, `choose`. Other packages add theirs by the
+entry-point group ``dubito.strategies``, whose values are such classes.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import entry_points
+
+from dubito.checks import check_choice, shorten
+from dubito.errors import InvalidArgument
+from dubito.strategies.base import Choice, Strategy
+from dubito.strategies.coreset import Coreset, DoubtCoreset
+from dubito.strategies.kmeans import ClosestKMeans
+from dubito.strategies.optimal import OptimalCoreset
+from dubito.strategies.random import Random
+from dubito.strategies.uncertainty import Entropy, LeastConfidence, Margin
+
+__all__ = [
+    "Choice",
+    "ClosestKMeans",
+    "Coreset",
+    "DoubtCoreset",
+    "Entropy",
+    "LeastConfidence",
+    "Margin",
+    "OptimalCoreset",
+    "Random",
+    "Strategy",
+    "build_strategy",
+    "installed_strategies",
+]
+
+Factory = Callable[..., Strategy]
+
+BUILT_IN: dict[str, Factory] = {
+    "random": Random,
+    "least-confidence": LeastConfidence,
+    "margin": Margin,
+    "entropy": Entropy,
+    "coreset": Coreset,
+    "doubt-coreset": DoubtCoreset,
+    "closest-kmeans": ClosestKMeans,
+    "optimal-coreset": OptimalCoreset,
+}
+ENTRY_POINTS = "dubito.strategies"
+
+
+@cache
+def installed_strategies() -> dict[str, Factory]:
+    """Every strategy by name: dubito's own, then those other packages offer by entry point."""
+    offered = {entry.name: entry.load for entry in entry_points(group=ENTRY_POINTS)}
+    return {**{name: load() for name, load in offered.items()}, **BUILT_IN}
+
+
+def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
+    """The strategy of that name with these options, or the object itself, which must have none besides its own.
+
+    Examples
+    --------
+    >>> build_strategy("doubt-coreset", {"strength": 0.5}).strength
+    0.5
+    """
+    if not isinstance(strategy, str):
+        if not isinstance(strategy, Strategy):
+            raise InvalidArgument(f"strategy={shorten(strategy)} is neither a name nor a Strategy object.")
+        _refuse_options(f"the {strategy.name!r} object handed in as strategy", options, set())
+        return strategy
+    factory = installed_strategies()[check_choice("strategy", strategy, installed_strategies())]
+    _refuse_options(f"strategy={strategy!r}", options, option_names(factory))
+    return factory(**options)
+
+
+def option_names(factory: Factory) -> set[str]:
+    """The options a strategy's class takes."""
+    return set(getattr(factory, "__dataclass_fields__", ())) - {"name", "uses_engine"}
+
+
+def _refuse_options(whose: str, options: Mapping[str, object], known: set[str]) -> None:
+    for name, value in options.items():
+        if name not in known:
+            takes = (
+                f"it takes {', '.join(sorted(known))}"
+                if known
+                else "give options to the object itself, or leave them out"
+            )
+            raise InvalidArgument(f"{name}={shorten(value)} means nothing to {whose}; {takes}.")

@@ -1,0 +1,68 @@
+"""What a strategy is: a frozen dataclass of its own options, with one method."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from dubito.doubt import uncertainty
+from dubito.errors import InvalidArgument
+from dubito.matrix import AnyArray, FloatArray, IntArray
+from dubito.problem import Configuration, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a strategy chose: configurations, best first, and the engine that computed them, if any."""
+
+    configurations: tuple[Configuration, ...]
+    engine: str | None = None
+    complete: bool = True
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """Decides what to label next."""
+
+    @property
+    def name(self) -> str:
+        """What ``strategy=`` calls it."""
+        ...
+
+    @property
+    def uses_engine(self) -> bool:
+        """Whether ``engine=`` means anything to it."""
+        ...
+
+    def choose(self, request: Request) -> Choice:
+        """``request.budget`` rows out of ``request.candidates``."""
+        ...
+
+
+def rank_by(request: Request, scores: FloatArray) -> Choice:
+    """The ``b`` candidates of largest score (n,), ties to the lowest index."""
+    order = np.argsort(-scores[request.candidates], kind="stable")[: request.budget]
+    return without_distances(request, request.candidates[order], scores[request.candidates[order]])
+
+
+def without_distances(request: Request, indices: IntArray, priorities: FloatArray) -> Choice:
+    """A choice of a strategy that has no radius."""
+    doubted = None if request.doubt is None else uncertainty(request.doubt[indices])
+    return Choice((Configuration(indices, priorities, radius=None, uncertainty=doubted),))
+
+
+def need_doubt(request: Request, strategy: str) -> FloatArray:
+    """The doubt, or an error that says how to give it."""
+    if request.doubt is None:
+        raise InvalidArgument(
+            f"strategy={strategy!r} needs the model's doubt; pass probabilities=, logits= or doubt=, "
+            "or strategy='coreset', which needs none."
+        )
+    return request.doubt
+
+
+def need_probabilities(request: Request, strategy: str) -> AnyArray:
+    """The probabilities, or an error that says how to give them."""
+    if request.probabilities is None:
+        raise InvalidArgument(f"strategy={strategy!r} needs class probabilities; pass probabilities= or logits=.")
+    return request.probabilities

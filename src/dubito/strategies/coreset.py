@@ -1,0 +1,84 @@
+"""The greedy core-set (Algorithm 1) and the doubt-weighted core-set (Algorithm 2), with or without a beam."""
+
+from dataclasses import dataclass
+from typing import get_args
+
+from dubito.checks import check_choice, check_integer, check_real
+from dubito.doubt import beam_scores, scaling_weights
+from dubito.engines.dispatch import choose_engine
+from dubito.matrix import FloatArray
+from dubito.problem import Problem, Request, Scaling
+from dubito.strategies.base import Choice, need_doubt
+
+
+@dataclass(frozen=True, slots=True)
+class Coreset:
+    """Farthest point first: each pick is the point farthest from everything labelled or picked.
+
+    A beam wider than 1 ranks configurations by their doubt, so it needs doubt.
+    """
+
+    beam_width: int = 1
+    name: str = "coreset"
+    uses_engine: bool = True
+
+    def __post_init__(self) -> None:
+        check_integer("beam_width", self.beam_width, least=1)
+
+    def choose(self, request: Request) -> Choice:
+        """See `dubito.reference` for the meaning, the engines for the cost."""
+        return _solve(request, self.name, self.beam_width, "respective", None)
+
+
+@dataclass(frozen=True, slots=True)
+class DoubtCoreset:
+    """The core-set in a space whose distances shrink with the model's confidence: the paper's method.
+
+    Parameters
+    ----------
+    strength : float
+        Priority is distance times doubt to this power: 1 is the paper, 0 the plain core-set.
+    beam_width : int
+        Configurations kept; the paper's full method has 10 to 20.
+    scaling : {"respective", "acquired"}
+        Whose doubt scales an update: the remaining point's, or (as line 11 is printed) the pick's.
+    """
+
+    strength: float = 1.0
+    beam_width: int = 1
+    scaling: Scaling = "respective"
+    name: str = "doubt-coreset"
+    uses_engine: bool = True
+
+    def __post_init__(self) -> None:
+        check_real("strength", self.strength, least=0.0)
+        check_integer("beam_width", self.beam_width, least=1)
+        check_choice("scaling", self.scaling, get_args(Scaling))
+
+    def choose(self, request: Request) -> Choice:
+        """See `dubito.reference` for the meaning, the engines for the cost."""
+        weights = None
+        if self.strength > 0:
+            weights = scaling_weights(need_doubt(request, self.name), self.strength)
+        return _solve(request, self.name, self.beam_width, self.scaling, weights)
+
+
+def _solve(request: Request, name: str, beam_width: int, scaling: Scaling, weights: FloatArray | None) -> Choice:
+    problem = Problem(
+        pool=request.pool,
+        references=request.references,
+        candidates=request.candidates,
+        budget=request.budget,
+        doubt=request.doubt,
+        weights=weights,
+        scores=beam_scores(need_doubt(request, f"{name} with a beam")) if beam_width > 1 else None,
+        scaling=scaling,
+        beam_width=beam_width,
+        metric=request.metric,
+        largest=request.largest,
+        memory_limit=request.memory_limit,
+        progress=request.progress,
+    )
+    engine = choose_engine(request.engine, problem)
+    solution = engine.solve(problem)
+    return Choice(solution.configurations, engine.name, solution.complete)

@@ -1,0 +1,119 @@
+"""The optimal core-set (equation 3), by search over the distances with a set-cover question for HiGHS."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dubito.checks import check_integer, check_real
+from dubito.distances import read_rows, settle, squared_radii
+from dubito.errors import InvalidArgument, SolverFailed
+from dubito.matrix import BoolArray, FloatArray, IntArray, len_of
+from dubito.problem import Configuration, Request
+from dubito.strategies.base import Choice, without_distances
+
+
+@dataclass(frozen=True, slots=True)
+class OptimalCoreset:
+    """The b picks with the smallest possible covering radius. NP-hard: small pools only.
+
+    Parameters
+    ----------
+    max_pool : int
+        Larger pools are refused with an estimate of the cost.
+    seconds : float
+        Time allowed for each set-cover question.
+    """
+
+    max_pool: int = 1000
+    seconds: float = 60.0
+    name: str = "optimal-coreset"
+    uses_engine: bool = False
+
+    def __post_init__(self) -> None:
+        check_integer("max_pool", self.max_pool, least=1)
+        check_real("seconds", self.seconds, least=0.0)
+
+    def choose(self, request: Request) -> Choice:
+        """O(n²) memory, and at most 2·log₂(n) integer programs of n columns and up to n rows."""
+        self._refuse_large(len_of(request.pool))
+        points = read_rows(request.pool, np.arange(len_of(request.pool)), request.metric)
+        known = squared_radii(points, read_rows(request.references, slice(None), request.metric))
+        pairwise = np.stack([settle(points, point) for point in points])[:, request.candidates]
+        cover, radius = smallest_cover(pairwise, known, request.budget, self.seconds)
+        picks = fill_up(pairwise, known, cover, request.budget)
+        choice = without_distances(request, request.candidates[picks], np.full(request.budget, np.nan))
+        found = choice.configurations[0]
+        return Choice((Configuration(found.indices, found.priorities, radius, found.uncertainty),))
+
+    def _refuse_large(self, n_pool: int) -> None:
+        if n_pool > self.max_pool:
+            raise InvalidArgument(
+                f"strategy='optimal-coreset' on {n_pool} points would hold {n_pool**2 * 8 / 1e9:.2g} GB of distances "
+                f"and solve up to {int(np.ceil(2 * np.log2(n_pool)))} integer programs of {n_pool} columns, each possibly "
+                f"hours; pass at most {self.max_pool} points, OptimalCoreset(max_pool=...), or strategy='coreset', "
+                "whose radius is at most twice the optimal one."
+            )
+
+
+def smallest_cover(pairwise: FloatArray, known: FloatArray, budget: int, seconds: float) -> tuple[IntArray, float]:
+    """The candidates of an optimal cover (at most ``budget``) and its radius.
+
+    ``pairwise`` (n, candidates) and ``known`` (n,), the distance to what is labelled, are squared.
+    """
+    values = np.unique(np.concatenate([[0.0], pairwise.ravel(), known[np.isfinite(known)]]))
+    low, high = 0, len(values) - 1
+    best = np.empty(0, dtype=np.int64)
+    while low <= high:
+        middle = (low + high) // 2
+        cover = find_cover(pairwise <= values[middle], known <= values[middle], budget, seconds)
+        if cover is None:
+            low = middle + 1
+        else:
+            best, high = cover, middle - 1
+    return best, float(np.sqrt(values[low]))
+
+
+def find_cover(reaches: BoolArray, is_covered: BoolArray, budget: int, seconds: float) -> IntArray | None:
+    """At most ``budget`` candidates that reach every point not covered yet, or None where there are none."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    open_rows = np.unique(reaches[~is_covered], axis=0)
+    if len(open_rows) == 0:
+        return np.empty(0, dtype=np.int64)
+    if not open_rows.any(axis=1).all():
+        return None
+    n_candidates = reaches.shape[1]
+    result = milp(
+        np.ones(n_candidates),
+        integrality=np.ones(n_candidates, dtype=np.int64),
+        bounds=Bounds(0, 1),
+        constraints=LinearConstraint(csr_array(open_rows.astype(np.float64)), lb=1.0),
+        options={"time_limit": seconds},
+    )
+    if result.x is None:
+        raise SolverFailed(
+            f"HiGHS did not decide a cover of {len(open_rows)} points in {seconds:g} s ({result.message}); "
+            "pass OptimalCoreset(seconds=...) with more time, or a smaller pool."
+        )
+    chosen = np.flatnonzero(np.rint(result.x))
+    if len(chosen) <= budget:
+        return chosen
+    if result.status != 0:
+        raise SolverFailed(
+            f"HiGHS found a cover of {len(chosen)} where {budget} are allowed and did not prove it smallest in "
+            f"{seconds:g} s; pass OptimalCoreset(seconds=...) with more time, or a smaller pool."
+        )
+    return None
+
+
+def fill_up(pairwise: FloatArray, known: FloatArray, cover: IntArray, budget: int) -> IntArray:
+    """The cover, and farthest points first until the budget is met."""
+    picks = cover.tolist()
+    nearest = np.minimum(known, pairwise[:, cover].min(axis=1, initial=np.inf))
+    while len(picks) < budget:
+        gains = np.array([np.maximum(nearest - column, 0.0)[np.isfinite(column)].sum() for column in pairwise.T])
+        gains[picks] = -1.0
+        picks.append(int(np.argmax(gains)))
+        nearest = np.minimum(nearest, pairwise[:, picks[-1]])
+    return np.array(picks, dtype=np.int64)

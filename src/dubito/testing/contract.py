@@ -1,0 +1,183 @@
+"""What every engine and every strategy is held to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dubito import reference
+from dubito.engines.base import Engine
+from dubito.matrix import AnyArray, FloatArray, IntArray
+from dubito.problem import Configuration, Problem, Selection
+from dubito.selecting import select
+from dubito.strategies import Strategy
+from dubito.testing.problems import make_problem
+
+
+def check_engine(engine: Engine, *, examples: int = 200, seed: int = 0, beams: bool = True) -> None:
+    """An engine gives the picks of `dubito.reference`, bit for bit, and changes nothing handed in.
+
+    Parameters
+    ----------
+    engine : Engine
+        What is tried. A problem that it refuses is left out; it must take at least one in ten.
+    examples : int
+        Number of problems, a few milliseconds each.
+    seed : int
+        The problems are those of `make_problem` from this number on.
+    beams : bool
+        Whether beams of up to five configurations are among them.
+
+    Examples
+    --------
+    >>> from dubito.engines.oracle import ReferenceEngine
+    >>> check_engine(ReferenceEngine(), examples=5)
+    """
+    whose = f"engine {engine.name!r}"
+    n_taken = 0
+    for number in range(seed, seed + examples):
+        problem, made = make_problem(number, beams=beams), f"make_problem({number}, beams={beams})"
+        if engine.refusals(problem):
+            continue
+        n_taken += 1
+        before = _contents(problem)
+        solution = engine.solve(problem)
+        assert _contents(problem) == before, f"{whose} changed what it was handed: {made}"
+        assert solution.complete, f"{whose} calls {made} incomplete, and nothing interrupted it."
+        difference = _difference(reference.solve(problem), solution.configurations)
+        assert not difference, f"{whose} differs from the reference on {made}: {difference}"
+    assert n_taken * 10 >= examples, f"{whose} refused {examples - n_taken} of {examples} problems."
+    _check_interruption(engine)
+
+
+def check_strategy(strategy: Strategy, *, examples: int = 20, seed: int = 0) -> None:
+    """A strategy meets every budget with distinct candidates, the same for the same seed, and changes nothing.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        What is tried, on small pools with class probabilities, with and without labelled points.
+    examples : int
+        Number of pools.
+    seed : int
+        The first pool's number; each depends on its own alone.
+
+    Examples
+    --------
+    >>> from dubito.strategies import Margin
+    >>> check_strategy(Margin(), examples=5)
+    """
+    for number in range(seed, seed + examples):
+        whose, call = f"strategy {strategy.name!r} on the pool of seed {number}", _make_call(number)
+        before = [array.tobytes() for array in call.arrays]
+        picked, again = call.run(strategy), call.run(strategy)
+        assert before == [array.tobytes() for array in call.arrays], f"{whose} changed what it was handed."
+        for found in picked.configurations:
+            fault = _fault(found, call.budget, call.candidates)
+            assert not fault, f"{whose}: {fault}"
+        assert np.array_equal(picked.indices, again.indices), f"{whose} picks otherwise when asked again."
+        assert (picked.engine is not None) == strategy.uses_engine, f"{whose} names engine={picked.engine!r}."
+
+
+def _difference(expected: Sequence[Configuration], found: Sequence[Configuration]) -> str:
+    """The first thing that is not as it should be; empty where all is."""
+    if len(found) != len(expected):
+        return f"{len(found)} configurations instead of {len(expected)}"
+    for rank, (ours, theirs) in enumerate(zip(expected, found, strict=True)):
+        for name in ("indices", "priorities"):
+            wanted, got = getattr(ours, name), np.asarray(getattr(theirs, name))
+            if wanted.dtype != got.dtype or not np.array_equal(wanted, got):
+                return f"configuration {rank} has {name} {got!r} instead of {wanted!r}"
+        if ours.radius != theirs.radius:
+            return f"configuration {rank} has radius {theirs.radius!r} instead of {ours.radius!r}"
+        if ours.uncertainty is not None and not _is_close(ours.uncertainty, theirs.uncertainty):
+            return f"configuration {rank} has uncertainty {theirs.uncertainty!r} instead of {ours.uncertainty!r}"
+    return ""
+
+
+def _is_close(wanted: float, got: float | None) -> bool:
+    return got is not None and bool(np.isclose(wanted, got, rtol=1e-9, atol=0.0))
+
+
+def _fault(found: Configuration, budget: int, candidates: IntArray) -> str:
+    """What is wrong with a strategy's configuration; empty where nothing is."""
+    if len(found.indices) != budget or len(found.priorities) != budget:
+        return f"{len(found.indices)} picks with {len(found.priorities)} priorities for budget={budget}"
+    if found.indices.dtype != np.int64 or found.priorities.dtype != np.float64:
+        return f"indices are {found.indices.dtype} and priorities {found.priorities.dtype}; int64 and float64 belong."
+    if len(np.unique(found.indices)) != budget:
+        return f"a row is picked twice: {found.indices.tolist()}"
+    stray = np.setdiff1d(found.indices, candidates)
+    return f"row {stray[0]} is no candidate" if len(stray) else ""
+
+
+def _contents(problem: Problem) -> list[bytes]:
+    arrays = (problem.candidates, problem.doubt, problem.weights, problem.scores)
+    given = [np.asarray(matrix[:]) for matrix in (problem.pool, problem.references)]
+    return [array.tobytes() for array in (*given, *arrays) if array is not None]
+
+
+def _check_interruption(engine: Engine) -> None:
+    """Ctrl-C while progress is told leaves a prefix of the reference's picks."""
+    rng, told = np.random.default_rng(0), list[int]()
+
+    def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
+        assert 0 <= done <= total == 400, f"engine {engine.name!r} tells progress {done} of {total}, not of 400."
+        told.append(done)
+        raise KeyboardInterrupt
+
+    pool = rng.standard_normal((500, 4))
+    problem = Problem(pool, pool[:3] + 0.5, np.arange(500), 400, largest=float(np.abs(pool).max()) + 0.5)
+    if engine.refusals(problem):
+        return
+    solution = engine.solve(replace(problem, progress=interrupt))
+    made = "rows when progress raised KeyboardInterrupt"
+    assert solution.complete is not bool(told), (
+        f"engine {engine.name!r} says complete={solution.complete}; {told} {made}"
+    )
+    found, whole = solution.configurations[0], reference.solve(problem)[0]
+    n_found = len(found.indices)
+    assert n_found >= max(told, default=400), f"engine {engine.name!r} kept {n_found} picks; {told} {made}"
+    same = np.array_equal(found.indices, whole.indices[:n_found])
+    assert same, f"engine {engine.name!r} kept picks that are no prefix of the reference's; {told} {made}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What a strategy is tried on."""
+
+    pool: FloatArray
+    labelled: FloatArray
+    probabilities: FloatArray
+    candidates: IntArray
+    budget: int
+    seed: int
+
+    @property
+    def arrays(self) -> tuple[AnyArray, ...]:
+        return self.pool, self.labelled, self.probabilities, self.candidates
+
+    def run(self, strategy: Strategy) -> Selection:
+        return select(
+            self.pool,
+            self.budget,
+            labelled=self.labelled,
+            probabilities=self.probabilities,
+            candidates=self.candidates,
+            strategy=strategy,
+            seed=self.seed,
+        )
+
+
+def _make_call(seed: int) -> _Call:
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(1, 30)), int(rng.integers(0, 4))
+    candidates = np.sort(rng.permutation(n)[: rng.integers(1, n + 1)])
+    return _Call(
+        pool=rng.integers(-3, 4, (n, 3)).astype(np.float64),
+        labelled=rng.standard_normal((m, 3)),
+        probabilities=rng.dirichlet(np.full(4, 0.3), n),
+        candidates=candidates,
+        budget=int(rng.integers(1, len(candidates) + 1)),
+        seed=seed,
+    )

@@ -1,0 +1,156 @@
+"""Problems made from a seed, each with some of what goes wrong in engines."""
+
+import tempfile
+from collections.abc import Callable
+
+import numpy as np
+
+from dubito.doubt import beam_scores, scaling_weights
+from dubito.matrix import AnyArray, FloatArray, Matrix, Rows, Stack
+from dubito.problem import Problem
+
+STRENGTHS = (0.0, 0.25, 0.5, 0.7, 1.0, 2.0)
+WIDEST_BEAM = 5
+
+Points = tuple[FloatArray, FloatArray]
+"""Pool (n, d) and references (m, d)."""
+
+
+def make_problem(seed: int, *, beams: bool = True) -> Problem:
+    """A small problem full of what goes wrong: ties, near-ties, duplicates, no doubt, strange storage.
+
+    Parameters
+    ----------
+    seed : int
+        The same number gives the same problem.
+    beams : bool
+        Whether it may ask for a beam.
+
+    Examples
+    --------
+    >>> make_problem(3).budget == make_problem(3).budget
+    True
+    """
+    rng = np.random.default_rng(seed)
+    pool, references = KINDS[rng.integers(len(KINDS))](rng)
+    _duplicate_some(rng, pool, references)
+    stored, stored_references = _store(rng, pool), _store(rng, references)
+    doubt, strength = _make_doubt(rng, len(pool)), float(rng.choice(STRENGTHS))
+    width = int(rng.integers(1, WIDEST_BEAM + 1)) if beams else 1
+    candidates = np.arange(len(pool)) if rng.random() < 0.6 else np.flatnonzero(rng.random(len(pool)) < 0.7)
+    if len(candidates) == 0:
+        candidates = np.arange(1)
+    is_cosine = rng.random() < 0.15 and _has_directions(stored) and _has_directions(stored_references)
+    return Problem(
+        pool=stored,
+        references=stored_references,
+        candidates=candidates,
+        budget=len(candidates) if rng.random() < 0.3 else int(rng.integers(1, len(candidates) + 1)),
+        doubt=doubt,
+        weights=None if strength == 0 else scaling_weights(doubt, strength),
+        scores=beam_scores(doubt) if width > 1 else None,
+        scaling="acquired" if rng.random() < 0.5 else "respective",
+        beam_width=width,
+        metric="cosine" if is_cosine else "euclidean",
+        largest=1.0 if is_cosine else max(_largest(stored), _largest(stored_references)),
+    )
+
+
+def _has_directions(matrix: Matrix) -> bool:
+    return bool(np.asarray(matrix[:]).any(axis=1).all())
+
+
+def _largest(matrix: Matrix) -> float:
+    return float(np.abs(np.asarray(matrix[:], dtype=np.float64)).max(initial=0.0))
+
+
+def _shape(rng: np.random.Generator) -> tuple[int, int, int]:
+    return int(rng.integers(1, 60)), int(rng.choice([0, 0, 1, 3, 20])), int(rng.choice([1, 2, 3, 8, 17]))
+
+
+def _integers(rng: np.random.Generator) -> Points:
+    """No rounding at all, and many ties."""
+    (n, m, d), span = _shape(rng), int(rng.choice([1, 2, 3, 10, 1000]))
+    return rng.integers(-span, span + 1, (n, d)).astype(float), rng.integers(-span, span + 1, (m, d)).astype(float)
+
+
+def _near_ties(rng: np.random.Generator) -> Points:
+    """Rows of equal length but for the last digits: one row, its coordinates moved, flipped and nudged by ulps."""
+    n, m, d = _shape(rng)
+    pool = rng.permuted(np.tile(rng.standard_normal(d), (n, 1)), axis=1) * rng.choice([-1.0, 1.0], (n, d))
+    pool += np.spacing(pool) * rng.integers(-2, 3, (n, d))
+    return pool, np.zeros((min(m, 1), d))
+
+
+def _far_away(rng: np.random.Generator) -> Points:
+    """Small differences on a large offset, most of them lost in float32."""
+    (n, m, d), offset = _shape(rng), float(rng.choice([1e3, 1e6, 1e9]))
+    noise = float(rng.choice([1.0, 1e-3]))
+    return rng.standard_normal((n, d)) * noise + offset, rng.standard_normal((m, d)) * noise + offset
+
+
+def _out_of_range(rng: np.random.Generator) -> Points:
+    """Magnitudes whose squares float32, or the squares of which float64, cannot hold without loss."""
+    (n, m, d), scale = _shape(rng), float(rng.choice([1e-160, 1e-100, 1e-20, 1e20, 1e60, 1e139]))
+    return rng.standard_normal((n, d)) * scale, rng.standard_normal((m, d)) * scale
+
+
+def _low_rank(rng: np.random.Generator) -> Points:
+    """Wide rows that vary along few directions, as features of networks do."""
+    n, m, d, rank = int(rng.integers(130, 200)), int(rng.choice([0, 5, 150])), 200, int(rng.integers(1, 6))
+    directions = rng.standard_normal((rank, d))
+    return rng.standard_normal((n, rank)) @ directions, rng.standard_normal((m, rank)) @ directions
+
+
+KINDS: tuple[Callable[[np.random.Generator], Points], ...] = (
+    _integers,
+    _integers,
+    _near_ties,
+    _far_away,
+    _out_of_range,
+    _low_rank,
+)
+
+
+def _duplicate_some(rng: np.random.Generator, pool: FloatArray, references: FloatArray) -> None:
+    """Let some pool rows be copies of others, in place, or of references."""
+    if rng.random() < 0.3:
+        pool[rng.random(len(pool)) < 0.3] = pool[0]
+    if rng.random() < 0.3:
+        n_same = min(len(pool), len(references)) // 2
+        pool[:n_same] = references[:n_same]
+
+
+def _make_doubt(rng: np.random.Generator, n: int) -> FloatArray:
+    kind = rng.integers(4)
+    if kind == 0:
+        return rng.random(n) * 10.0 ** rng.integers(-12, 1, n)
+    if kind == 1:
+        return np.full(n, float(rng.choice([0.0, 0.5, 1.0])))
+    return rng.choice([0.0, 0.25, 0.5, 0.75, 1.0], n)
+
+
+def _store(rng: np.random.Generator, array: FloatArray) -> Matrix:
+    """The rows as somebody may keep them; a smaller type only where it holds the numbers."""
+    kept: AnyArray = array
+    smaller = rng.choice(["float16", "float32", "float64"])
+    if 1e-3 < np.abs(array).max(initial=0.0) < np.finfo(smaller).max / 2:
+        kept = array.astype(smaller)
+    layout = rng.integers(6)
+    if layout == 0:
+        return np.asfortranarray(kept)
+    if layout == 1:
+        kept.flags.writeable = False
+        return kept
+    if layout == 2 and kept.size:
+        with tempfile.TemporaryFile() as file:
+            mapped = np.memmap(file, dtype=kept.dtype, mode="w+", shape=kept.shape)
+        mapped[:] = kept
+        return mapped
+    if layout == 3:
+        order = rng.permutation(len(kept))
+        return Rows(kept[order], np.argsort(order))
+    if layout == 4:
+        cut = len(kept) // 2
+        return Stack([kept[:cut], kept[cut:].astype(np.float64)])
+    return kept

@@ -1,0 +1,97 @@
+"""What the command line's tests share: the program, run here or as a process of its own, and a small pool."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dubito.cli import main
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The one line of an error; fails where there is more, or data beside it."""
+        lines = self.err.splitlines()
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("dubito: error: "), self.err
+        assert self.out == ""
+        return lines[0].removeprefix("dubito: error: ")
+
+
+Program = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """The program in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def program(*arguments: str) -> Ran:
+        code = main(arguments)
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return program
+
+
+@pytest.fixture
+def run_process(tmp_path: Path) -> Program:
+    """``python -m dubito`` as a process of its own, in an empty folder."""
+
+    def program(*arguments: str, **environment: str) -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "dubito", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return program
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pool of 30 points in three classes, with ids, the model's probabilities, and two labelled rows."""
+
+    features: np.ndarray[tuple[int, int], np.dtype[np.float64]]
+    probabilities: np.ndarray[tuple[int, int], np.dtype[np.float64]]
+    ids: list[str]
+    labelled: list[int]
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Pool:
+    """Written as pool.npz, features.npy and probabilities.npy."""
+    rng = np.random.default_rng(7)
+    made = Pool(
+        features=rng.integers(-20, 20, (30, 3)).astype(np.float64),
+        probabilities=rng.dirichlet(np.ones(3), 30),
+        ids=[f"img{row:03d}" for row in range(30)],
+        labelled=[4, 9],
+    )
+    np.save(tmp_path / "features.npy", made.features)
+    np.save(tmp_path / "probabilities.npy", made.probabilities)
+    np.savez(
+        tmp_path / "pool.npz",
+        features=made.features,
+        probabilities=made.probabilities,
+        ids=np.array(made.ids),
+        labelled=np.array(made.labelled),
+    )
+    return made

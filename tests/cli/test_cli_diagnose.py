@@ -1,0 +1,95 @@
+"""``dubito diagnose``: advice first, numbers after, a picture where asked for."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dubito
+
+from .conftest import Pool, Program
+
+
+def test_a_process_prints_the_advice_first(pool: Pool, run_process: Program) -> None:
+    ran = run_process("diagnose", "pool.npz")
+    told = dubito.diagnose(pool.features, labelled=np.array(pool.labelled), probabilities=pool.probabilities)
+    assert ran.code == 0
+    assert ran.out.splitlines()[0] == told.advice
+    assert all(f"- {note}" in ran.out for note in told.notes)
+    assert ran.err == ""
+
+
+def test_json_holds_what_the_library_tells(pool: Pool, run: Program) -> None:
+    ran = run("diagnose", "pool.npz", "--json")
+    told = dubito.diagnose(pool.features, labelled=np.array(pool.labelled), probabilities=pool.probabilities)
+    assert json.loads(ran.out) == {"schema": 1, **told.to_dict()}
+
+
+def wide_pool(n: int = 200) -> list[bool]:
+    """A pool of one feature whose model is wrong on every fifth point; outcomes for all but the labelled first."""
+    features = np.arange(n, dtype=np.float64).reshape(-1, 1) / n
+    ids = np.array([f"p{row}" for row in range(n)])
+    np.savez("wide.npz", features=features, doubt=0.4 * features[:, 0], ids=ids, labelled=np.array([0]))
+    np.save("head.npy", np.array([[0.0], [1.7]]))
+    return [row % 5 == 0 for row in range(1, n)]
+
+
+@pytest.mark.parametrize("by", ["id", "index"])
+def test_a_head_and_checked_outcomes_bring_the_whole_theory(run: Program, by: str) -> None:
+    wrong = wide_pool()
+    names = [f"p{row}" if by == "id" else str(row) for row in range(1, 200)]
+    rows = list(zip(names, wrong, strict=True))[::-1]
+    Path("checked.csv").write_text(f"{by},wrong\n" + "".join(f"{name},{int(bad)}\n" for name, bad in rows))
+    ran = run("diagnose", "wide.npz", "--head", "head.npy", "--checked", "checked.csv", "--json")
+    pool = np.load("wide.npz")
+    told = dubito.diagnose(
+        pool["features"],
+        labelled=[0],
+        doubt=pool["doubt"],
+        head=np.load("head.npy"),
+        checked=np.arange(1, 200),
+        wrong=wrong,
+    )
+    assert json.loads(ran.out) == {"schema": 1, **told.to_dict()}
+    text = run("diagnose", "wide.npz", "--head", "head.npy", "--checked", "checked.csv").out
+    for name in ("δ/δ*", "δ*", "β", "checked points", "by the head"):
+        assert name in text
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_a_picture_is_drawn_and_not_overwritten(pool: Pool, run: Program, suffix: str) -> None:
+    path = f"diagnosis.{suffix}"
+    ran = run("diagnose", "pool.npz", "--plot", path)
+    assert ran.code == 0
+    assert ran.err == f"dubito: picture written to {path}.\n"
+    assert Path(path).read_bytes()[:5] in (b"\x89PNG\r", b"<?xml")
+    assert "--force" in run("diagnose", "pool.npz", "--plot", path).complaint
+    assert run("diagnose", "pool.npz", "--plot", path, "--force", "-q").err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("diagnose", "pool.npz", "--plot", "picture.gif"), 2, "neither a .png nor a .svg"),
+        (("diagnose", "features.npy", "--labelled", "pool.npz::labelled"), 2, "no doubt was given"),
+        (("diagnose", "features.npy", "--probabilities", "probabilities.npy"), 2, "labelled"),
+        (("diagnose", "pool.npz", "--metric", "manhattan"), 2, "--metric manhattan is not known"),
+        (("diagnose", "pool.npz", "--head", "probabilities.npy"), 2, "head (probabilities.npy) has shape"),
+        (("diagnose", "pool.npz", "--checked", "features.npy"), 2, "features.npy has no column wrong"),
+        (("diagnose", "pool.npz", "--checked", "no-wrong.csv"), 2, "no-wrong.csv has no column wrong"),
+        (("diagnose", "pool.npz", "--checked", "no-rows.csv"), 2, "no-rows.csv has no column that names rows"),
+        (("diagnose", "pool.npz", "--checked", "maybe.csv"), 3, "maybe.csv holds 'maybe' in wrong"),
+        (("diagnose", "pool.npz", "--checked", "few.csv"), 2, "too few to tell"),
+        (("diagnose", "pool.npz", "--plot", "away/picture.png"), 2, "away"),
+    ],
+)
+def test_what_cannot_be_diagnosed_is_one_line(
+    pool: Pool, run: Program, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    Path("no-wrong.csv").write_text("index\n1\n")
+    Path("no-rows.csv").write_text("wrong\n1\n")
+    Path("maybe.csv").write_text("index,wrong\n1,maybe\n")
+    Path("few.csv").write_text("index,wrong\n1,true\n")
+    ran = run(*arguments)
+    assert (ran.code, said in ran.complaint) == (code, True), ran.err

@@ -1,0 +1,101 @@
+"""``dubito doctor``, ``--version``, ``--help`` and completion."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dubito
+from dubito.cli.doctor import EngineState, Library, blas, examine, extras, lines
+from dubito.cli.options import engine_names, strategy_names
+
+from .conftest import Program
+
+
+def test_doctor_names_versions_engines_and_extras(run_process: Program) -> None:
+    ran = run_process("doctor")
+    assert (ran.code, ran.err) == (0, "")
+    told = dict(line.split(maxsplit=1) for line in ran.out.splitlines())
+    assert (told["dubito"].strip(), told["numpy"].strip()) == (dubito.__version__, np.__version__)
+    assert "GiB of memory" in told["system"]
+    assert "engine cpu" in ran.out
+    assert "extra files" in ran.out
+
+
+def test_doctor_speaks_json(run: Program) -> None:
+    told = json.loads(run("doctor", "--json").out)
+    assert told["schema"] == 1
+    assert {engine["name"] for engine in told["engines"]} >= {"cpu", "reference"}
+    assert told["memory_bytes"] > 2**20
+    assert told["cpus"] >= 1
+    assert told["disk_free_bytes"] > 0
+    assert {extra["name"] for extra in told["extras"]} >= {"files", "frames", "torch"}
+
+
+def test_an_engine_that_refuses_and_an_extra_that_is_missing_say_so() -> None:
+    found = replace(
+        examine(),
+        engines=[EngineState("cuda", ["no GPU was found"])],
+        extras=extras(["no-such-package>=1; extra == 'torch'"]),
+        versions={"rich": None},
+    )
+    told = dict(lines(found))
+    assert told["engine cuda"] == "refuses: no GPU was found"
+    assert told["extra torch"] == "missing no-such-package: pip install 'dubito[torch]'"
+    assert told["rich"] == "not installed"
+
+
+def test_a_blas_that_cannot_be_seen_is_the_one_numpy_was_built_with() -> None:
+    (library,) = blas([{"user_api": "openmp"}])
+    assert library.threads is None
+    assert library.name
+    assert dict(lines(replace(examine(), blas=[Library("accelerate", "1", None)])))["BLAS"] == "accelerate 1"
+
+
+def test_version_and_help_are_quick(run_process: Program) -> None:
+    for option in ("--version", "--help"):
+        started = time.perf_counter()
+        ran = run_process(option)
+        assert ran.code == 0
+        # A second on an idle machine; two allow for a busy one.
+        assert time.perf_counter() - started < 2.0
+    assert "scipy" not in run_process("--version", PYTHONPROFILEIMPORTTIME="1").err
+
+
+def test_no_command_shows_the_help(run: Program) -> None:
+    ran = run()
+    assert ran.code == 0
+    for command in ("select", "diagnose", "demo", "doctor"):
+        assert command in ran.out
+
+
+@pytest.mark.parametrize("command", ["select", "diagnose", "demo", "doctor"])
+def test_help_shows_an_example_first(run_process: Program, command: str) -> None:
+    ran = run_process(command, "--help", NO_COLOR="1", COLUMNS="100")
+    shown = [line.strip() for line in ran.out.splitlines() if line.strip()]
+    assert shown[0].startswith(f"Usage: dubito {command}")
+    assert shown[1].startswith(f"dubito {command}")
+    assert "\x1b[" not in ran.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_offers_strategies(shell: str, tmp_path: Path) -> None:
+    typed = "dubito select pool.npz --strategy do"
+    asked = {"COMP_WORDS": typed, "COMP_CWORD": "4", "_TYPER_COMPLETE_ARGS": typed}
+    environment = {**os.environ, **asked, "_DUBITO_COMPLETE": f"complete_{shell}"}
+    environment["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+    program = Path(sys.executable).with_name("dubito")
+    done = subprocess.run([program], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "doubt-coreset" in done.stdout
+
+
+def test_names_are_completed_from_what_is_installed() -> None:
+    assert strategy_names("core") == ["coreset"]
+    assert engine_names("a") == ["auto"]
+    assert "cpu" in engine_names("")

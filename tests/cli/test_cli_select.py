@@ -1,0 +1,259 @@
+"""``dubito select``: the picks of the library, from files to files."""
+
+import csv
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import dubito
+from dubito.cli import picking
+from dubito.cli.failures import Stopped
+from dubito.cli.inputs import read_inputs
+from dubito.files import Columns
+
+from .conftest import Pool, Program
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def indices_of(text: str) -> list[int]:
+    return [int(row["index"]) for row in rows_of(text)]
+
+
+def expected(pool: Pool, budget: int, labelled: list[int] | None = None) -> list[int]:
+    seen = pool.labelled if labelled is None else labelled
+    picked = dubito.select(pool.features, budget, labelled=np.array(seen), probabilities=pool.probabilities)
+    return list(map(int, picked.indices))
+
+
+# Data
+
+
+def test_a_process_writes_the_library_s_picks_to_stdout_and_a_note_to_stderr(pool: Pool, run_process: Program) -> None:
+    ran = run_process("select", "pool.npz", "--budget", "5")
+    assert ran.code == 0
+    assert indices_of(ran.out) == expected(pool, 5)
+    assert [row["id"] for row in rows_of(ran.out)] == [pool.ids[row] for row in expected(pool, 5)]
+    assert ran.err.startswith("dubito: 5 of 30 rows picked by doubt-coreset")
+
+
+def test_the_pool_s_own_file_gives_what_is_not_named(pool: Pool, run: Program) -> None:
+    together = run("select", "pool.npz", "--budget", "4").out
+    np.save("labelled.npy", np.array(pool.labelled))
+    apart = run(
+        "select", "features.npy", "-b", "4", "--probabilities", "probabilities.npy", "--labelled", "labelled.npy"
+    )
+    assert indices_of(apart.out) == indices_of(together)
+    assert list(rows_of(apart.out)[0]) == ["rank", "index", "priority"]
+
+
+@pytest.mark.parametrize("source", ["logits", "doubt"])
+def test_logits_and_doubt_serve_as_well_as_probabilities(pool: Pool, run: Program, source: str) -> None:
+    values = {"logits": np.log(pool.probabilities), "doubt": 1.0 - pool.probabilities.max(axis=1)}
+    np.save("source.npy", values[source])
+    ran = run("select", "features.npy", "--budget", "4", f"--{source}", "source.npy")
+    assert indices_of(ran.out) == expected(pool, 4, labelled=[])
+
+
+def test_options_reach_the_library(pool: Pool, run: Program) -> None:
+    np.save("few.npy", np.arange(15))
+    options = ["--strength", "0.5", "--beam-width", "3", "--scaling", "acquired", "--metric", "cosine"]
+    more = ["--engine", "reference", "--memory-limit", "1GB", "--seed", "3", "--candidates", "few.npy"]
+    ran = run("select", "pool.npz", "--budget", "4", *options, *more, "--json")
+    picked = dubito.select(
+        pool.features,
+        4,
+        labelled=np.array(pool.labelled),
+        probabilities=pool.probabilities,
+        strength=0.5,
+        beam_width=3,
+        scaling="acquired",
+        metric="cosine",
+        candidates=np.arange(15),
+        engine="reference",
+    )
+    told = json.loads(ran.out)
+    assert [pick["index"] for pick in told["picks"]] == picked.indices.tolist()
+    assert (told["engine"], told["seed"], len(told["configurations"])) == ("reference", 3, 3)
+
+
+@pytest.mark.parametrize("strategy", ["random", "margin", "coreset", "closest-kmeans"])
+def test_a_strategy_goes_by_its_name(pool: Pool, run: Program, strategy: str) -> None:
+    ran = run("select", "pool.npz", "--budget", "4", "-s", strategy, "--format", "json")
+    assert json.loads(ran.out)["strategy"] == strategy
+
+
+def test_a_table_with_a_column_of_ids_is_a_pool(run: Program) -> None:
+    Path("pool.csv").write_text("name,x,y,note\na,0,0,9\nb,3,4,9\nc,0,9,9\n")
+    options = ["--id-column", "name", "--feature-columns", "x, y", "--strategy", "coreset", "--labelled", "seen.txt"]
+    Path("seen.txt").write_text("a\n")
+    ran = run("select", "pool.csv", "--budget", "2", *options)
+    assert [row["id"] for row in rows_of(ran.out)] == ["c", "b"]
+
+
+# Output
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "parquet", "npy"])
+def test_a_file_gets_the_format_of_its_suffix_and_stdout_stays_empty(pool: Pool, run: Program, suffix: str) -> None:
+    ran = run("select", "pool.npz", "--budget", "3", "-o", f"picks.{suffix}")
+    assert (ran.code, ran.out) == (0, "")
+    path, wanted = Path(f"picks.{suffix}"), expected(pool, 3)
+    read: dict[str, Callable[[], object]] = {
+        "csv": lambda: indices_of(path.read_text()),
+        "json": lambda: [pick["index"] for pick in json.loads(path.read_text())["picks"]],
+        "jsonl": lambda: [json.loads(line)["index"] for line in path.read_text().splitlines()],
+        "parquet": lambda: pq.read_table(path).column("index").to_pylist(),
+        "npy": lambda: np.load(path).tolist(),
+    }
+    assert read[suffix]() == wanted
+    assert f"--labelled picks.{suffix}" in ran.err
+
+
+def test_a_dash_is_stdout_and_binary_formats_go_there_too(pool: Pool, run_process: Program, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dubito", "select", "pool.npz", "--budget", "3", "-o", "-", "--format", "npy"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    assert np.load(io.BytesIO(done.stdout)).tolist() == expected(pool, 3)
+
+
+def test_quiet_leaves_stderr_empty(pool: Pool, run: Program) -> None:
+    assert run("select", "pool.npz", "--budget", "3", "--quiet", "-o", "picks.csv").err == ""
+
+
+def test_an_output_that_exists_is_kept_unless_forced(pool: Pool, run: Program) -> None:
+    Path("picks.csv").write_text("mine")
+    assert "--force" in run("select", "pool.npz", "--budget", "3", "-o", "picks.csv").complaint
+    assert Path("picks.csv").read_text() == "mine"
+    assert run("select", "pool.npz", "--budget", "3", "-o", "picks.csv", "--force").code == 0
+    assert indices_of(Path("picks.csv").read_text()) == expected(pool, 3)
+
+
+def test_appending_gives_one_file_of_all_rounds_without_repeats(pool: Pool, run: Program) -> None:
+    for _ in range(2):
+        assert run("select", "pool.npz", "--budget", "4", "-o", "picks.csv", "--append").code == 0
+    first = expected(pool, 4)
+    assert indices_of(Path("picks.csv").read_text()) == first + expected(pool, 4, pool.labelled + first)
+    assert [int(row["rank"]) for row in rows_of(Path("picks.csv").read_text())] == list(range(1, 9))
+
+
+def test_a_dry_run_tells_the_sizes_and_picks_nothing(pool: Pool, run: Program) -> None:
+    ran = run("select", "pool.npz", "--budget", "3", "-o", "picks.csv", "--dry-run")
+    told = dict(line.split() for line in ran.out.splitlines())
+    assert (told["n"], told["d"], told["labelled"], told["candidates"], told["budget"]) == ("30", "3", "2", "28", "3")
+    assert not Path("picks.csv").exists()
+    as_json = json.loads(run("select", "pool.npz", "--budget", "3", "--dry-run", "--json", "-s", "random").out)
+    assert (as_json["strategy"], as_json["engine"]) == ("random", None)
+
+
+def test_a_dry_run_finds_what_a_run_would_find(pool: Pool, run: Program) -> None:
+    wet = run("select", "features.npy", "--budget", "3").complaint
+    dry = run("select", "features.npy", "--budget", "3", "--dry-run").complaint
+    assert dry == wet
+    assert "pass --probabilities, --logits or --doubt" in dry
+
+
+# People
+
+
+def big_pool(folder: Path) -> list[str]:
+    rng = np.random.default_rng(0)
+    np.save(folder / "big.npy", rng.normal(size=(30_000, 256)).astype(np.float32))
+    command = [sys.executable, "-m", "dubito", "select", "big.npy", "--budget", "30000"]
+    return [*command, "--strategy", "coreset", "--engine", "cpu"]
+
+
+def read_terminal(descriptor: int, until: str = "\0") -> str:
+    """What a terminal shows, up to some text or to its end."""
+    text = b""
+    while until.encode() not in text:
+        try:
+            part = os.read(descriptor, 4096)
+        except OSError:
+            part = b""
+        if not part:
+            break
+        text += part
+    return text.decode()
+
+
+def test_a_terminal_shows_a_bar_with_rate_and_radius_and_ctrl_c_keeps_the_picks(tmp_path: Path) -> None:
+    command = [*big_pool(tmp_path), "-o", "picks.csv"]
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "120", "TERM": "xterm"}
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=theirs, env=environment)
+    os.close(theirs)
+    seen = read_terminal(ours, until="radius")
+    process.send_signal(signal.SIGINT)
+    seen += read_terminal(ours)
+    os.close(ours)
+    assert process.wait(timeout=30) == 130
+    assert "picking" in seen
+    assert "/30000" in seen
+    assert "/s" in seen
+    assert "radius" in seen
+    kept = indices_of((tmp_path / "picks.csv").read_text())
+    assert f"interrupted after {len(kept)} picks; they went to picks.csv." in seen
+    whole = dubito.select(np.load(tmp_path / "big.npy"), 50, strategy="coreset", engine="cpu")
+    assert kept[:50] == whole.indices.tolist()[: len(kept)]
+
+
+def test_ctrl_c_before_the_first_pick_writes_nothing(pool: Pool, run: Program) -> None:
+    found = read_inputs("pool.npz", None, {}, Columns(), quiet=True)
+    method = picking.read_method("3", "coreset", "1", "1", "respective", "euclidean", "auto", None, "0")
+    whole = picking.pick(found, None, method, quiet=True)
+    none = replace(whole, indices=whole.indices[:0], priorities=whole.priorities[:0], complete=False)
+    target = picking.check_target("picks.csv", None, False, False, False)
+    with pytest.raises(Stopped, match="interrupted after 0 picks; nothing was written"):
+        picking.finish(none, target, quiet=True)
+    assert not Path("picks.csv").exists()
+
+
+def test_off_a_terminal_there_is_no_bar(tmp_path: Path) -> None:
+    command = [*big_pool(tmp_path), "-o", "picks.csv"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == b""
+    assert len(err.splitlines()) == 1
+
+
+def test_a_reader_that_goes_away_is_met_with_silence(tmp_path: Path, pool: Pool) -> None:
+    np.save(tmp_path / "wide.npy", np.arange(40_000.0).reshape(-1, 1))
+    command = f"{sys.executable} -m dubito select wide.npy --budget 40000 -q -s random | head -n 1"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "rank,index,priority\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("option", ["", "--json"])
+def test_a_report_that_nobody_reads_is_met_with_silence(tmp_path: Path, option: str) -> None:
+    command = f"{sys.executable} -m dubito doctor {option} | true"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_binary_output_is_not_for_a_terminal(tmp_path: Path, pool: Pool) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "dubito", "select", "pool.npz", "--budget", "2", "--format", "npy"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=theirs, stderr=subprocess.PIPE, text=True)
+    os.close(theirs)
+    _, err = process.communicate(timeout=30)
+    os.close(ours)
+    assert process.returncode == 2
+    assert "pass -o FILE" in err

@@ -1,0 +1,32 @@
+"""What every test has: Hypothesis without a clock and with few enough examples for two cores, and engines in pieces."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import dubito.engines
+
+settings.register_profile(
+    "dubito", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("dubito")
+
+
+@pytest.fixture
+def set_constant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, float], None]:
+    """Sets a constant of the engines, such as a block size, wherever it stands among them."""
+    modules = [
+        importlib.import_module(f"dubito.engines.{found.name}")
+        for found in pkgutil.iter_modules(dubito.engines.__path__)
+    ]
+
+    def change(name: str, value: float) -> None:
+        owners = [module for module in modules if name in vars(module)]
+        assert owners, f"no engine has a constant {name}"
+        for module in owners:
+            monkeypatch.setattr(module, name, value)
+
+    return change

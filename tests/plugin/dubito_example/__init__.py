@@ -1,0 +1,42 @@
+"""A strategy and an engine from outside dubito, found by their entry points."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dubito import reference
+from dubito.matrix import len_of
+from dubito.problem import Problem, Request, Solution
+from dubito.strategies import Choice
+from dubito.strategies.base import rank_by
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The last rows of the pool first, ``skip`` of them left out. Its priorities are row numbers."""
+
+    skip: int = 0
+    name: str = "newest"
+    uses_engine: bool = False
+
+    def choose(self, request: Request) -> Choice:
+        """O(n log n) time."""
+        n_pool = len_of(request.pool)
+        age = np.arange(n_pool, dtype=np.float64)
+        return rank_by(request, np.where(age < n_pool - self.skip, age, -1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class PatientEngine:
+    """The reference, for pools of fewer than a thousand candidates."""
+
+    name: str = "patient"
+
+    def refusals(self, problem: Problem) -> list[str]:
+        """Large pools try its patience."""
+        n_candidates = len(problem.candidates)
+        return [f"{n_candidates} candidates are too many for it"] if n_candidates >= 1000 else []
+
+    def solve(self, problem: Problem) -> Solution:
+        """A pass over the pool for every pick."""
+        return Solution(reference.solve(problem))

@@ -1,0 +1,286 @@
+"""The door: what comes in, in which forms, and what is sent back with its mend."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubito import checks
+from dubito.errors import DubitoError, InvalidArgument, InvalidData
+from dubito.matrix import AnyArray, Rows, Stack
+
+VALUES = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+FORMS: dict[str, Callable[[], object]] = {
+    "an array": lambda: VALUES,
+    "a Fortran array": lambda: np.asfortranarray(VALUES),
+    "a list": lambda: VALUES.tolist(),
+    "a tuple of arrays": lambda: tuple(VALUES),
+    "integers": lambda: VALUES.astype(np.int16),
+    "float16": lambda: VALUES.astype(np.float16),
+    "big-endian float16": lambda: VALUES.astype(">f2"),
+    "long doubles": lambda: VALUES.astype(np.longdouble),
+    "a tensor": lambda: torch.tensor(VALUES),
+    "a float32 tensor": lambda: torch.tensor(VALUES, dtype=torch.float32),
+    "a bfloat16 tensor": lambda: torch.tensor(VALUES, dtype=torch.bfloat16),
+    "a tensor that wants gradients": lambda: torch.tensor(VALUES, requires_grad=True),
+    "a transposed tensor": lambda: torch.tensor(VALUES.T.copy()).T,
+    "a parameter": lambda: torch.nn.Parameter(torch.tensor(VALUES)),
+    "a pandas frame": lambda: pd.DataFrame(VALUES, columns=["a", "b"]),
+    "a Polars frame": lambda: pl.DataFrame({"a": VALUES[:, 0], "b": VALUES[:, 1]}),
+    "a Polars array column": lambda: pl.Series(VALUES.tolist(), dtype=pl.Array(pl.Float64, 2)),
+    "an Arrow table": lambda: pa.table({"a": VALUES[:, 0], "b": VALUES[:, 1]}),
+    "an Arrow record batch": lambda: pa.record_batch({"a": VALUES[:, 0], "b": VALUES[:, 1]}),
+    "an Arrow list column": lambda: pa.array(VALUES.tolist()),
+    "an Arrow large-list column": lambda: pa.array(VALUES.tolist(), pa.large_list(pa.float64())),
+    "an Arrow fixed-size-list column": lambda: pa.array(VALUES.tolist(), pa.list_(pa.float32(), 2)),
+    "a chunked list column": lambda: pa.chunked_array([VALUES[:1].tolist(), VALUES[1:].tolist()]),
+    "a chunked fixed-size-list column": lambda: pa.chunked_array(
+        [pa.array(part.tolist(), pa.list_(pa.float64(), 2)) for part in (VALUES[:2], VALUES[2:])]
+    ),
+    "a sliced list column": lambda: pa.array([[9.0, 9.0], *VALUES.tolist(), [8.0, 8.0]])[1:4],
+    "a sliced fixed-size-list column": lambda: pa.array(
+        [[9.0, 9.0], *VALUES.tolist(), [8.0, 8.0]], pa.list_(pa.float64(), 2)
+    )[1:4],
+    "a sliced chunked column": lambda: pa.chunked_array(
+        [pa.array([[9.0, 9.0], *part.tolist()], pa.list_(pa.float64(), 2)) for part in (VALUES,)]
+    )[1:],
+    "rows of a matrix": lambda: Rows(VALUES[::-1], np.array([2, 1, 0])),
+    "a stack": lambda: Stack([VALUES[:1].astype(np.float32), VALUES[1:]]),
+    "a masked array with nothing masked": lambda: np.ma.masked_array(VALUES),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_features_come_in_many_forms(form: str) -> None:
+    matrix, largest = checks.check_features("pool", FORMS[form]())
+    assert np.asarray(matrix[:]).astype(np.float64).tolist() == VALUES.tolist()
+    assert matrix.dtype.itemsize <= 8
+    assert largest == 6.0
+
+
+def test_bools_are_zeros_and_ones() -> None:
+    matrix, largest = checks.check_features("pool", VALUES > 2)
+    assert (np.asarray(matrix[:]).tolist(), largest) == ((VALUES > 2).tolist(), 1.0)
+
+
+@pytest.mark.parametrize("form", ["an array", "float16", "a tensor", "a float32 tensor", "rows of a matrix"])
+def test_features_are_not_copied_where_they_need_not_be(form: str) -> None:
+    value = FORMS[form]()
+    matrix, _ = checks.check_features("pool", value)
+    if isinstance(value, np.ndarray | Rows):
+        assert matrix is value
+    else:
+        assert np.shares_memory(np.asarray(matrix), np.asarray(value))
+
+
+def test_a_memory_map_stays_one(tmp_path: Path) -> None:
+    np.save(tmp_path / "pool.npy", VALUES)
+    mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
+    assert checks.check_features("pool", mapped).matrix is mapped
+
+
+RAGGED = pa.array([[1.0, 2.0], [3.0]])
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "message"),
+    [
+        (np.zeros(3), InvalidArgument, r"pool has shape \(3,\); pass a 2-D array .*pool.reshape\(-1, 1\)"),
+        (np.zeros((2, 2, 2)), InvalidArgument, r"pool has shape \(2, 2, 2\); pass a 2-D array \(rows, features\)\.$"),
+        (7.0, InvalidArgument, r"pool has shape \(\)"),
+        (np.zeros((0, 3)), InvalidArgument, r"pool is empty \(shape \(0, 3\)\); pass at least one row"),
+        (np.zeros((3, 0)), InvalidArgument, r"pool has no features \(shape \(3, 0\)\); pass at least one column"),
+        ([[1.0, np.nan]], InvalidData, r"pool holds nan at row 0, column 1; remove or fill such rows first"),
+        ([[1.0], [-np.inf]], InvalidData, r"pool holds -inf at row 1, column 0; remove or fill"),
+        ([[1.0], [2e140]], InvalidData, r"pool holds 2e\+140 at row 1, column 0; distances would overflow: rescale"),
+        ([["a", "b"]], InvalidData, r"pool holds text where numbers belong \(dtype <U1\); pass numbers"),
+        ([[b"a"]], InvalidData, r"pool holds bytes where numbers belong"),
+        ([[1j]], InvalidData, r"pool holds complex numbers where numbers belong"),
+        (np.array([["2026-01-01"]], dtype="M8[D]"), InvalidData, r"pool holds dates where numbers belong"),
+        ([[None, 1.0]], InvalidData, r"pool holds objects where numbers belong"),
+        ([[1.0, 2.0], [3.0]], InvalidArgument, r"pool cannot be read as an array .*pass equal rows of numbers"),
+        (RAGGED, InvalidData, r"pool has 1 values in row 1 and 2 in row 0; pass equal rows"),
+        (pa.array([[1.0], None]), InvalidData, r"pool holds 1 missing values; fill or drop them first"),
+        (pa.array([[1.0], [None]]), InvalidData, r"pool holds 1 missing values"),
+        (pa.table({"a": [1.0, None]}), InvalidData, r"pool holds 1 missing values"),
+        (pa.table({"a": ["x"]}), InvalidData, r"pool holds objects where numbers belong"),
+        (pd.DataFrame({"a": ["x"]}), InvalidData, r"pool holds objects where numbers belong"),
+        (np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]]), InvalidData, r"masked values; .*pool.filled\("),
+        (scipy.sparse.csr_array(np.eye(2)), InvalidArgument, r"pool is a sparse matrix; pass pool.toarray\(\)"),
+        (scipy.sparse.coo_matrix(np.eye(2)), InvalidArgument, r"pool is a sparse matrix"),
+        (torch.tensor([[1.0, float("nan")]]), InvalidData, r"pool holds nan at row 0, column 1"),
+        (np.array([[1.0], [np.nan]], dtype=np.float16), InvalidData, r"pool holds nan at row 1, column 0"),
+        (np.array([[1.0], [np.inf]], dtype=np.float16), InvalidData, r"pool holds inf at row 1, column 0"),
+        ({"a": 1}, InvalidData, r"pool holds objects where numbers belong"),
+        (None, InvalidData, r"pool holds objects where numbers belong"),
+        (Stack([np.zeros((0, 2))]), InvalidArgument, r"pool is empty"),
+    ],
+)
+def test_features_that_cannot_be_used_are_named_with_their_mend(
+    value: object, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        checks.check_features("pool", value)
+
+
+def test_a_bad_number_is_found_in_whichever_block_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dubito.matrix.READ_BYTES", 64)
+    pool = np.zeros((50, 2))
+    pool[37, 1] = np.nan
+    with pytest.raises(InvalidData, match="nan at row 37, column 1"):
+        checks.check_features("pool", pool)
+
+
+@given(st.sampled_from(["float16", "float32", "float64", "int8", "uint8", ">f4"]), st.integers(0, 2**31))
+def test_the_largest_magnitude_is_found_in_every_type(dtype: str, seed: int) -> None:
+    pool = np.random.default_rng(seed).integers(-100, 100, (5, 3))
+    if dtype == "uint8":
+        pool = np.abs(pool)
+    pool = pool.astype(dtype)
+    assert checks.check_finite("pool", pool) == np.abs(pool.astype(np.float64)).max()
+
+
+def test_nothing_has_no_magnitude() -> None:
+    assert checks.check_finite("head", np.empty((2, 0))) == 0.0
+
+
+def test_a_row_of_zeros_has_no_direction() -> None:
+    with pytest.raises(InvalidData, match=r"pool is all zeros at row 1, .*drop such rows or pass metric='euclidean'"):
+        checks.refuse_zero_rows("pool", np.array([[0.0, 1.0], [0.0, 0.0]]))
+
+
+# Numbers and names
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: checks.check_budget(0, 5, 5), r"budget=0 is too small; pass budget >= 1"),
+        (lambda: checks.check_budget(-3, 5, 5), r"budget=-3 is too small; pass budget >= 1"),
+        (lambda: checks.check_budget(2.5, 5, 5), r"budget=2.5 is not a whole number; pass an integer >= 1"),
+        (lambda: checks.check_budget(2.0, 5, 5), r"budget=2.0 is not a whole number"),
+        (lambda: checks.check_budget("2", 5, 5), r"budget='2' is not a whole number"),
+        (lambda: checks.check_budget(True, 5, 5), r"budget=True is not a whole number"),
+        (lambda: checks.check_budget(None, 5, 5), r"budget=None is not a whole number"),
+        (lambda: checks.check_budget(np.array([2]), 5, 5), r"budget=array\(\[2\]\) is not a whole number"),
+        (lambda: checks.check_budget(6, 5, 5), r"budget=6 exceeds the 5 points in the pool; pass budget <= 5"),
+        (lambda: checks.check_budget(6, 5, 9), r"budget=6 exceeds the 5 candidates among the 9 pool points"),
+        (lambda: checks.check_budget(1, 0, 9), r"exceeds the 0 candidates .*there is nothing left to pick"),
+        (
+            lambda: checks.check_real("strength", -1, least=0.0),
+            r"strength=-1 is not allowed; pass a finite number >= 0",
+        ),
+        (lambda: checks.check_real("strength", float("nan"), least=0.0), r"strength=nan is not allowed"),
+        (lambda: checks.check_real("strength", float("inf"), least=0.0), r"strength=inf is not allowed"),
+        (lambda: checks.check_real("strength", "1", least=0.0), r"strength='1' is not allowed"),
+        (lambda: checks.check_real("strength", True, least=0.0), r"strength=True is not allowed"),
+        (lambda: checks.check_choice("metric", "cosin", ("cosine",)), r"metric='cosin' is not known; did you mean 'co"),
+        (lambda: checks.check_choice("metric", 7, ("cosine",)), r"metric=7 is not known; Choose from cosine"),
+        (lambda: checks.check_memory_limit("much"), r"memory_limit='much' is not a size; pass bytes, or text such as"),
+        (lambda: checks.check_memory_limit(0), r"memory_limit=0 is too small"),
+        (lambda: checks.check_memory_limit(1.5), r"memory_limit=1.5 is not a whole number"),
+        (lambda: checks.check_integer("seed", "x" * 100, least=0), r"seed='x+\.\.\. is not a whole number"),
+    ],
+)
+def test_a_bad_number_or_name_is_named_with_its_mend(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        call()
+
+
+@pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3)])
+def test_whole_numbers_come_as_python_or_numpy_has_them(value: object) -> None:
+    assert checks.check_budget(value, 5, 5) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1", 1), ("1kB", 1000), ("1.5 MB", 1_500_000), ("2gib", 2 << 30), ("1T", 10**12), (7, 7), ("3MiB", 3 << 20)],
+)
+def test_a_size_is_bytes_or_text(text: object, size: int) -> None:
+    assert checks.check_memory_limit(text) == size
+
+
+# Rows
+
+
+def test_labelled_rows_are_references_and_labelled_features_too() -> None:
+    by_number = checks.check_labelled([2, 0, 2], VALUES)
+    assert (by_number.rows.tolist(), by_number.references[:].tolist()) == ([0, 2], VALUES[[0, 2]].tolist())
+    by_mask = checks.check_labelled([True, False, True], VALUES)
+    assert by_mask.rows.tolist() == [0, 2]
+    by_features = checks.check_labelled([[7.0, -9.0]], VALUES)
+    assert (by_features.rows.tolist(), by_features.references[:].tolist()) == ([], [[7.0, -9.0]])
+    assert by_features.largest == 9.0
+    stacked = checks.check_labelled(Stack([VALUES, VALUES]), VALUES)
+    assert stacked.references.shape == (6, 2)
+
+
+@pytest.mark.parametrize("nothing", [None, [], np.empty((0, 2)), np.empty((0, 5)), torch.empty(0, 2)])
+def test_nothing_may_be_labelled(nothing: object) -> None:
+    found = checks.check_labelled(nothing, VALUES)
+    assert found.references.shape == (0, 2)
+    assert len(found.rows) == 0
+
+
+@pytest.mark.parametrize(
+    ("labelled", "kind", "message"),
+    [
+        ([[1.0]], InvalidArgument, r"labelled has 1 features and pool has 2; pass features of one kind"),
+        (
+            [0.5, 1.0],
+            InvalidArgument,
+            r"labelled is 1-D with dtype float64; pass row numbers as integers, a boolean mas",
+        ),
+        ([0, 3], InvalidArgument, r"labelled\[1\]=3 is no row of the pool; pass row numbers from 0 to 2"),
+        ([-1], InvalidArgument, r"labelled\[0\]=-1 is no row of the pool"),
+        ([True, False], InvalidArgument, r"labelled is a mask of 2 and the pool has 3 rows; pass one a row"),
+        ([[1.0, np.nan]], InvalidData, r"labelled holds nan at row 0, column 1"),
+        (["a"], InvalidData, r"labelled holds text where numbers belong"),
+    ],
+)
+def test_what_cannot_be_labelled_is_named_with_its_mend(labelled: object, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        checks.check_labelled(labelled, VALUES)
+
+
+def test_candidates_are_ascending_and_never_labelled() -> None:
+    assert checks.check_candidates([3, 1, 3, 0], 4, np.array([1])).tolist() == [0, 3]
+    assert checks.check_candidates([False, True, True, False], 4, np.array([1])).tolist() == [2]
+    assert checks.check_candidates(None, 3, np.array([1])).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "message"),
+    [
+        ([], r"candidates is empty; pass at least one row, or None for the whole pool"),
+        ([[0, 1]], r"candidates has shape \(1, 2\); pass a 1-D mask or 1-D row numbers"),
+        ([4], r"candidates\[0\]=4 is no row of the pool; pass row numbers from 0 to 3"),
+        ([0.0], r"candidates is 1-D with dtype float64"),
+        ([True], r"candidates is a mask of 1 and the pool has 4 rows"),
+        (["a"], r"candidates holds text where numbers belong"),
+    ],
+)
+def test_bad_candidates_are_named_with_their_mend(candidates: object, message: str) -> None:
+    with pytest.raises(DubitoError, match=message):
+        checks.check_candidates(candidates, 4, np.empty(0, dtype=np.int64))
+
+
+def test_a_mask_may_have_no_row_at_all() -> None:
+    nothing: AnyArray = np.zeros(4, dtype=np.bool_)
+    assert checks.check_candidates(nothing, 4, np.empty(0, dtype=np.int64)).tolist() == []
+
+
+@pytest.mark.parametrize("unsigned", [np.array([2, 0], dtype=np.uint64), np.array([2, 0], dtype=np.int8)])
+def test_row_numbers_may_be_of_any_integer_type(unsigned: AnyArray) -> None:
+    rows = checks.check_rows("candidates", unsigned, 3)
+    assert rows.tolist() == [0, 2]
+    assert rows.dtype == np.int64

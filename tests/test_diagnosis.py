@@ -1,0 +1,345 @@
+import json
+from math import e, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+from dubito import theory
+from dubito.diagnosis import Diagnosis, diagnose, error_rate_given_doubt
+from dubito.errors import DubitoError
+from dubito.matrix import AnyArray, BoolArray, FloatArray
+
+LINE = np.arange(6.0)[:, None]
+LINE_DOUBT = np.array([0.0, 0.05, 0.1, 0.2, 0.2, 0.25])
+
+
+def strict_json(told: Diagnosis) -> str:
+    return json.dumps(told.to_dict(), allow_nan=False)
+
+
+def random_case(
+    seed: int, n: int = 300, d: int = 3, c: int = 4
+) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
+    """Features, a head, its logits, and whether noisy labels say that it was wrong."""
+    rng = np.random.default_rng(seed)
+    pool, head = rng.normal(size=(n, d)), rng.normal(size=(c, d)) * 2.0
+    logits = pool @ head.T
+    labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    return pool, head, logits, labels != logits.argmax(axis=1)
+
+
+def test_the_radii_are_those_of_the_unlabelled_points_alone() -> None:
+    told = diagnose(LINE, labelled=[0, 3], doubt=LINE_DOUBT)
+    assert told.radii.tolist() == [1.0, 1.0, 1.0, 2.0]
+    assert told.doubt.tolist() == [0.05, 0.1, 0.2, 0.25]
+    assert (told.n, told.m, told.d) == (4, 2, 1)
+    assert (told.delta, told.delta_hat, told.z) == (2.0, 0.5, 0.25)
+    assert told.radius_quantiles[0] == 1.0
+    assert told.radius_quantiles[-1] == 2.0
+    assert told.doubt_quantiles[-1] == 0.25
+
+
+def test_labelled_as_rows_mask_or_features_tells_the_same() -> None:
+    mask = np.array([True, False, False, True, False, False])
+    by_rows = diagnose(LINE, labelled=np.array([3, 0]), doubt=LINE_DOUBT)
+    by_mask = diagnose(LINE, labelled=mask, doubt=LINE_DOUBT)
+    by_features = diagnose(LINE[~mask], labelled=LINE[mask], doubt=LINE_DOUBT[~mask])
+    assert strict_json(by_rows) == strict_json(by_mask)
+    assert by_rows.radii.tolist() == by_features.radii.tolist()
+    assert by_rows.labelled_doubt == 0.2
+    assert by_features.labelled_doubt is None
+
+
+def test_the_slope_from_the_data_is_the_largest_doubt_per_distance() -> None:
+    told = diagnose(LINE, labelled=[0], doubt=LINE_DOUBT)
+    assert told.lambda_c_data == pytest.approx(0.2 / 3.0)
+    assert told.share_quadratic_data == 1.0
+
+
+@given(st.integers(0, 10_000))
+def test_a_trained_models_data_slope_never_passes_the_heads_where_labels_have_no_doubt(seed: int) -> None:
+    pool, head, logits, _ = random_case(seed)
+    pool, logits = np.vstack([np.zeros(3), pool]), np.vstack([[800.0, 0.0, 0.0, 0.0], logits])
+    logits[1:] += [800.0, 0.0, 0.0, 0.0]
+    told = diagnose(pool, labelled=[0], logits=logits, head=head)
+    assert told.lambda_c_head is not None
+    assert told.lambda_c_data <= told.lambda_c_head
+    assert told.share_quadratic_head is not None
+    assert told.share_quadratic_head <= told.share_quadratic_data
+
+
+@pytest.mark.parametrize(
+    ("doubts", "head", "regime"),
+    [
+        ([0.1, 0.1], 0.4, "quadratic"),
+        ([0.1, 0.1], 4.0, "undecided"),
+        ([0.1, 0.1], None, "undecided"),
+        ([0.9, 0.1], 4.0, "linear"),
+        ([0.9, 0.1], None, "linear"),
+        ([0.9, 0.1], 0.4, "undecided"),
+    ],
+)
+def test_the_quadratic_regime_is_claimed_only_where_head_and_data_agree(
+    doubts: list[float], head: float | None, regime: str
+) -> None:
+    weights = None if head is None else [[0.0], [4.0 * head]]
+    told = diagnose([[0.0], [1.0], [2.0]], labelled=[0], doubt=[0.0, *doubts], head=weights)
+    assert told.lambda_c_head == pytest.approx(head)
+    assert told.regime == regime
+    promised = told.advice.startswith("Doubt-scaling can be expected to help")
+    assert promised == (regime == "quadratic")
+
+
+def test_without_outcomes_there_is_no_delta_star_and_no_beta() -> None:
+    told = diagnose(LINE, labelled=[0], doubt=LINE_DOUBT, head=[[0.0], [1.0]])
+    assert told.outcomes is None
+    assert told.lambda_epsilon is told.delta_star is told.beta is told.delta_over_delta_star is None
+    assert any("No outcomes" in note for note in told.notes)
+
+
+def outcome_case(spacing: float = 1.0, every: int = 10) -> Diagnosis:
+    """A hundred points at distance ``spacing``, doubt 0.2, every tenth one wrong, head slope 0.25/spacing."""
+    pool = np.full((101, 1), spacing)
+    pool[0] = 0.0
+    doubt = np.full(101, 0.2)
+    doubt[0] = 0.0
+    rows = np.arange(1, 101)
+    head = np.array([[0.0], [1.0 / spacing]])
+    return diagnose(pool, labelled=[0], doubt=doubt, head=head, checked=rows, wrong=rows % every == 0)
+
+
+def test_outcomes_give_lambda_epsilon_delta_star_and_beta() -> None:
+    told = outcome_case()
+    assert told.outcomes is not None
+    assert (told.outcomes.n, told.outcomes.error_rate) == (100, 0.1)
+    assert told.outcomes.mean_doubt == pytest.approx(0.2)
+    assert told.outcomes.epsilon == pytest.approx((0.5, 0.5))
+    assert told.lambda_epsilon == pytest.approx(0.5)
+    assert told.z == pytest.approx(0.2)
+    star = float(theory.delta_star(0.2, 0.25, 0.5))
+    assert told.delta_star == pytest.approx(star)
+    assert told.delta_over_delta_star == pytest.approx(1.0 / star)
+    assert told.beta == pytest.approx(float(theory.scaled_beta_lower_bound(1.0, 0.2, 0.25, 0.5)))
+    assert told.share_below_delta_star == 1.0
+    assert told.advice.startswith("Doubt-scaling can be expected to help now: δ·λ_c is 0.2 by the data and 0.25")
+
+
+@pytest.mark.parametrize("spacing", [1e-3, 7.0, 1e4])
+def test_delta_over_delta_star_does_not_depend_on_the_units_and_beta_does(spacing: float) -> None:
+    told, other = outcome_case(), outcome_case(spacing)
+    assert other.delta_over_delta_star == pytest.approx(told.delta_over_delta_star)
+    assert other.regime == told.regime
+    assert other.share_below_delta_star == told.share_below_delta_star
+    assert other.beta != pytest.approx(told.beta)
+
+
+def test_the_theory_falls_silent_where_delta_passes_delta_star() -> None:
+    pool = np.concatenate([[[0.0]], np.full((60, 1), 1.0), [[50.0]]])
+    doubt = np.concatenate([[0.0], np.full(60, 0.5), [0.5]])
+    rows = np.arange(1, 61)
+    told = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 2 == 0)
+    assert told.delta_over_delta_star is not None
+    assert told.delta_over_delta_star > 1.0
+    assert told.beta == 0.0
+    assert told.advice.startswith("The theory promises nothing")
+    assert told.share_below_delta_star == pytest.approx(60 / 61)
+
+
+def test_below_delta_star_but_outside_the_quadratic_regime_no_worse_is_promised_and_no_more() -> None:
+    pool = np.concatenate([[[0.0]], np.full((60, 1), 1.0)])
+    doubt = np.concatenate([[0.0], np.full(60, 0.5)])
+    rows = np.arange(1, 61)
+    told = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0, head=[[0.0], [4.4]])
+    assert told.regime == "undecided"
+    assert told.delta_over_delta_star is not None
+    assert told.delta_over_delta_star < 1.0
+    assert "no worse than the plain core-set" in told.advice
+
+
+def test_lambda_epsilon_is_the_steepest_group_of_distances() -> None:
+    radii = np.repeat([1.0, 4.0], 50)
+    wrong = np.concatenate([np.arange(50) % 10 == 0, np.arange(50) % 2 == 0])
+    epsilon, slope = error_rate_given_doubt(radii, np.full(100, 0.25), wrong)
+    assert epsilon == pytest.approx((0.4, 2.0))
+    assert slope == pytest.approx(0.5)
+
+
+def test_groups_are_at_most_ten_and_hold_at_least_fifty_points() -> None:
+    rng = np.random.default_rng(0)
+    for n, groups in [(50, 1), (99, 1), (100, 2), (499, 9), (5_000, 10)]:
+        epsilon, _ = error_rate_given_doubt(rng.random(n), np.full(n, 0.5), rng.random(n) < 0.5)
+        assert len(epsilon) == groups
+
+
+@given(st.integers(0, 10_000), st.floats(0.05, 0.5))
+def test_lambda_epsilon_is_never_far_below_the_true_one(seed: int, truth: float) -> None:
+    rng = np.random.default_rng(seed)
+    radii, doubt = rng.uniform(1.0, 4.0, size=2_000), rng.uniform(0.2, 0.5, size=2_000)
+    wrong = rng.random(2_000) < doubt * truth * radii
+    _, slope = error_rate_given_doubt(radii, doubt, wrong)
+    assert slope is not None
+    assert slope > 0.8 * truth
+
+
+def test_a_model_never_wrong_sets_no_lambda_epsilon() -> None:
+    told = outcome_case(every=1_000)
+    assert told.outcomes is not None
+    assert told.outcomes.error_rate == 0.0
+    assert told.lambda_epsilon is told.delta_star is told.beta is None
+    assert any("right on all 100" in note for note in told.notes)
+
+
+def test_errors_without_doubt_are_said_to_have_no_lambda_epsilon() -> None:
+    pool = np.concatenate([[[0.0]], np.full((60, 1), 1.0), [[2.0]]])
+    doubt = np.zeros(62)
+    doubt[-1] = 0.5
+    rows = np.arange(1, 61)
+    told = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0)
+    assert told.lambda_epsilon is None
+    assert told.outcomes is not None
+    assert told.outcomes.epsilon == (None,)
+    assert any("no λ_ε explains" in note for note in told.notes)
+    assert any("over-confident" in note for note in told.notes)
+    strict_json(told)
+
+
+def test_errors_that_fall_with_distance_are_told() -> None:
+    pool = np.concatenate([[[0.0]], np.full((50, 1), 1.0), np.full((50, 1), 2.0)])
+    doubt = np.concatenate([[0.0], np.full(50, 0.01), np.full(50, 0.4)])
+    rows = np.arange(1, 101)
+    told = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0)
+    assert any("fall with distance, from about 10 near the labels to 0.25" in note for note in told.notes)
+
+
+def test_checked_rows_may_come_in_any_order_or_as_a_mask() -> None:
+    pool, head, logits, wrong = random_case(3)
+    rows = np.random.default_rng(1).permutation(np.arange(10, 200))
+    mask = np.zeros(300, dtype=np.bool_)
+    mask[rows] = True
+    shuffled = diagnose(pool, labelled=range(10), logits=logits, head=head, checked=rows, wrong=wrong[rows])
+    masked = diagnose(pool, labelled=range(10), logits=logits, head=head, checked=mask, wrong=wrong[10:200])
+    assert shuffled.lambda_epsilon is not None
+    assert strict_json(shuffled) == strict_json(masked)
+
+
+def test_every_source_of_doubt_tells_the_same() -> None:
+    pool, head, logits, _ = random_case(5)
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    doubt = 1.0 - probabilities.max(axis=1)
+    first = diagnose(pool, labelled=[0, 1], logits=logits, head=head)
+    second = diagnose(pool, labelled=[0, 1], probabilities=probabilities, head=head)
+    third = diagnose(pool, labelled=[0, 1], doubt=doubt, head=head)
+    assert first.delta_hat == pytest.approx(second.delta_hat)
+    assert first.delta_hat == pytest.approx(third.delta_hat)
+
+
+def test_cosine_distances_are_chords() -> None:
+    told = diagnose([[1.0, 0.0], [0.0, 5.0], [-3.0, 0.0]], labelled=[0], doubt=[0.0, 0.5, 0.5], metric="cosine")
+    assert told.radii == pytest.approx([sqrt(2.0), 2.0])
+
+
+def test_a_pool_of_duplicates_and_a_pool_without_doubt_get_plain_words() -> None:
+    repeated = diagnose(np.zeros((3, 2)), labelled=[0], doubt=[0.0, 0.5, 0.5])
+    assert (repeated.delta, repeated.z, repeated.lambda_c_data) == (0.0, 0.0, 0.0)
+    assert "nothing left to cover" in repeated.advice
+    certain = diagnose(LINE, labelled=[0], doubt=np.zeros(6))
+    assert "nothing to scale by" in certain.advice
+    strict_json(repeated)
+    strict_json(certain)
+
+
+def test_notes_tell_what_contradicts_the_assumptions() -> None:
+    told = diagnose(LINE, labelled=[0], doubt=[0.3, 0.9, 0.1, 0.1, 0.1, 0.1], head=[[0.0], [0.4]])
+    assert any("steeper doubt than the head allows" in note for note in told.notes)
+    assert any("doubts a labelled point by 0.3" in note for note in told.notes)
+    assert told.lambda_c == told.lambda_c_data == 0.9
+
+
+@given(st.integers(0, 10_000), st.booleans(), st.booleans())
+def test_every_diagnosis_is_strict_json_with_shares_in_range(seed: int, with_head: bool, with_outcomes: bool) -> None:
+    pool, head, logits, wrong = random_case(seed)
+    rows = np.arange(20, 220)
+    told = diagnose(
+        pool,
+        labelled=np.arange(20),
+        logits=logits,
+        head=head if with_head else None,
+        checked=rows if with_outcomes else None,
+        wrong=wrong[rows] if with_outcomes else None,
+    )
+    record = json.loads(strict_json(told))
+    assert next(iter(record)) == "advice"
+    assert record["radius_quantiles"]["1"] == told.delta
+    assert record["advice"].endswith(".")
+    assert "\n" not in record["advice"]
+    shares = [told.share_quadratic_data, told.share_quadratic_head, told.share_below_delta_star, told.beta]
+    assert all(share is None or 0.0 <= share <= 1.0 for share in shares)
+
+
+def test_nothing_handed_in_is_changed() -> None:
+    pool, head, logits, wrong = random_case(7)
+    rows = np.arange(299, 99, -1)
+    arrays: list[AnyArray] = [pool, head, logits, wrong, rows]
+    before = [array.copy() for array in arrays]
+    for array in arrays:
+        array.setflags(write=False)
+    diagnose(pool, labelled=range(50), logits=logits, head=head, checked=rows, wrong=wrong[rows])
+    assert all((now == then).all() for now, then in zip(arrays, before, strict=True))
+
+
+def test_real_digits_are_diagnosed_in_all_three_precisions() -> None:
+    features, labels = load_digits(return_X_y=True)
+    model = LogisticRegression(C=0.1, max_iter=500).fit(features[:300] / 16.0, labels[:300])
+    probabilities = model.predict_proba(features / 16.0)
+    rows = np.arange(300, 700)
+    wrong = probabilities.argmax(axis=1)[rows] != labels[rows]
+    for kind in (np.float16, np.float32, np.float64):
+        told = diagnose(
+            (features / 16.0).astype(kind),
+            labelled=range(300),
+            probabilities=probabilities,
+            head=model.coef_.astype(kind),
+            checked=rows,
+            wrong=wrong,
+        )
+        assert told.n == len(features) - 300
+        assert told.delta_star is not None
+        assert told.delta_star <= e / sqrt(told.lambda_c * (told.lambda_epsilon or 0.0)) * (1 + 1e-9)
+
+
+FIFTY = list(range(50))
+bad_calls: list[tuple[str, dict[str, object]]] = [
+    (r"labelled names 0 points", {"labelled": []}),
+    (r"leaves 0 of the pool's 100", {"labelled": range(100)}),
+    (r"no doubt was given; pass one of", {"doubt": None}),
+    (r"probabilities and doubt are two sources", {"probabilities": np.full((100, 2), 0.5)}),
+    (r"metric='manhattan' is not known", {"metric": "manhattan"}),
+    (r"head bounds the slope over Euclidean distances", {"head": np.eye(2), "metric": "cosine"}),
+    (r"head has shape \(3,\); pass one row .* shape \(classes, 2\)", {"head": np.ones(3)}),
+    (r"head has shape \(1, 2\).*binary model", {"head": np.ones((1, 2))}),
+    (r"head has shape \(3, 5\)", {"head": np.ones((3, 5))}),
+    (r"head has shape \(3, 2\).*\(4, 2\)", {"head": np.ones((3, 2)), "doubt": None, "logits": np.zeros((100, 4))}),
+    (r"head holds nan at row 0, column 1", {"head": [[1.0, np.nan], [0.0, 0.0]]}),
+    (r"checked was given without wrong", {"checked": FIFTY}),
+    (r"wrong was given without checked", {"wrong": [True] * 50}),
+    (r"checked names 2 rows, too few", {"checked": [1, 2], "wrong": [True, False]}),
+    (r"checked names row 99, which is labelled", {"checked": range(50, 100), "wrong": [True] * 50}),
+    (r"checked names 1 rows twice", {"checked": [*FIFTY, 0], "wrong": [True] * 51}),
+    (r"checked\[50\]=100 is no row of the pool", {"checked": [*FIFTY, 100], "wrong": [True] * 51}),
+    (r"wrong has shape \(49,\).*shape \(50,\)", {"checked": FIFTY, "wrong": [True] * 49}),
+    (r"wrong holds 7; pass True", {"checked": FIFTY, "wrong": [7] * 50}),
+    (r"pool is all zeros at row 3", {"metric": "cosine", "pool": np.eye(2)[[0, 1, 0]].tolist() + [[0.0, 0.0]] * 97}),
+]
+
+
+@pytest.mark.parametrize(("message", "changes"), bad_calls, ids=[message for message, _ in bad_calls])
+def test_a_bad_argument_is_named_with_its_value_and_the_mend(message: str, changes: dict[str, object]) -> None:
+    rng = np.random.default_rng(0)
+    call: dict[str, Any] = {"pool": rng.normal(size=(100, 2)), "labelled": [99], "doubt": np.full(100, 0.5)}
+    with pytest.raises(DubitoError, match=message):
+        diagnose(**(call | changes))

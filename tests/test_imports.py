@@ -1,0 +1,51 @@
+"""What `import dubito` costs, and what it leaves alone."""
+
+import json
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+import dubito
+
+HEAVY = ("scipy", "sklearn", "typer", "rich", "matplotlib", "pyarrow", "safetensors", "torch", "pandas", "polars")
+MOST_SECONDS = 0.3
+
+
+def run_python(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+
+def seconds_of_import() -> float:
+    """Seconds that dubito's import takes beyond NumPy's, in a fresh interpreter."""
+    program = "import time, numpy; start = time.perf_counter(); import dubito; print(time.perf_counter() - start)"
+    return float(run_python(program))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import dubito",
+        "import dubito; dubito.select([[0.0], [1.0]], 1, doubt=[0.5, 0.5], beam_width=2).covering_radius()",
+        "import dubito; dubito.select([[0.0], [1.0]], 1, probabilities=[[1, 0], [0, 1]], strategy='margin')",
+    ],
+)
+def test_nothing_heavy_is_loaded_before_it_is_needed(program: str) -> None:
+    loaded = json.loads(run_python(f"{program}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"))
+    assert {name.partition(".")[0] for name in loaded} & set(HEAVY) == set()
+
+
+def test_the_import_costs_little_beyond_that_of_numpy() -> None:
+    assert statistics.median(seconds_of_import() for _ in range(5)) < MOST_SECONDS
+
+
+def test_every_public_name_is_there_and_listed() -> None:
+    assert set(dubito.__all__) <= set(dir(dubito))
+    for name in dubito.__all__:
+        assert getattr(dubito, name) is not None
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'dubito' has no attribute 'selekt'"):
+        getattr(dubito, "selekt".lower())

@@ -1,0 +1,93 @@
+"""Strategies and engines from other packages: a small one is really built, installed and used."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PLUGIN = Path(__file__).parent / "plugin"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which pip installed the plug-in."""
+    folder = tmp_path_factory.mktemp("plugin")
+    shutil.copytree(PLUGIN, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    target = folder / "site"
+    offline = ["--no-build-isolation", "--no-deps", "--no-index", "--disable-pip-version-check", "--no-input"]
+    command = [sys.executable, "-m", "pip", "install", *offline, "--target", str(target), str(folder / "source")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def run_with(path: Path, program: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(path), "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_an_installed_strategy_is_known_by_its_name(installed: Path) -> None:
+    program = (
+        "import dubito\n"
+        "picked = dubito.select([[0.0], [1.0], [2.0]], 2, strategy='newest')\n"
+        "print(picked.indices.tolist(), picked.strategy, picked.engine)"
+    )
+    assert run_with(installed, program) == "[2, 1] newest None"
+
+
+def test_an_installed_strategy_takes_its_own_options(installed: Path) -> None:
+    program = (
+        "import dubito\n"
+        "from dubito_example import Newest\n"
+        "print(dubito.select([[0.0], [1.0], [2.0]], 2, strategy=Newest(skip=1)).indices.tolist())"
+    )
+    assert run_with(installed, program) == "[1, 0]"
+
+
+def test_an_installed_engine_is_known_by_its_name(installed: Path) -> None:
+    program = (
+        "import dubito\n"
+        "picked = dubito.select([[0.0], [1.0], [5.0]], 2, strategy='coreset', labelled=[0], engine='patient')\n"
+        "print(picked.indices.tolist(), picked.engine)"
+    )
+    assert run_with(installed, program) == "[2, 1] patient"
+
+
+def test_an_engine_that_refuses_says_why_and_is_not_replaced(installed: Path) -> None:
+    program = (
+        "import dubito\n"
+        "pool = [[float(i)] for i in range(1000)]\n"
+        "try: dubito.select(pool, 2, strategy='coreset', engine='patient')\n"
+        "except dubito.InvalidArgument as error: print(error)\n"
+        "print(dubito.select(pool, 2, strategy='coreset').engine)"
+    )
+    refusal = "engine='patient' cannot do this: 1000 candidates are too many for it; pass engine='auto'."
+    assert run_with(installed, program).splitlines() == [refusal, "cpu"]
+
+
+def test_an_installed_strategy_and_engine_meet_the_contract(installed: Path) -> None:
+    program = (
+        "from dubito.engines.dispatch import installed_engines\n"
+        "from dubito.strategies import installed_strategies\n"
+        "from dubito.testing import check_engine, check_strategy\n"
+        "check_engine(installed_engines()['patient'], examples=20)\n"
+        "check_strategy(installed_strategies()['newest']())\n"
+        "print('met')"
+    )
+    assert run_with(installed, program) == "met"
+
+
+def test_a_strategy_that_is_not_installed_is_not_known() -> None:
+    program = (
+        "import dubito\n"
+        "try: dubito.select([[0.0]], 1, strategy='newest')\n"
+        "except dubito.InvalidArgument as error: print(error)"
+    )
+    assert run_with(PLUGIN.parent, program).startswith("strategy='newest' is not known; ")

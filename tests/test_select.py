@@ -1,0 +1,327 @@
+"""`select` and `Selection`: the call, and what it gives back."""
+
+from collections.abc import Callable
+from importlib import import_module
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+import dubito
+from dubito.distances import unit_rows
+from dubito.matrix import AnyArray, FloatArray
+from dubito.strategies import Coreset, DoubtCoreset
+
+LINE = np.array([[0.0], [1.0], [4.0], [9.0]])
+LINE_DOUBT = [0.5, 0.25, 1.0, 0.125]
+
+Digits = tuple[FloatArray, FloatArray]
+
+
+@pytest.fixture(scope="module")
+def digits() -> Digits:
+    """Real handwritten digits, and the probabilities of a model that saw the first hundred."""
+    pool, labels = load_digits(return_X_y=True)
+    model = LogisticRegression(max_iter=300).fit(pool[:100] / 16, labels[:100])
+    return pool, model.predict_proba(pool / 16)
+
+
+# Properties
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A pool without ties, what is labelled, and doubts."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    n, m, d = draw(st.integers(2, 25)), draw(st.integers(0, 4)), draw(st.integers(1, 4))
+    return rng.standard_normal((n, d)), rng.standard_normal((m, d)), rng.uniform(0.01, 1.0, n)
+
+
+CASES = pools()
+
+
+@given(CASES, st.data())
+def test_picks_are_distinct_candidates_in_the_number_asked(
+    case: tuple[FloatArray, FloatArray, FloatArray], data: st.DataObject
+) -> None:
+    pool, labelled, doubt = case
+    candidates = sorted(data.draw(st.sets(st.sampled_from(range(len(pool))), min_size=1)))
+    budget = data.draw(st.integers(1, len(candidates)))
+    width = data.draw(st.integers(1, 3))
+    picked = dubito.select(pool, budget, labelled=labelled, doubt=doubt, candidates=candidates, beam_width=width)
+    assert len(set(picked.indices.tolist())) == budget == len(picked)
+    assert set(picked.indices.tolist()) <= set(candidates)
+    assert picked.indices.dtype == np.int64
+    assert np.flatnonzero(picked.mask).tolist() == sorted(picked.indices.tolist())
+    assert len(picked.mask) == len(pool)
+
+
+@given(CASES, st.sampled_from(["respective", "acquired"]), st.sampled_from([0.0, 0.5, 1.0, 0.7]))
+def test_greedy_priorities_never_rise(
+    case: tuple[FloatArray, FloatArray, FloatArray], scaling: str, strength: float
+) -> None:
+    pool, labelled, doubt = case
+    strategy = DoubtCoreset(strength, scaling="acquired" if scaling == "acquired" else "respective")
+    picked = dubito.select(pool, len(pool), labelled=labelled, doubt=doubt, strategy=strategy)
+    assert (np.diff(picked.priorities[1:]) <= 0).all()
+    assert picked.priorities[0] >= picked.priorities[-1]
+    assert picked.radius == 0.0
+
+
+@given(CASES)
+def test_a_smaller_budget_is_a_prefix_and_its_radius_the_next_priority(
+    case: tuple[FloatArray, FloatArray, FloatArray],
+) -> None:
+    pool, labelled, doubt = case
+    whole = dubito.select(pool, len(pool), labelled=labelled, doubt=doubt)
+    for budget in range(1, len(pool)):
+        part = dubito.select(pool, budget, labelled=labelled, doubt=doubt)
+        assert part.indices.tolist() == whole.indices[:budget].tolist()
+        assert part.priorities.tolist() == whole.priorities[:budget].tolist()
+        assert part.radius == whole.priorities[budget]
+
+
+@given(CASES)
+def test_the_radius_never_grows_as_the_budget_grows(case: tuple[FloatArray, FloatArray, FloatArray]) -> None:
+    pool, labelled, doubt = case
+    runs = [dubito.select(pool, b, labelled=labelled, doubt=doubt) for b in range(1, len(pool) + 1)]
+    assert (np.diff([run.covering_radius() for run in runs]) <= 0).all()
+    assert (np.diff([run.radius or 0.0 for run in runs]) <= 0).all()
+    assert runs[-1].covering_radius() == 0.0
+
+
+@given(CASES)
+def test_full_doubt_everywhere_is_the_plain_core_set(case: tuple[FloatArray, FloatArray, FloatArray]) -> None:
+    pool, labelled, _ = case
+    labelled = labelled if len(labelled) else pool[:1] + 0.25
+    plain = dubito.select(pool, len(pool), labelled=labelled, strategy="coreset")
+    for scaling in ("respective", "acquired"):
+        strategy = DoubtCoreset(scaling="acquired" if scaling == "acquired" else "respective")
+        scaled = dubito.select(pool, len(pool), labelled=labelled, doubt=np.ones(len(pool)), strategy=strategy)
+        assert scaled.indices.tolist() == plain.indices.tolist()
+        assert scaled.priorities.tolist() == plain.priorities.tolist()
+
+
+@given(CASES)
+def test_strength_nothing_is_the_plain_core_set(case: tuple[FloatArray, FloatArray, FloatArray]) -> None:
+    pool, labelled, doubt = case
+    plain = dubito.select(pool, len(pool), labelled=labelled, strategy="coreset")
+    tempered = dubito.select(pool, len(pool), labelled=labelled, doubt=doubt, strength=0)
+    assert tempered.indices.tolist() == plain.indices.tolist()
+
+
+@given(CASES, st.integers(0, 2**31), st.integers(1, 3))
+def test_picks_follow_the_rows_wherever_they_stand(
+    case: tuple[FloatArray, FloatArray, FloatArray], seed: int, width: int
+) -> None:
+    pool, labelled, doubt = case
+    order = np.random.default_rng(seed).permutation(len(pool))
+    budget = (len(pool) + 1) // 2
+    one = dubito.select(pool, budget, labelled=labelled, doubt=doubt, beam_width=width)
+    other = dubito.select(pool[order], budget, labelled=labelled, doubt=doubt[order], beam_width=width)
+    assert order[other.indices].tolist() == one.indices.tolist()
+    assert other.priorities.tolist() == one.priorities.tolist()
+
+
+@given(st.integers(0, 2**31), st.sampled_from(["float16", "float32", "float64", "int16"]), st.integers(1, 3))
+def test_picks_do_not_depend_on_how_the_numbers_are_kept(seed: int, dtype: str, width: int) -> None:
+    rng = np.random.default_rng(seed)
+    pool, doubt = rng.integers(-9, 10, (30, 3)), rng.choice([0.0, 0.25, 0.5, 1.0], 30)
+    one = dubito.select(pool, 12, doubt=doubt, beam_width=width)
+    for kept in (pool.astype(dtype), np.asfortranarray(pool.astype(dtype)), pool.astype(dtype).tolist()):
+        other = dubito.select(kept, 12, doubt=doubt, beam_width=width)
+        assert other.indices.tolist() == one.indices.tolist()
+        assert other.priorities.tolist() == one.priorities.tolist()
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_the_cpu_engine_picks_real_digits_as_the_reference_does(digits: Digits, width: int) -> None:
+    pool, probabilities = digits
+    runs = [
+        dubito.select(pool, 60, labelled=range(100), probabilities=probabilities, beam_width=width, engine=engine)
+        for engine in ("cpu", "reference")
+    ]
+    for ours, oracle in zip(*(run.configurations for run in runs), strict=True):
+        assert ours.indices.tolist() == oracle.indices.tolist()
+        assert ours.priorities.tolist() == oracle.priorities.tolist()
+        assert (ours.radius, ours.uncertainty) == (oracle.radius, oracle.uncertainty)
+    assert [run.engine for run in runs] == ["cpu", "reference"]
+
+
+def test_picks_do_not_depend_on_the_number_of_threads(digits: Digits) -> None:
+    pool, probabilities = digits
+    found = []
+    for threads in (1, 2):
+        with import_module("threadpoolctl").threadpool_limits(limits=threads):
+            found.append(dubito.select(pool, 300, labelled=range(100), probabilities=probabilities))
+    assert found[0].indices.tolist() == found[1].indices.tolist()
+    assert found[0].priorities.tolist() == found[1].priorities.tolist()
+
+
+# What is labelled, and where it comes from
+
+
+def test_labelled_rows_are_never_picked_and_equal_their_features() -> None:
+    by_rows = dubito.select(LINE, 3, labelled=[1], doubt=LINE_DOUBT)
+    by_mask = dubito.select(LINE, 3, labelled=[False, True, False, False], doubt=LINE_DOUBT)
+    by_features = dubito.select(LINE, 3, labelled=LINE[1:2], candidates=[0, 2, 3], doubt=LINE_DOUBT)
+    assert by_rows.indices.tolist() == by_mask.indices.tolist() == by_features.indices.tolist() == [2, 3, 0]
+
+
+def test_a_cold_start_takes_the_largest_doubt_first_at_an_infinite_priority() -> None:
+    picked = dubito.select(LINE, 2, doubt=LINE_DOUBT)
+    assert picked.indices.tolist() == [2, 0]
+    assert picked.priorities.tolist() == [np.inf, 2.0]
+
+
+def test_a_cold_start_without_doubt_takes_the_point_nearest_the_mean_first() -> None:
+    assert dubito.select(LINE, 2, strategy="coreset").indices.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "given_",
+    [
+        {"doubt": [0.5, 0.25, 0.125, 0.0]},
+        {"probabilities": [[0.5, 0.5], [0.25, 0.75], [0.875, 0.125], [1.0, 0.0]]},
+        {"probabilities": np.array([[[0.5, 0.5]], [[0.25, 0.75]], [[0.875, 0.125]], [[1.0, 0.0]]])},
+        {"logits": np.log([[0.5, 0.5], [0.25, 0.75], [0.875, 0.125], [1.0, 1e-300]])},
+        {"probabilities": torch.tensor([[0.5, 0.5], [0.25, 0.75], [0.875, 0.125], [1.0, 0.0]], dtype=torch.bfloat16)},
+    ],
+)
+def test_every_source_of_doubt_means_the_same(given_: dict[str, object]) -> None:
+    picked = call(pool=LINE, budget=4, labelled=[[0.0]], **given_)  # row 0 is a duplicate of what is labelled
+    assert picked.indices.tolist() == [2, 1, 0, 3]
+
+
+def test_bfloat16_probabilities_may_miss_one_by_what_bfloat16_loses() -> None:
+    rows = torch.softmax(torch.randn(200, 50, generator=torch.Generator().manual_seed(0)), dim=1).to(torch.bfloat16)
+    picked = dubito.select(torch.randn(200, 4, generator=torch.Generator().manual_seed(1)), 5, probabilities=rows)
+    assert len(picked) == 5
+
+
+def test_the_cosine_distance_is_the_euclidean_one_between_unit_vectors() -> None:
+    rng = np.random.default_rng(0)
+    pool, labelled, doubt = rng.standard_normal((30, 4)) * 7, rng.standard_normal((2, 4)), rng.random(30)
+    chord = dubito.select(pool, 9, labelled=labelled, doubt=doubt, metric="cosine")
+    plain = dubito.select(unit_rows(pool), 9, labelled=unit_rows(labelled), doubt=doubt)
+    assert chord.indices.tolist() == plain.indices.tolist()
+    assert chord.priorities.tolist() == plain.priorities.tolist()
+
+
+POOL = np.random.default_rng(3).standard_normal((20, 3))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        torch.tensor,
+        lambda pool: torch.tensor(pool, requires_grad=True),
+        pd.DataFrame,
+        lambda pool: pl.DataFrame(pool, schema=["a", "b", "c"]),
+        lambda pool: pa.array(pool.tolist(), pa.list_(pa.float64(), 3)),
+        lambda pool: pa.chunked_array([pool[:7].tolist(), pool[7:].tolist()]),
+        lambda pool: pool.tolist(),
+    ],
+)
+def test_the_pool_may_be_of_any_kind(wrap: Callable[[FloatArray], object]) -> None:
+    plain = dubito.select(POOL, 6, labelled=POOL[:2] + 1, strategy="coreset")
+    other = dubito.select(wrap(POOL), 6, labelled=wrap(POOL[:2] + 1), strategy="coreset")
+    assert other.indices.tolist() == plain.indices.tolist()
+    assert other.ids is None
+
+
+def test_the_index_of_a_frame_gives_the_ids() -> None:
+    frame = pd.DataFrame(LINE, index=["a", "b", "c", "d"])
+    picked = dubito.select(frame, 2, labelled=[0], doubt=pd.Series(LINE_DOUBT))
+    assert picked.ids is not None
+    assert picked.ids.tolist() == ["c", "d"]
+    assert picked.columns()["id"] == ["c", "d"]
+
+
+# What is refused
+
+GOOD: dict[str, object] = {"pool": LINE, "budget": 2, "doubt": LINE_DOUBT}
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        ({"pool": [[np.nan], [1.0]]}, dubito.InvalidData, r"pool holds nan at row 0, column 0"),
+        ({"pool": np.empty((0, 2))}, dubito.InvalidArgument, r"pool is empty"),
+        ({"pool": [["a"]]}, dubito.InvalidData, r"pool holds text where numbers belong"),
+        ({"budget": 0}, dubito.InvalidArgument, r"budget=0 is too small; pass budget >= 1"),
+        ({"budget": -1}, dubito.InvalidArgument, r"budget=-1 is too small"),
+        ({"budget": 1.5}, dubito.InvalidArgument, r"budget=1.5 is not a whole number"),
+        ({"budget": 5}, dubito.InvalidArgument, r"budget=5 exceeds the 4 points in the pool; pass budget <= 4"),
+        ({"candidates": [1]}, dubito.InvalidArgument, r"budget=2 exceeds the 1 candidates among the 4 pool points"),
+        ({"labelled": [0, 1, 2]}, dubito.InvalidArgument, r"budget=2 exceeds the 1 candidates among the 4"),
+        ({"doubt": [0, 0, 0, 2]}, dubito.InvalidData, r"doubt holds 2 at row 3; pass numbers from 0 to 1"),
+        ({"doubt": None}, dubito.InvalidArgument, r"strategy='doubt-coreset' needs the model's doubt; pass probabilit"),
+        ({"logits": np.zeros((4, 2))}, dubito.InvalidArgument, r"logits and doubt are two sources of doubt; pass only"),
+        ({"strength": -0.5}, dubito.InvalidArgument, r"strength=-0.5 is not allowed; pass a finite number >= 0"),
+        ({"beam_width": 0}, dubito.InvalidArgument, r"beam_width=0 is too small; pass beam_width >= 1"),
+        ({"scaling": "respectiv"}, dubito.InvalidArgument, r"scaling='respectiv' is not known; did you mean 'respe"),
+        ({"metric": "euclid"}, dubito.InvalidArgument, r"metric='euclid' is not known; did you mean 'euclidean'"),
+        ({"metric": "cosine"}, dubito.InvalidData, r"pool is all zeros at row 0, which has no direction"),
+        ({"strategy": "coresett"}, dubito.InvalidArgument, r"strategy='coresett' is not known; did you mean 'coreset'"),
+        ({"strategy": 7}, dubito.InvalidArgument, r"strategy=7 is neither a name nor a Strategy object"),
+        ({"engine": "cpuu"}, dubito.InvalidArgument, r"engine='cpuu' is not known; did you mean 'cpu'"),
+        (
+            {"strategy": "random", "engine": "cpu"},
+            dubito.InvalidArgument,
+            r"engine='cpu' means nothing to strategy",
+        ),
+        ({"strategy": "coreset", "strength": 0.5}, dubito.InvalidArgument, r"strength=0.5 means nothing to strategy="),
+        ({"strategy": "random", "beam_width": 2}, dubito.InvalidArgument, r"beam_width=2 means nothing to .*'random'"),
+        ({"strategy": Coreset(), "strength": 2.0}, dubito.InvalidArgument, r"strength=2.0 means nothing to the 'cores"),
+        (
+            {"strategy": "coreset", "beam_width": 2, "doubt": None},
+            dubito.InvalidArgument,
+            r"coreset with a beam' needs the model's doubt",
+        ),
+        ({"memory_limit": "lots"}, dubito.InvalidArgument, r"memory_limit='lots' is not a size"),
+        ({"seed": -1}, dubito.InvalidArgument, r"seed=-1 is too small; pass seed >= 0"),
+        ({"seed": 0.5}, dubito.InvalidArgument, r"seed=0.5 is not a whole number"),
+        ({"progress": 3}, dubito.InvalidArgument, r"progress=3 cannot be called; pass a function of \(done"),
+        ({"strategy": "margin"}, dubito.InvalidArgument, r"strategy='margin' needs class probabilities; pass prob"),
+    ],
+)
+def test_a_bad_call_is_refused_with_argument_value_and_mend(
+    change: dict[str, object], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        call(**{**GOOD, **change})
+
+
+def call(**arguments: object) -> dubito.Selection:
+    chooser: Callable[..., dubito.Selection] = dubito.select
+    return chooser(**arguments)
+
+
+@pytest.mark.parametrize("strategy", ["doubt-coreset", "coreset", "optimal-coreset", "closest-kmeans", "margin"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_nothing_handed_in_is_changed_and_read_only_is_enough(strategy: str, metric: str) -> None:
+    pool, labelled = POOL.copy(), POOL[:2] + 1.0
+    probabilities, candidates = np.tile([0.75, 0.25], (20, 1)), np.arange(1, 20)
+    given_: list[AnyArray] = [pool, labelled, probabilities, candidates]
+    before = [array.copy() for array in given_]
+    for writeable in (True, False):
+        for array in given_:
+            array.flags.writeable = writeable
+        call(
+            pool=pool,
+            budget=5,
+            labelled=labelled,
+            probabilities=probabilities,
+            candidates=candidates,
+            metric=metric,
+            strategy=strategy,
+        )
+        assert all(np.array_equal(one, other) for one, other in zip(given_, before, strict=True))

@@ -1,0 +1,186 @@
+"""What `select` gives back, and what is left of it after an interruption."""
+
+import json
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dubito
+from dubito.distances import unit_rows
+from dubito.errors import OutputExists
+from dubito.matrix import FloatArray
+from dubito.problem import Selection
+
+LINE = np.array([[0.0], [1.0], [4.0], [9.0]])
+
+
+def brute_radius(pool: FloatArray, centres: FloatArray) -> float:
+    return float(np.sqrt(((pool[:, None] - centres[None]) ** 2).sum(axis=2)).min(axis=1).max())
+
+
+@given(st.integers(0, 2**31), st.sampled_from(["euclidean", "cosine"]), st.sampled_from(["features", "rows", "none"]))
+def test_the_covering_radius_is_that_of_the_whole_pool(seed: int, metric: str, labelled: str) -> None:
+    rng = np.random.default_rng(seed)
+    pool, foreign = rng.standard_normal((15, 3)), rng.standard_normal((2, 3))
+    references = {"features": foreign, "rows": [0, 7], "none": None}[labelled]
+    picked = dubito.select(
+        pool,
+        3,
+        labelled=references,
+        doubt=rng.random(15),
+        candidates=np.arange(4, 12),
+        metric="cosine" if metric == "cosine" else "euclidean",
+    )
+    known = {"features": foreign, "rows": pool[[0, 7]], "none": pool[:0]}[labelled]
+    centres = np.concatenate([known, pool[picked.indices]])
+    if metric == "cosine":
+        pool, centres = unit_rows(pool), unit_rows(centres)
+    assert picked.covering_radius() == pytest.approx(brute_radius(pool, centres), rel=1e-12)
+
+
+@pytest.mark.parametrize("strategy", ["random", "least-confidence", "optimal-coreset"])
+def test_every_strategy_has_a_covering_radius(strategy: str) -> None:
+    picked = dubito.select(LINE, 2, strategy=strategy, doubt=[0.0, 0.0, 0.5, 1.0])
+    assert picked.covering_radius() == brute_radius(LINE, LINE[picked.indices])
+
+
+def test_a_selection_made_by_hand_has_no_cover_to_compute() -> None:
+    made = Selection(np.array([1]), np.array([2.0]), None, None, (), "mine", None, 0, 0.0, 3)
+    assert made.covering_radius() == 0.0
+    assert made.mask.tolist() == [False, True, False]
+
+
+def test_a_selection_shows_itself_shortly() -> None:
+    picked = dubito.select(np.random.default_rng(0).standard_normal((3000, 4)), 2000, strategy="coreset")
+    assert len(repr(picked)) < 2000
+    assert picked.seconds > 0
+
+
+def test_a_selection_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        replace_radius(dubito.select(LINE, 1, strategy="coreset"))
+
+
+def replace_radius(picked: object, name: str = "radius") -> None:
+    setattr(picked, name, 0.0)
+
+
+def test_a_selection_says_how_it_was_made() -> None:
+    picked = dubito.select(LINE, 2, doubt=[0.5, 0.5, 0.5, 0.5], seed=7, beam_width=3)
+    assert (picked.strategy, picked.engine, picked.seed, picked.n_pool) == ("doubt-coreset", "cpu", 7, 4)
+    assert picked.complete
+    assert picked.uncertainty == pytest.approx(np.log(2))
+    assert len(picked.configurations) == 3
+    assert picked.configurations[0].indices.tolist() == picked.indices.tolist()
+    assert picked.configurations[0].radius == picked.radius
+
+
+def test_a_strategy_without_distances_has_no_radius_and_no_engine() -> None:
+    picked = dubito.select(LINE, 2, strategy="random")
+    assert (picked.radius, picked.engine, picked.uncertainty) == (None, None, None)
+    assert np.isnan(picked.priorities).all()
+
+
+def test_the_table_of_picks_is_a_frame() -> None:
+    frame = dubito.select(LINE, 2, strategy="coreset", labelled=[0]).to_frame()
+    assert frame.to_dict("list") == {"rank": [1, 2], "index": [3, 2], "priority": [9.0, 4.0]}
+
+
+READERS: dict[str, Callable[[Path], list[int]]] = {
+    ".csv": lambda path: [int(line.split(",")[1]) for line in path.read_text().splitlines()[1:]],
+    ".json": lambda path: [pick["index"] for pick in json.loads(path.read_text())["picks"]],
+    ".jsonl": lambda path: [json.loads(line)["index"] for line in path.read_text().splitlines()],
+    ".parquet": lambda path: pq.read_table(path)["index"].to_pylist(),
+    ".npy": lambda path: np.load(path).tolist(),
+}
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_picks_are_saved_in_every_format_and_not_over_another_file(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"picks{suffix}"
+    picked = dubito.select(LINE, 3, strategy="coreset")
+    picked.save(str(path))
+    assert READERS[suffix](path) == picked.indices.tolist()
+    with pytest.raises(OutputExists):
+        picked.save(str(path))
+    dubito.select(LINE, 1, strategy="coreset").save(str(path), force=True)
+    assert READERS[suffix](path) == picked.indices[:1].tolist()
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+class Interrupter:
+    """Presses Ctrl-C at the first sign of progress."""
+
+    def __init__(self, after: int = 0) -> None:
+        self.after = after
+        self.told: list[tuple[int, int]] = []
+
+    def __call__(self, done: int, total: int, radius: float | None, seconds: float, /) -> None:
+        assert seconds >= 0
+        assert radius is None or radius >= 0
+        self.told.append((done, total))
+        if done > self.after:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def hurry(set_constant: Callable[[str, float], None]) -> None:
+    """Let the engine tell its progress at every front, and let fronts be small."""
+    set_constant("REPORT_SECONDS", -1.0)
+    set_constant("FIRST_FRONT", 4)
+
+
+@pytest.mark.usefixtures("hurry")
+def test_an_interrupted_greedy_run_leaves_a_valid_prefix() -> None:
+    pool = np.random.default_rng(5).standard_normal((400, 3))
+    whole = dubito.select(pool, 300, strategy="coreset", labelled=[0])
+    with pytest.raises(dubito.Interrupted, match=r"interrupted after \d+ picks") as caught:
+        dubito.select(pool, 300, strategy="coreset", labelled=[0], progress=Interrupter(10))
+    part = caught.value.selection
+    assert isinstance(caught.value, KeyboardInterrupt)
+    assert 10 < len(part) < 300
+    assert not part.complete
+    assert part.indices.tolist() == whole.indices[: len(part)].tolist()
+    assert part.priorities.tolist() == whole.priorities[: len(part)].tolist()
+    assert part.radius == whole.priorities[len(part)]
+    assert part.covering_radius() == pytest.approx(brute_radius(pool, pool[[0, *part.indices]]))
+
+
+@pytest.mark.usefixtures("hurry")
+def test_a_run_interrupted_before_its_first_pick_leaves_nothing() -> None:
+    pool = np.random.default_rng(5).standard_normal((400, 3))
+    with pytest.raises(dubito.Interrupted) as caught:
+        dubito.select(pool, 300, doubt=np.full(400, 0.5), labelled=[0, 1, 2], progress=Interrupter(-1))
+    part = caught.value.selection
+    assert not part.complete
+    assert len(part) < 300
+    assert len(part.to_frame()) == len(part) == part.mask.sum()
+
+
+@pytest.mark.usefixtures("hurry")
+def test_an_interrupted_beam_leaves_its_leading_configuration() -> None:
+    rng = np.random.default_rng(6)
+    pool, doubt = rng.standard_normal((300, 3)), rng.random(300)
+    with pytest.raises(dubito.Interrupted) as caught:
+        dubito.select(pool, 200, doubt=doubt, beam_width=3, progress=Interrupter(5))
+    part = caught.value.selection
+    assert not part.complete
+    assert 0 < len(part) < 200
+    assert len(set(part.indices.tolist())) == len(part)
+    steps = dubito.select(pool, len(part), doubt=doubt, beam_width=3, engine="reference")
+    assert part.indices.tolist() == steps.indices.tolist()
+
+
+@pytest.mark.usefixtures("hurry")
+def test_progress_is_told_up_to_the_last_pick() -> None:
+    watcher = Interrupter(10**9)
+    dubito.select(np.random.default_rng(5).standard_normal((100, 3)), 50, strategy="coreset", progress=watcher)
+    done = [count for count, _ in watcher.told]
+    assert done == sorted(done)
+    assert watcher.told[-1] == (50, 50)

@@ -1,0 +1,243 @@
+"""The contract itself: it lets good parts pass, and catches each way of being wrong."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from dubito import reference
+from dubito.engines.oracle import ReferenceEngine
+from dubito.matrix import FloatArray, IntArray, Rows, Stack
+from dubito.problem import Configuration, Problem, Request, Solution
+from dubito.strategies import Choice, Coreset
+from dubito.testing import check_engine, check_strategy, make_problem
+
+Twist = Callable[[Problem, Solution], Solution]
+
+
+@dataclass(frozen=True)
+class Twisted:
+    """The reference, with its answer twisted."""
+
+    twist: Twist
+    name: str = "twisted"
+
+    def refusals(self, problem: Problem) -> list[str]:
+        return []
+
+    def solve(self, problem: Problem) -> Solution:
+        return self.twist(problem, Solution(reference.solve(problem)))
+
+
+def change_first(problem: Problem, solution: Solution, **changes: object) -> Solution:
+    changed: Callable[..., Configuration] = replace
+    return Solution((changed(solution.configurations[0], **changes), *solution.configurations[1:]))
+
+
+def priorities_in_float32(problem: Problem, solution: Solution) -> Solution:
+    rounded = solution.configurations[0].priorities.astype(np.float32).astype(np.float64)
+    return change_first(problem, solution, priorities=rounded)
+
+
+def first_two_swapped(problem: Problem, solution: Solution) -> Solution:
+    indices = solution.configurations[0].indices.copy()
+    indices[:2] = indices[:2][::-1]
+    return change_first(problem, solution, indices=indices)
+
+
+def greedy_alone(problem: Problem, solution: Solution) -> Solution:
+    return Solution(solution.configurations[:1])
+
+
+def radius_a_little_off(problem: Problem, solution: Solution) -> Solution:
+    radius = solution.configurations[0].radius or 0.0
+    return change_first(problem, solution, radius=float(np.nextafter(radius, 1e300)))
+
+
+def no_uncertainty(problem: Problem, solution: Solution) -> Solution:
+    return change_first(problem, solution, uncertainty=None)
+
+
+def called_incomplete(problem: Problem, solution: Solution) -> Solution:
+    return replace(solution, complete=False)
+
+
+def doubt_changed(problem: Problem, solution: Solution) -> Solution:
+    if problem.doubt is not None:
+        problem.doubt[0] = 0.123
+    return solution
+
+
+@pytest.mark.parametrize(
+    ("twist", "message"),
+    [
+        (priorities_in_float32, r"differs from the reference on make_problem\(\d+, beams=True\): .*has priorities"),
+        (first_two_swapped, r"configuration 0 has indices"),
+        (greedy_alone, r"1 configurations instead of \d"),
+        (radius_a_little_off, r"configuration 0 has radius"),
+        (no_uncertainty, r"configuration 0 has uncertainty None instead of"),
+        (called_incomplete, r"calls make_problem\(0, beams=True\) incomplete"),
+        (doubt_changed, r"changed what it was handed: make_problem\(0, beams=True\)"),
+    ],
+)
+def test_an_engine_that_is_wrong_is_caught_with_the_problem_that_shows_it(twist: Twist, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_engine(Twisted(twist), examples=60)
+
+
+def test_the_reference_meets_its_own_contract() -> None:
+    check_engine(ReferenceEngine(), examples=40)
+
+
+@dataclass(frozen=True)
+class Refusing:
+    """Takes only one problem in so many."""
+
+    one_in: int
+    name: str = "refusing"
+
+    def refusals(self, problem: Problem) -> list[str]:
+        return ["not today"] if problem.budget % self.one_in else []
+
+    def solve(self, problem: Problem) -> Solution:
+        return Solution(reference.solve(problem))
+
+
+def test_an_engine_may_refuse_some_problems_but_not_nearly_all() -> None:
+    check_engine(Refusing(2), examples=20)
+    with pytest.raises(AssertionError, match=r"engine 'refusing' refused 20 of 20 problems"):
+        check_engine(Refusing(10**6), examples=20)
+
+
+def test_an_engine_may_refuse_the_problem_that_is_interrupted() -> None:
+    check_engine(Refusing(3), examples=20)
+
+
+@dataclass(frozen=True)
+class Interruptible:
+    """Tells its progress once, and keeps so many picks when interrupted."""
+
+    kept: int = 100
+    complete: bool = False
+    shift: int = 0
+    name: str = "interruptible"
+
+    def refusals(self, problem: Problem) -> list[str]:
+        return []
+
+    def solve(self, problem: Problem) -> Solution:
+        found = reference.solve(problem)
+        try:
+            if problem.progress is not None:
+                problem.progress(100, problem.budget, 1.0, 0.0)
+        except KeyboardInterrupt:
+            part = slice(self.shift, self.kept + self.shift)
+            first = replace(found[0], indices=found[0].indices[part], priorities=found[0].priorities[part])
+            return Solution((first,), self.complete)
+        return Solution(found)
+
+
+def test_an_interrupted_engine_must_keep_a_prefix_and_say_so() -> None:
+    check_engine(Interruptible(), examples=3)
+    with pytest.raises(AssertionError, match="says complete=True"):
+        check_engine(Interruptible(complete=True), examples=3)
+    with pytest.raises(AssertionError, match="kept 99 picks"):
+        check_engine(Interruptible(kept=99), examples=3)
+    with pytest.raises(AssertionError, match="no prefix of the reference's"):
+        check_engine(Interruptible(shift=1), examples=3)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Whatever it is told to choose."""
+
+    answer: Callable[[Request], tuple[IntArray, FloatArray]]
+    name: str = "fixed"
+    uses_engine: bool = False
+
+    def choose(self, request: Request) -> Choice:
+        indices, priorities = self.answer(request)
+        return Choice((Configuration(indices, priorities, radius=None),))
+
+
+def take(request: Request, budget: int) -> tuple[IntArray, FloatArray]:
+    return request.candidates[:budget], np.zeros(budget)
+
+
+class Restless:
+    """Counts its calls, and answers otherwise each time."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, request: Request) -> tuple[IntArray, FloatArray]:
+        self.calls += 1
+        return np.roll(request.candidates, self.calls)[: request.budget], np.zeros(request.budget)
+
+
+def spoil(request: Request) -> tuple[IntArray, FloatArray]:
+    pool = request.pool
+    assert isinstance(pool, np.ndarray)
+    pool[0] = 99.0
+    return take(request, request.budget)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda request: take(request, request.budget + 1), r"10 picks with 10 priorities for budget=9"),
+        (
+            lambda request: (request.candidates[:1].repeat(request.budget), np.zeros(request.budget)),
+            r"picked twice",
+        ),
+        (lambda request: (np.arange(-1, request.budget - 1), np.zeros(request.budget)), r"row -1 is no candidate"),
+        (lambda request: (take(request, request.budget)[0].astype(np.int32), np.zeros(request.budget)), r"are int32"),
+        (
+            lambda request: (request.candidates[: request.budget], np.zeros(request.budget, dtype=np.int64)),
+            r"int64",
+        ),
+        (Restless(), r"picks otherwise when asked again"),
+        (spoil, r"strategy 'fixed' on the pool of seed \d+ changed what it was handed"),
+    ],
+)
+def test_a_strategy_that_is_wrong_is_caught(
+    answer: Callable[[Request], tuple[IntArray, FloatArray]], message: str
+) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_strategy(Fixed(answer))
+
+
+def test_a_strategy_must_say_whether_it_uses_an_engine() -> None:
+    with pytest.raises(AssertionError, match="names engine='cpu'"):
+        check_strategy(Coreset(uses_engine=False))
+
+
+def test_a_strategy_that_keeps_its_word_meets_the_contract() -> None:
+    check_strategy(Fixed(lambda request: take(request, request.budget)))
+
+
+def test_problems_depend_on_their_seed_alone() -> None:
+    for seed in range(30):
+        one, other = make_problem(seed), make_problem(seed)
+        assert np.asarray(one.pool[:]).tobytes() == np.asarray(other.pool[:]).tobytes()
+        assert one.candidates.tolist() == other.candidates.tolist()
+        assert (one.budget, one.beam_width, one.scaling) == (other.budget, other.beam_width, other.scaling)
+
+
+def test_problems_are_of_every_kind() -> None:
+    problems = [make_problem(seed) for seed in range(300)]
+    assert {problem.beam_width for problem in problems} == {1, 2, 3, 4, 5}
+    assert {problem.scaling for problem in problems} == {"respective", "acquired"}
+    assert {problem.metric for problem in problems} == {"euclidean", "cosine"}
+    assert {problem.pool.dtype.name for problem in problems} == {"float16", "float32", "float64"}
+    assert {type(problem.pool) for problem in problems} == {np.ndarray, np.memmap, Rows, Stack}
+    arrays = [problem.pool for problem in problems if isinstance(problem.pool, np.ndarray)]
+    assert {pool.flags.writeable for pool in arrays} == {True, False}
+    assert any(pool.flags.f_contiguous and not pool.flags.c_contiguous for pool in arrays)
+    assert any(problem.references.shape[0] == 0 for problem in problems)
+    assert any(problem.budget == problem.pool.shape[0] for problem in problems)
+    assert any(len(problem.candidates) < problem.pool.shape[0] for problem in problems)
+    assert any(problem.weights is None for problem in problems)
+    assert any(problem.doubt is not None and not problem.doubt.any() for problem in problems)
+    assert all(problem.beam_width == 1 for problem in (make_problem(seed, beams=False) for seed in range(50)))
