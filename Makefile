@@ -46,6 +46,7 @@ clean: ## Remove the environments and everything built
 # Environments: .venv has everything a developer needs; the demo's holds only what a user installs.
 .venv/.ready: EXTRAS = [dev]
 .venv-docs/.ready: EXTRAS = [docs]
+.venv-bench/.ready: EXTRAS = [bench]
 
 .venv/.ready .venv-demo/.ready .venv-docs/.ready .venv-bench/.ready: pyproject.toml constraints.txt
 	@$(call make_environment,$(@D))

@@ -1,8 +1,9 @@
 """What every test has: Hypothesis without a clock and with few enough examples for two cores, and engines in pieces."""
 
 import importlib
+import os
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,14 @@ settings.register_profile(
     "dubito", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("dubito")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def share_the_cores() -> Iterator[None]:
+    """One BLAS thread a process where several run the tests: more would wait for each other, ten times as long."""
+    limit = 1 if "PYTEST_XDIST_WORKER" in os.environ else None
+    with importlib.import_module("threadpoolctl").threadpool_limits(limits=limit):
+        yield
 
 
 @pytest.fixture

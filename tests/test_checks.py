@@ -117,6 +117,7 @@ RAGGED = pa.array([[1.0, 2.0], [3.0]])
         (np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]]), InvalidData, r"masked values; .*pool.filled\("),
         (scipy.sparse.csr_array(np.eye(2)), InvalidArgument, r"pool is a sparse matrix; pass pool.toarray\(\)"),
         (scipy.sparse.coo_matrix(np.eye(2)), InvalidArgument, r"pool is a sparse matrix"),
+        (torch.eye(2).to_sparse(), InvalidArgument, r"pool is a sparse tensor; pass pool.to_dense\(\)"),
         (torch.tensor([[1.0, float("nan")]]), InvalidData, r"pool holds nan at row 0, column 1"),
         (np.array([[1.0], [np.nan]], dtype=np.float16), InvalidData, r"pool holds nan at row 1, column 0"),
         (np.array([[1.0], [np.inf]], dtype=np.float16), InvalidData, r"pool holds inf at row 1, column 0"),
@@ -182,6 +183,9 @@ def test_a_row_of_zeros_has_no_direction() -> None:
         (lambda: checks.check_real("strength", float("nan"), least=0.0), r"strength=nan is not allowed"),
         (lambda: checks.check_real("strength", float("inf"), least=0.0), r"strength=inf is not allowed"),
         (lambda: checks.check_real("strength", "1", least=0.0), r"strength='1' is not allowed"),
+        (lambda: checks.check_real("strength", 10**400, least=0.0), r"strength=10+\.\.\. is not allowed"),
+        (lambda: checks.check_memory_limit("9" * 400), r"memory_limit='9+' is not a size"),
+        (lambda: checks.check_choice("metric", np.array(["a", "b"]), ("cosine",)), r"metric=array\(.* is not known"),
         (lambda: checks.check_real("strength", True, least=0.0), r"strength=True is not allowed"),
         (lambda: checks.check_choice("metric", "cosin", ("cosine",)), r"metric='cosin' is not known; did you mean 'co"),
         (lambda: checks.check_choice("metric", 7, ("cosine",)), r"metric=7 is not known; Choose from cosine"),
@@ -199,6 +203,11 @@ def test_a_bad_number_or_name_is_named_with_its_mend(call: Callable[[], object],
 @pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3)])
 def test_whole_numbers_come_as_python_or_numpy_has_them(value: object) -> None:
     assert checks.check_budget(value, 5, 5) == 3
+
+
+@pytest.mark.parametrize("value", [0.5, np.float32(0.5), np.float16(0.5), np.longdouble(0.5)])
+def test_numbers_come_as_python_or_numpy_has_them(value: object) -> None:
+    assert checks.check_real("strength", value, least=0.0) == 0.5
 
 
 @pytest.mark.parametrize(

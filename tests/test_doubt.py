@@ -112,7 +112,7 @@ def test_logits_bring_probabilities() -> None:
     probabilities, doubt = read_doubt(1, logits=[[0.0, 0.0]])
     assert probabilities is not None
     assert doubt is not None
-    assert (probabilities.tolist(), doubt.tolist()) == ([[0.5, 0.5]], [0.5])
+    assert (probabilities[:].tolist(), doubt.tolist()) == ([[0.5, 0.5]], [0.5])
 
 
 def test_doubt_handed_in_is_not_the_array_worked_on() -> None:

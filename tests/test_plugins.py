@@ -84,6 +84,15 @@ def test_an_installed_strategy_and_engine_meet_the_contract(installed: Path) -> 
     assert run_with(installed, program) == "met"
 
 
+def test_an_installed_package_cannot_take_the_names_of_dubitos_own(installed: Path) -> None:
+    program = (
+        "from dubito.engines.dispatch import installed_engines\n"
+        "from dubito.strategies import installed_strategies\n"
+        "print(type(installed_engines()['cpu']).__name__, installed_strategies()['random'].__name__)"
+    )
+    assert run_with(installed, program) == "CpuEngine Random"
+
+
 def test_a_strategy_that_is_not_installed_is_not_known() -> None:
     program = (
         "import dubito\n"

@@ -16,13 +16,18 @@ from sklearn.linear_model import LogisticRegression
 
 import dubito
 from dubito.distances import unit_rows
-from dubito.matrix import AnyArray, FloatArray
-from dubito.strategies import Coreset, DoubtCoreset
+from dubito.matrix import FloatArray
+from dubito.strategies import DoubtCoreset
 
 LINE = np.array([[0.0], [1.0], [4.0], [9.0]])
 LINE_DOUBT = [0.5, 0.25, 1.0, 0.125]
 
 Digits = tuple[FloatArray, FloatArray]
+
+
+def call(**arguments: object) -> dubito.Selection:
+    chooser: Callable[..., dubito.Selection] = dubito.select
+    return chooser(**arguments)
 
 
 @pytest.fixture(scope="module")
@@ -243,85 +248,3 @@ def test_the_index_of_a_frame_gives_the_ids() -> None:
     assert picked.ids is not None
     assert picked.ids.tolist() == ["c", "d"]
     assert picked.columns()["id"] == ["c", "d"]
-
-
-# What is refused
-
-GOOD: dict[str, object] = {"pool": LINE, "budget": 2, "doubt": LINE_DOUBT}
-
-
-@pytest.mark.parametrize(
-    ("change", "kind", "message"),
-    [
-        ({"pool": [[np.nan], [1.0]]}, dubito.InvalidData, r"pool holds nan at row 0, column 0"),
-        ({"pool": np.empty((0, 2))}, dubito.InvalidArgument, r"pool is empty"),
-        ({"pool": [["a"]]}, dubito.InvalidData, r"pool holds text where numbers belong"),
-        ({"budget": 0}, dubito.InvalidArgument, r"budget=0 is too small; pass budget >= 1"),
-        ({"budget": -1}, dubito.InvalidArgument, r"budget=-1 is too small"),
-        ({"budget": 1.5}, dubito.InvalidArgument, r"budget=1.5 is not a whole number"),
-        ({"budget": 5}, dubito.InvalidArgument, r"budget=5 exceeds the 4 points in the pool; pass budget <= 4"),
-        ({"candidates": [1]}, dubito.InvalidArgument, r"budget=2 exceeds the 1 candidates among the 4 pool points"),
-        ({"labelled": [0, 1, 2]}, dubito.InvalidArgument, r"budget=2 exceeds the 1 candidates among the 4"),
-        ({"doubt": [0, 0, 0, 2]}, dubito.InvalidData, r"doubt holds 2 at row 3; pass numbers from 0 to 1"),
-        ({"doubt": None}, dubito.InvalidArgument, r"strategy='doubt-coreset' needs the model's doubt; pass probabilit"),
-        ({"logits": np.zeros((4, 2))}, dubito.InvalidArgument, r"logits and doubt are two sources of doubt; pass only"),
-        ({"strength": -0.5}, dubito.InvalidArgument, r"strength=-0.5 is not allowed; pass a finite number >= 0"),
-        ({"beam_width": 0}, dubito.InvalidArgument, r"beam_width=0 is too small; pass beam_width >= 1"),
-        ({"scaling": "respectiv"}, dubito.InvalidArgument, r"scaling='respectiv' is not known; did you mean 'respe"),
-        ({"metric": "euclid"}, dubito.InvalidArgument, r"metric='euclid' is not known; did you mean 'euclidean'"),
-        ({"metric": "cosine"}, dubito.InvalidData, r"pool is all zeros at row 0, which has no direction"),
-        ({"strategy": "coresett"}, dubito.InvalidArgument, r"strategy='coresett' is not known; did you mean 'coreset'"),
-        ({"strategy": 7}, dubito.InvalidArgument, r"strategy=7 is neither a name nor a Strategy object"),
-        ({"engine": "cpuu"}, dubito.InvalidArgument, r"engine='cpuu' is not known; did you mean 'cpu'"),
-        (
-            {"strategy": "random", "engine": "cpu"},
-            dubito.InvalidArgument,
-            r"engine='cpu' means nothing to strategy",
-        ),
-        ({"strategy": "coreset", "strength": 0.5}, dubito.InvalidArgument, r"strength=0.5 means nothing to strategy="),
-        ({"strategy": "random", "beam_width": 2}, dubito.InvalidArgument, r"beam_width=2 means nothing to .*'random'"),
-        ({"strategy": Coreset(), "strength": 2.0}, dubito.InvalidArgument, r"strength=2.0 means nothing to the 'cores"),
-        (
-            {"strategy": "coreset", "beam_width": 2, "doubt": None},
-            dubito.InvalidArgument,
-            r"coreset with a beam' needs the model's doubt",
-        ),
-        ({"memory_limit": "lots"}, dubito.InvalidArgument, r"memory_limit='lots' is not a size"),
-        ({"seed": -1}, dubito.InvalidArgument, r"seed=-1 is too small; pass seed >= 0"),
-        ({"seed": 0.5}, dubito.InvalidArgument, r"seed=0.5 is not a whole number"),
-        ({"progress": 3}, dubito.InvalidArgument, r"progress=3 cannot be called; pass a function of \(done"),
-        ({"strategy": "margin"}, dubito.InvalidArgument, r"strategy='margin' needs class probabilities; pass prob"),
-    ],
-)
-def test_a_bad_call_is_refused_with_argument_value_and_mend(
-    change: dict[str, object], kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        call(**{**GOOD, **change})
-
-
-def call(**arguments: object) -> dubito.Selection:
-    chooser: Callable[..., dubito.Selection] = dubito.select
-    return chooser(**arguments)
-
-
-@pytest.mark.parametrize("strategy", ["doubt-coreset", "coreset", "optimal-coreset", "closest-kmeans", "margin"])
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_nothing_handed_in_is_changed_and_read_only_is_enough(strategy: str, metric: str) -> None:
-    pool, labelled = POOL.copy(), POOL[:2] + 1.0
-    probabilities, candidates = np.tile([0.75, 0.25], (20, 1)), np.arange(1, 20)
-    given_: list[AnyArray] = [pool, labelled, probabilities, candidates]
-    before = [array.copy() for array in given_]
-    for writeable in (True, False):
-        for array in given_:
-            array.flags.writeable = writeable
-        call(
-            pool=pool,
-            budget=5,
-            labelled=labelled,
-            probabilities=probabilities,
-            candidates=candidates,
-            metric=metric,
-            strategy=strategy,
-        )
-        assert all(np.array_equal(one, other) for one, other in zip(given_, before, strict=True))

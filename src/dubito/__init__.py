@@ -1,6 +1,7 @@
 """dubito: which of my unlabelled data should I label next?
 
-`select` picks a batch from a pool of features, `diagnose` reads the theory on your data.
+`select` picks a batch from a pool of features, `Pool` does so round after round, `estimate` tells the cost first, and
+`diagnose` reads the theory on your data.
 """
 
 from importlib import import_module
@@ -12,6 +13,8 @@ from dubito.selecting import select
 
 if TYPE_CHECKING:
     from dubito.diagnosis import Diagnosis, diagnose
+    from dubito.estimating import Estimate, estimate
+    from dubito.pool import Pool
 
 __version__ = "0.1.0"
 
@@ -19,18 +22,27 @@ __all__ = [
     "Configuration",
     "Diagnosis",
     "DubitoError",
+    "Estimate",
     "Interrupted",
     "InvalidArgument",
     "InvalidData",
     "MemoryLimit",
     "MissingExtra",
     "MissingFile",
+    "Pool",
     "Selection",
     "diagnose",
+    "estimate",
     "select",
 ]
 
-_LAZY = {"Diagnosis": "dubito.diagnosis", "diagnose": "dubito.diagnosis"}
+_LAZY = {
+    "Diagnosis": "dubito.diagnosis",
+    "diagnose": "dubito.diagnosis",
+    "Estimate": "dubito.estimating",
+    "estimate": "dubito.estimating",
+    "Pool": "dubito.pool",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -8,6 +8,7 @@ recognised without importing their packages.
 import operator
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, NamedTuple, SupportsIndex, TypeVar
 
@@ -31,7 +32,7 @@ def check_choice(name: str, value: object, known: Collection[Choice]) -> Choice:
     'cosine'
     """
     for choice in known:
-        if value == choice:
+        if isinstance(value, str) and value == choice:
             return choice
     near = get_close_matches(str(value), known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
@@ -51,9 +52,10 @@ def check_integer(name: str, value: object, *, least: int) -> int:
 def check_real(name: str, value: object, *, least: float) -> float:
     """A finite number of at least ``least``."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        number = float(value)
-        if np.isfinite(number) and number >= least:
-            return number
+        with suppress(OverflowError):  # A whole number may be too large for a float.
+            number = float(value)
+            if np.isfinite(number) and number >= least:
+                return number
     raise InvalidArgument(f"{name}={shorten(value)} is not allowed; pass a finite number >= {least:g}.")
 
 
@@ -78,7 +80,7 @@ def check_memory_limit(value: object) -> int | None:
     if value is None:
         return None
     if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?\s*", value, re.IGNORECASE)
+        match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)(i?)B?\s*", value, re.IGNORECASE)
         if match is None:
             raise InvalidArgument(f"memory_limit={value!r} is not a size; pass bytes, or text such as '2GB'.")
         number, prefix, binary = match.groups()
@@ -159,7 +161,7 @@ def as_array(name: str, value: Any) -> AnyArray:
     """A NumPy array of numbers, without a copy where possible."""
     package = type(value).__module__.partition(".")[0]
     if package == "torch":
-        array = _from_torch(value)
+        array = _from_torch(name, value)
     elif package == "pyarrow":
         array = _from_arrow(name, value)
     elif type(value).__module__.startswith("scipy.sparse"):
@@ -186,7 +188,9 @@ def _from_sequence(name: str, value: Any) -> AnyArray:
         raise InvalidArgument(f"{name} cannot be read as an array ({error}); pass equal rows of numbers.") from None
 
 
-def _from_torch(tensor: Any) -> AnyArray:
+def _from_torch(name: str, tensor: Any) -> AnyArray:
+    if str(tensor.layout) != "torch.strided":
+        raise InvalidArgument(f"{name} is a sparse tensor; pass {name}.to_dense(), or reduce its width first.")
     host = tensor.detach().cpu()
     if str(host.dtype) == "torch.bfloat16":
         host = host.float()  # NumPy has no bfloat16; float32 holds every one of them.

@@ -4,15 +4,18 @@ Doubt is the paper's ``I(x) = 1 - max_y P(y|x)`` (equation 2), in [0, 1]. `read_
 what a caller hands in; the other functions trust their input.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dubito.checks import as_array, check_finite
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.matrix import AnyArray, FloatArray, IntArray
+from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks
 
 SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
 """How far a row of probabilities may miss 1, by the bytes of its numbers."""
 BFLOAT16_TOLERANCE = 0.06
+BLOCK_ROWS = 1 << 14
 LOWEST_LOG_CONFIDENCE = float(np.log(1e-12))
 SCORE_STEP = 2.0**-32
 """A beam's scores are whole multiples of this, so that a set's score does not depend on the order of its points."""
@@ -29,12 +32,15 @@ def doubt_from_probabilities(probabilities: AnyArray) -> FloatArray:
     >>> doubt_from_probabilities(np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])).tolist()
     [0.5, 0.0]
     """
-    ascending = np.sort(mean_probabilities(probabilities), axis=1)
-    # Smallest first and one column at a time: the same sum whatever the order of the classes or the memory.
-    others = np.zeros(len(ascending))
-    for column in ascending.T[:-1]:
-        others += column
-    return others / (others + ascending[:, -1])
+    doubt = np.empty(len(probabilities))
+    for span in blocks(len(doubt), BLOCK_ROWS):
+        ascending = np.sort(mean_probabilities(probabilities[span]), axis=1)
+        # Smallest first and one column at a time: the same sum whatever the order of the classes or the memory.
+        others = np.zeros(len(ascending))
+        for column in ascending.T[:-1]:
+            others += column
+        doubt[span] = others / (others + ascending[:, -1])
+    return doubt
 
 
 def doubt_from_logits(logits: AnyArray) -> FloatArray:
@@ -45,11 +51,34 @@ def doubt_from_logits(logits: AnyArray) -> FloatArray:
     >>> doubt_from_logits(np.array([[0.0, 0.0], [40.0, 0.0]])).round(20).tolist()
     [0.5, 4.25e-18]
     """
-    ascending = np.sort(np.asarray(logits, dtype=np.float64), axis=1)
-    others = np.zeros(len(ascending))
-    for column in ascending.T[:-1]:
-        others += np.exp(column - ascending[:, -1])
-    return others / (others + 1.0)
+    doubt = np.empty(len(logits))
+    for span in blocks(len(doubt), BLOCK_ROWS):
+        ascending = np.sort(np.asarray(logits[span], dtype=np.float64), axis=1)
+        others = np.zeros(len(ascending))
+        for column in ascending.T[:-1]:
+            others += np.exp(column - ascending[:, -1])
+        doubt[span] = others / (others + 1.0)
+    return doubt
+
+
+@dataclass(frozen=True, slots=True)
+class Softmax:
+    """Probabilities (n, c) of logits, computed where they are read: a pool's doubt needs none of them."""
+
+    logits: AnyArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, c)."""
+        return self.logits.shape
+
+    @property
+    def dtype(self) -> np.dtype[np.float64]:
+        """float64."""
+        return np.dtype(np.float64)
+
+    def __getitem__(self, rows: slice | IntArray) -> FloatArray:
+        return softmax(self.logits[rows])
 
 
 def softmax(logits: AnyArray) -> FloatArray:
@@ -59,10 +88,10 @@ def softmax(logits: AnyArray) -> FloatArray:
     return np.asarray(unnormalised / unnormalised.sum(axis=1, keepdims=True))
 
 
-def mean_probabilities(probabilities: AnyArray) -> FloatArray:
+def mean_probabilities(probabilities: Matrix) -> FloatArray:
     """(n, c) in float64; probabilities (n, k, c) are averaged over the k posterior samples."""
-    probabilities = np.asarray(probabilities, dtype=np.float64)
-    return np.asarray(probabilities.mean(axis=1)) if probabilities.ndim == 3 else probabilities
+    array = np.asarray(probabilities[:], dtype=np.float64)
+    return np.asarray(array.mean(axis=1)) if array.ndim == 3 else array
 
 
 def log_confidence(doubt: FloatArray) -> FloatArray:
@@ -114,7 +143,7 @@ def scaling_weights(doubt: FloatArray, strength: float) -> FloatArray:
     return by_hand[strength] if strength in by_hand else np.power(doubt, 2.0 * strength)
 
 
-def entropy(probabilities: AnyArray) -> FloatArray:
+def entropy(probabilities: Matrix) -> FloatArray:
     """Entropy of each row in nats.
 
     Examples
@@ -127,7 +156,7 @@ def entropy(probabilities: AnyArray) -> FloatArray:
     return np.asarray(np.maximum(-(p * logs).sum(axis=1), 0.0))
 
 
-def margin(probabilities: AnyArray) -> FloatArray:
+def margin(probabilities: Matrix) -> FloatArray:
     """Largest less second largest probability of each row: small where the model wavers.
 
     Examples
@@ -141,7 +170,7 @@ def margin(probabilities: AnyArray) -> FloatArray:
 
 def read_doubt(
     n_pool: int, probabilities: object = None, logits: object = None, doubt: object = None
-) -> tuple[AnyArray | None, FloatArray | None]:
+) -> tuple[Matrix | None, FloatArray | None]:
     """Probabilities and doubt from whichever one source was given, checked; (None, None) from none.
 
     Examples
@@ -158,7 +187,7 @@ def read_doubt(
         return checked, doubt_from_probabilities(checked)
     if logits is not None:
         array = _check_rows_of_classes("logits", logits, n_pool, (2,))
-        return softmax(array), doubt_from_logits(array)
+        return Softmax(array), doubt_from_logits(array)
     return None, None if doubt is None else check_doubt(doubt, n_pool)
 
 
@@ -178,9 +207,8 @@ def check_doubt(doubt: object, n_pool: int) -> FloatArray:
 def check_probabilities(probabilities: object, n_pool: int) -> AnyArray:
     """(n, c) or (n, k, c) probabilities whose rows sum to one."""
     array = _check_rows_of_classes("probabilities", probabilities, n_pool, (2, 3))
-    negative = array < 0
-    if negative.any():
-        at = tuple(int(i) for i in np.argwhere(negative)[0])
+    if array.min() < 0:
+        at = tuple(int(i) for i in np.argwhere(array < 0)[0])
         raise InvalidData(f"probabilities holds {array[at]:g} at row {at[0]}; pass numbers from 0 to 1.")
     sums = array.sum(axis=-1, dtype=np.float64)
     is_bfloat16 = str(getattr(probabilities, "dtype", "")) == "torch.bfloat16"

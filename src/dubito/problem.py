@@ -30,6 +30,21 @@ class Progress(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Known:
+    """Unscaled distances that outlive a run, for the next one on the same points (`dubito.Pool`)."""
+
+    squared: FloatArray
+    """(n,) upper bounds on squared distances to the nearest reference; exact for the first ``seen``, or the nearest
+    is among the others. Infinite where nothing is known."""
+    seen: AnyArray
+    """(n,) how many references, in their order, a row's distance accounts for."""
+    added: IntArray
+    """Rows that the last run added to the references, in order."""
+    kept: object = None
+    """What an engine keeps of the references for itself; another engine passes it over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A checked call of `select`: everything a strategy may want to know."""
@@ -40,7 +55,7 @@ class Request:
     """(m, d) features of what is labelled; (0, d) for a cold start."""
     candidates: IntArray
     """Rows of the pool that may be picked, ascending."""
-    probabilities: AnyArray | None
+    probabilities: Matrix | None
     """(n, c) or (n, k, c), or None where only doubt, or nothing, was given."""
     doubt: FloatArray | None
     metric: Metric
@@ -50,6 +65,7 @@ class Request:
     memory_limit: int | None
     seed: int
     progress: Progress | None
+    known: Known | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +89,8 @@ class Problem:
     """No feature of the pool or the references is larger in magnitude."""
     memory_limit: int | None = None
     progress: Progress | None = None
+    known: Known | None = None
+    """An engine may read it and add to it."""
 
 
 @dataclass(frozen=True, slots=True)

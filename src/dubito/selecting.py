@@ -1,11 +1,12 @@
 """`select`: checks the call, lets the strategy decide, and returns a Selection."""
 
 import time
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
 from dubito.checks import (
+    Labelled,
     check_budget,
     check_candidates,
     check_choice,
@@ -19,7 +20,7 @@ from dubito.doubt import read_doubt
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument
 from dubito.matrix import AnyArray, IntArray, Matrix, Rows, Stack, len_of
-from dubito.problem import Interrupted, Metric, Problem, Progress, Request, Scaling, Selection
+from dubito.problem import Interrupted, Known, Metric, Problem, Progress, Request, Scaling, Selection
 from dubito.strategies import Strategy, build_strategy
 
 DEFAULTS: dict[str, object] = {"strength": 1.0, "beam_width": 1, "scaling": "respective"}
@@ -101,33 +102,105 @@ def select(
     ([2, 1], [5.0, 2.5])
     """
     started = time.perf_counter()
+    chosen = configure_strategy(strategy, engine, strength, beam_width, scaling)
+    terms = check_terms(engine, memory_limit, seed, progress)
+    points = check_points(pool, labelled, metric)
+    request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt))
+    return answer(request, chosen, row_ids(pool), started)
+
+
+class Terms(NamedTuple):
+    """How a selection is to run."""
+
+    engine: str
+    memory_limit: int | None
+    seed: int
+    progress: Progress | None
+
+
+class Points(NamedTuple):
+    """What there is to choose from, checked."""
+
+    pool: Matrix
+    labelled: Labelled
+    metric: Metric
+    largest: float
+
+
+def configure_strategy(
+    strategy: str | Strategy, engine: str, strength: float, beam_width: int, scaling: Scaling
+) -> Strategy:
+    """The strategy with those of select()'s options that were given."""
     given = {"strength": strength, "beam_width": beam_width, "scaling": scaling}
-    options = {name: value for name, value in given.items() if value != DEFAULTS[name]}
+    options = {name: value for name, value in given.items() if getattr(value, "ndim", 0) or value != DEFAULTS[name]}
     chosen = build_strategy(strategy, options)
     if engine != "auto" and not chosen.uses_engine:
         raise InvalidArgument(f"engine={engine!r} means nothing to strategy={chosen.name!r}; leave engine out.")
-    request = _check(
-        pool,
-        budget,
-        labelled,
-        (probabilities, logits, doubt),
-        candidates,
-        metric,
-        engine,
-        memory_limit,
-        seed,
-        progress,
+    return chosen
+
+
+def check_terms(engine: str, memory_limit: object, seed: object, progress: Progress | None) -> Terms:
+    """Engine, memory, seed and progress."""
+    if progress is not None and not callable(progress):
+        raise InvalidArgument(
+            f"progress={progress!r} cannot be called; pass a function of (done, total, radius, seconds)."
+        )
+    return Terms(engine, check_memory_limit(memory_limit), check_integer("seed", seed, least=0), progress)
+
+
+def check_points(pool: object, labelled: object, metric: object) -> Points:
+    """The pool, what is labelled, and how far apart points are."""
+    known_metric: Metric = check_choice("metric", metric, get_args(Metric))
+    matrix, largest = check_features("pool", pool)
+    seen = check_labelled(labelled, matrix)
+    if known_metric == "cosine":
+        refuse_zero_rows("pool", matrix)
+        refuse_zero_rows("labelled", seen.references)
+        return Points(matrix, seen, known_metric, 1.0)
+    return Points(matrix, seen, known_metric, max(largest, seen.largest))
+
+
+def build_request(
+    points: Points,
+    terms: Terms,
+    budget: object,
+    candidates: object,
+    sources: tuple[object, object, object],
+    known: Known | None = None,
+) -> Request:
+    """A request for a strategy; ``sources`` are probabilities, logits and doubt."""
+    n_pool = len_of(points.pool)
+    allowed = check_candidates(candidates, n_pool, points.labelled.rows)
+    n_picks = check_budget(budget, len(allowed), n_pool)
+    probabilities, doubt = read_doubt(n_pool, *sources)
+    return Request(
+        pool=points.pool,
+        budget=n_picks,
+        references=points.labelled.references,
+        candidates=allowed,
+        probabilities=probabilities,
+        doubt=doubt,
+        metric=points.metric,
+        largest=points.largest,
+        engine=terms.engine,
+        memory_limit=terms.memory_limit,
+        seed=terms.seed,
+        progress=terms.progress,
+        known=known,
     )
-    choice = chosen.choose(request)
+
+
+def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: float) -> Selection:
+    """What the strategy chooses, as a Selection; raises Interrupted with what there is after Ctrl-C."""
+    choice = strategy.choose(request)
     best = choice.configurations[0]
-    ids = row_ids(pool)
     selection = Selection(
         indices=best.indices,
         priorities=best.priorities,
         radius=best.radius,
         uncertainty=best.uncertainty,
         configurations=choice.configurations,
-        strategy=chosen.name,
+        strategy=strategy.name,
         engine=choice.engine,
         seed=request.seed,
         seconds=time.perf_counter() - started,
@@ -139,51 +212,6 @@ def select(
     if not choice.complete:
         raise Interrupted(selection)
     return selection
-
-
-def _check(
-    pool: object,
-    budget: object,
-    labelled: object,
-    sources: tuple[object, object, object],
-    candidates: object,
-    metric: object,
-    engine: str,
-    memory_limit: object,
-    seed: object,
-    progress: Progress | None,
-) -> Request:
-    known_metric: Metric = check_choice("metric", metric, get_args(Metric))
-    if progress is not None and not callable(progress):
-        raise InvalidArgument(
-            f"progress={progress!r} cannot be called; pass a function of (done, total, radius, seconds)."
-        )
-    limit, checked_seed = check_memory_limit(memory_limit), check_integer("seed", seed, least=0)
-    matrix, largest = check_features("pool", pool)
-    seen = check_labelled(labelled, matrix)
-    references = seen.references
-    allowed = check_candidates(candidates, len_of(matrix), seen.rows)
-    picks = check_budget(budget, len(allowed), len_of(matrix))
-    probabilities, doubt = read_doubt(len_of(matrix), *sources)
-    largest = max(largest, seen.largest)
-    if known_metric == "cosine":
-        largest = 1.0
-        refuse_zero_rows("pool", matrix)
-        refuse_zero_rows("labelled", references)
-    return Request(
-        matrix,
-        picks,
-        references,
-        allowed,
-        probabilities,
-        doubt,
-        known_metric,
-        largest,
-        engine,
-        limit,
-        checked_seed,
-        progress,
-    )
 
 
 def row_ids(pool: object) -> AnyArray | None:

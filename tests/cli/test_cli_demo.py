@@ -39,13 +39,13 @@ def test_the_demo_takes_less_than_a_minute_and_every_next_step_works(run_process
 
 
 def test_the_demo_tells_its_numbers_as_json(run: Program) -> None:
-    ran = run(*QUICK, "--json", "-q", "--strategy", "margin")
+    ran = run(*QUICK, "--json", "-q", "--strategy", "entropy")
     told = json.loads(ran.out)
     assert ran.err == ""
     assert told["labels"] == [20, 40, 60]
     curves = {curve["strategy"]: curve for curve in told["curves"]}
-    assert list(curves) == ["random", "least-confidence", "coreset", "doubt-coreset", "margin"]
-    assert np.shape(curves["margin"]["accuracy"]) == (2, 3)
+    assert list(curves) == ["random", "least-confidence", "margin", "coreset", "doubt-coreset", "entropy"]
+    assert np.shape(curves["entropy"]["accuracy"]) == (2, 3)
     assert len({tuple(row[0] for row in curve["accuracy"]) for curve in curves.values()}) == 1
     for path in told["files"]:
         assert Path(path).stat().st_size > 1000
@@ -113,6 +113,7 @@ def test_nothing_is_claimed_where_nothing_was_gained() -> None:
     text = "\n".join(report(Rehearsal(Plan(rounds=1, seeds=2), (flat, worse), ()), "folder"))
     assert "nothing beat random here" in text
     assert "-5.0 points at 40 labels, ahead of random in 0 of 2 seeds; labels saved: none" in text
+    assert "At 40 labels doubt-coreset is within one standard deviation of random: no sure difference." in text
 
 
 def test_the_program_goes_by_a_name_the_shell_can_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -244,7 +244,11 @@ def test_a_reader_that_goes_away_is_met_with_silence(tmp_path: Path, pool: Pool)
 @pytest.mark.parametrize("option", ["", "--json"])
 def test_a_report_that_nobody_reads_is_met_with_silence(tmp_path: Path, option: str) -> None:
     command = f"{sys.executable} -m dubito doctor {option} | true"
-    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    # Buffered, the output meets the closed pipe only when the program ends.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("", "")
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 
-from dubito.plots.curves import curves_figure, spread_apart
+from dubito.plots.curves import curves_figure, held_below, spread_apart
 from dubito.plots.picks import picks_figure
 from dubito.plots.style import strategy_colour
 from dubito.rehearsal import Asked, Curve, Plan, Rehearsal
@@ -64,6 +64,9 @@ def test_names_never_overlap_and_keep_their_order(places: list[float]) -> None:
     moved = spread_apart(np.array(places), 0.05)
     order = np.argsort(places, kind="stable")
     assert (np.diff(moved[order]) >= 0.05 - 1e-9).all()
+    held = held_below(moved, 0.97, 0.05)
+    assert (np.diff(held[order]) >= 0.05 - 1e-9).all()
+    assert held.max() <= 0.97
 
 
 def test_a_row_of_images_for_each_strategy_with_what_was_misread_marked() -> None:

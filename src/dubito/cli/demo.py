@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dubito.matrix import AnyArray
     from dubito.rehearsal import Plan, Rehearsal
 
-STRATEGIES = ("random", "least-confidence", "coreset", "doubt-coreset")
+STRATEGIES = ("random", "least-confidence", "margin", "coreset", "doubt-coreset")
 WRITTEN = ("digits.npz", "curves.png", "curves.svg", "picked.png")
 
 
@@ -29,7 +29,7 @@ def demo(
             "-s",
             metavar="NAME",
             autocompletion=options.strategy_names,
-            help="Another strategy beside random, least-confidence, coreset and doubt-coreset. May be repeated.",
+            help="Another beside random, least-confidence, margin, coreset and doubt-coreset. May be repeated.",
         ),
     ] = None,
     seeds: Annotated[str, typer.Option("--seeds", metavar="N", help="Repetitions from different labels.")] = "10",
@@ -194,6 +194,7 @@ def report(played: "Rehearsal", folder: str) -> Iterator[str]:
     plan = played.plan
     yield f"In short: {finding(played, 'random')}."
     yield from comparisons(played)
+    yield from level_with_the_best(played)
     yield f"Seed by seed all start from the same {plan.initial} random labels and ask for {plan.batch} a round."
     yield "doubt-coreset runs as it does by default: strength 1, no beam."
     yield ""
@@ -219,6 +220,22 @@ def comparisons(played: "Rehearsal") -> Iterator[str]:
         yield (
             f"  {curve.name:<18}{100 * gain.mean():+.1f} points at {random.labels[-1]} labels, ahead of random in "
             f"{int((gain > 0).sum())} of {len(gain)} seeds; labels saved: {'none' if saved is None else round(saved)}"
+        )
+
+
+def level_with_the_best(played: "Rehearsal") -> Iterator[str]:
+    """A line on those whose last mean is within one standard deviation of the best, which is no sure lead."""
+    best = max(played.curves, key=lambda curve: float(curve.mean[-1]))
+    level = [
+        curve.name
+        for curve in played.curves
+        if curve is not best and best.mean[-1] - curve.mean[-1] <= max(best.spread[-1], curve.spread[-1])
+    ]
+    if level:
+        verb = "is" if len(level) == 1 else "are"
+        yield (
+            f"At {best.labels[-1]} labels {' and '.join(level)} {verb} within one standard deviation of {best.name}: "
+            "no sure difference."
         )
 
 

@@ -4,13 +4,13 @@ import numpy as np
 
 from dubito.checks import as_array, check_finite, check_rows
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.matrix import AnyArray, BoolArray, IntArray
+from dubito.matrix import AnyArray, Matrix, BoolArray, IntArray
 from dubito.problem import Metric
 
 FEWEST_CHECKED = 50
 
 
-def check_head(head: object, n_features: int, probabilities: AnyArray | None, metric: Metric) -> AnyArray | None:
+def check_head(head: object, n_features: int, probabilities: Matrix | None, metric: Metric) -> AnyArray | None:
     """(c, d) finite weights that fit the features and the classes."""
     if head is None:
         return None

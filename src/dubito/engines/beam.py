@@ -16,8 +16,8 @@ import numpy as np
 from dubito.engines.beamfront import BeamFront, Leaf, Node
 from dubito.engines.bounds import Bounds, Kernels, Reporter
 from dubito.engines.front import Threshold
-from dubito.engines.greedy import FIRST_FRONT, finished
-from dubito.matrix import FloatArray, IntArray, len_of
+from dubito.engines.greedy import finished
+from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 from dubito.problem import Configuration, Problem, Solution
 from dubito.reference import cold_order
 
@@ -29,11 +29,11 @@ class Beam:
         self.problem, self.kernels, self.scores = problem, kernels, scores[problem.candidates]
         self.leaves = [Leaf(None, 0, frozenset())]
         self.n_steps = 0
-        self.size = max(FIRST_FRONT, 8 * problem.beam_width)
-        bound = self._cold_start() if len_of(problem.references) == 0 else kernels.first_bounds()
-        self.bounds = Bounds(kernels, bound, len_of(problem.references))
+        self.size = max(kernels.front_rows, 8 * problem.beam_width)
+        first = self._cold_start() if len_of(problem.references) == 0 else kernels.first_bounds()
+        self.bounds = Bounds(kernels, *first, len_of(problem.references))
 
-    def _cold_start(self) -> FloatArray:
+    def _cold_start(self) -> tuple[FloatArray, AnyArray]:
         """The first step has no distances to go by: the first w of the cold order, the most uncertain ahead."""
         first = cold_order(self.problem)[: self.problem.beam_width]
         first = first[np.lexsort((first, -self.scores[first]))]
@@ -41,7 +41,8 @@ class Beam:
             Leaf(Node(pick, None, np.inf, True), int(self.scores[pick]), frozenset({pick})) for pick in first.tolist()
         ]
         self.n_steps = 1
-        return self.kernels.farthest_bounds(first)
+        bound = self.kernels.farthest_bounds(first)
+        return bound, np.zeros(len(bound), dtype=np.int32)
 
     def solve(self) -> Solution:
         """Step until the budget is met, or until Ctrl-C: then the leading configuration so far is first."""

@@ -62,7 +62,7 @@ class BeamFront:
             made = self._run_list(limit - steps)
             steps += made
             if made == 0:
-                if self.list_size >= len(self.rows):
+                if self.bar is self.threshold:
                     break
                 self.list_size *= 2
             self._share()
@@ -81,20 +81,22 @@ class BeamFront:
 
     def highest(self) -> FloatArray:
         """(K,) the largest upper bound over the configurations."""
-        return np.asarray(self._intervals(np.arange(len(self.rows)))[1].max(axis=0))
+        _, high = self._intervals(np.arange(len(self.rows)))
+        return np.asarray(np.minimum(high.max(axis=0), self.shared_high))
 
     def _intervals(self, listed: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Intervals (w, M) of the listed candidates in every configuration; -1 where picked."""
-        low = np.tile(self.shared_low[listed], (len(self.leaves), 1))
-        high = np.tile(self.shared_high[listed], (len(self.leaves), 1))
+        """Intervals (w, M) that each configuration's own picks leave to the listed candidates; -1 where picked."""
+        low = np.full((len(self.leaves), len(listed)), np.inf)
+        high = low.copy()
         for leaf, configuration in enumerate(self.leaves):
             own = np.fromiter(configuration.own, dtype=np.int64)
             if len(own):
                 near, far = self.front.bounds_between(own, listed)
                 np.minimum(low[leaf], near.min(axis=0), out=low[leaf])
                 np.minimum(high[leaf], far.min(axis=0), out=high[leaf])
-                is_own = np.isin(listed, own)
-                low[leaf, is_own] = high[leaf, is_own] = -1.0
+                places = np.searchsorted(listed, own).clip(max=len(listed) - 1)
+                places = places[listed[places] == own]
+                low[leaf, places] = high[leaf, places] = -1.0
         return low, high
 
     def _share(self) -> None:
@@ -122,7 +124,8 @@ class BeamFront:
             if not self.threshold.admits(left_out.value, left_out.row):
                 left_out = self.threshold
             self.bar = left_out
-        self.low, self.high = self._intervals(self.listed)
+        self.own_low, self.own_high = self._intervals(self.listed)
+        self._merge()
         self.near, self.far = self.front.bounds_between(self.listed, self.listed)
         listed_scores = self.scores[self.listed]
         self.has_ties = len(np.unique(listed_scores)) < len(listed_scores)
@@ -159,25 +162,44 @@ class BeamFront:
 
     def _first(self, leaf: int, width: int) -> IntArray | None:
         """A configuration's first candidates in exact order; None where something outside the list may come first."""
-        low, high = self.low[leaf], self.high[leaf]
         while True:
+            low, high = self.low[leaf], self.high[leaf]
             order = np.argsort(-high, kind="stable")
             first = order[:width]
             unsure = np.flatnonzero((high >= low[first].min(initial=np.inf)) & (high >= 0.0) & (low < high))
             if not len(unsure):
                 break
-            low[unsure] = high[unsure] = self._settle(leaf, unsure)
-        if self.bar.value >= 0.0 and not all(
-            self.bar.admits(float(high[k]), int(self.rows[self.listed[k]])) for k in first
-        ):
+            self._settle_shared(unsure)
+            self._merge()
+            still = unsure[self.low[leaf, unsure] < self.high[leaf, unsure]]
+            if len(still):
+                self._settle(leaf, still)
+                self._merge()
+        last = first[-1] if len(first) else 0
+        if self.bar.value >= 0.0 and not self.bar.admits(float(high[last]), int(self.rows[self.listed[last]])):
             return None
         return np.asarray(first[high[first] >= 0.0])
 
-    def _settle(self, leaf: int, places: IntArray) -> FloatArray:
-        """Exact squared priorities of listed candidates in one configuration."""
+    def _settle(self, leaf: int, places: IntArray) -> None:
+        """Make listed candidates exact in one configuration."""
         candidates = self.listed[places]
-        picks = np.array([*self.common, *self.leaves[leaf].own], dtype=np.int64)
-        return self.front.settled(candidates, picks, self.start[candidates], self.high[leaf, places])
+        own = np.fromiter(self.leaves[leaf].own, dtype=np.int64)
+        exact = self.front.settled(candidates, own, self.shared_high[candidates], self.high[leaf, places])
+        self.own_low[leaf, places] = self.own_high[leaf, places] = exact
+
+    def _settle_shared(self, places: IntArray) -> None:
+        """Make what the front's common picks leave to listed candidates exact, for every configuration at once."""
+        candidates = self.listed[places]
+        candidates = candidates[self.shared_low[candidates] < self.shared_high[candidates]]
+        if len(candidates):
+            common = np.array(self.common, dtype=np.int64)
+            exact = self.front.settled(candidates, common, self.start[candidates], self.shared_high[candidates])
+            self.shared_low[candidates] = self.shared_high[candidates] = exact
+
+    def _merge(self) -> None:
+        """Each configuration's intervals: the lower of what common picks and its own picks leave."""
+        self.low = np.minimum(self.own_low, self.shared_low[self.listed])
+        self.high = np.minimum(self.own_high, self.shared_high[self.listed])
 
     def _breed(self, proposals: list[IntArray]) -> None:
         """One step: the w highest-scoring children, no two of them the same set."""
@@ -202,11 +224,12 @@ class BeamFront:
             )
             leaves.append(Leaf(node, score, own))
         chosen = np.array(list(children.values()))
-        self.low, self.high = self.low[chosen[:, 0]], self.high[chosen[:, 0]]
-        np.minimum(self.low, self.near[chosen[:, 1]], out=self.low)
-        np.minimum(self.high, self.far[chosen[:, 1]], out=self.high)
+        parents, places = chosen[:, 0], chosen[:, 1]
+        self.own_low = np.minimum(self.own_low[parents], self.near[places])
+        self.own_high = np.minimum(self.own_high[parents], self.far[places])
         rank = np.arange(len(leaves))
-        self.low[rank, chosen[:, 1]] = self.high[rank, chosen[:, 1]] = -1.0
+        self.own_low[rank, places] = self.own_high[rank, places] = -1.0
+        self._merge()
         self.leaves = leaves
 
     def settle_nodes(self, first_own: frozenset[int], new_nodes: list[Node]) -> None:

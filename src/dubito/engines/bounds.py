@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from dubito.engines.front import Front, Threshold
-from dubito.matrix import BoolArray, FloatArray, IntArray
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
 from dubito.problem import Problem
 
 REPORT_SECONDS = 0.1
@@ -15,8 +15,13 @@ REPORT_SECONDS = 0.1
 class Kernels(Protocol):
     """The work on features, which each machine does its own way. Candidates are numbered 0 to n - 1."""
 
-    def first_bounds(self) -> FloatArray:
-        """(n,) upper bounds on squared priorities, of which the nearest reference counts as not seen."""
+    @property
+    def front_rows(self) -> int:
+        """How many candidates a front should have."""
+        ...
+
+    def first_bounds(self) -> tuple[FloatArray, AnyArray]:
+        """(n,) upper bounds on squared priorities, and (n,) how many references they account for."""
         ...
 
     def farthest_bounds(self, picks: IntArray) -> FloatArray:
@@ -24,7 +29,7 @@ class Kernels(Protocol):
         ...
 
     def refresh(
-        self, rows: IntArray, bounds: FloatArray, seen: IntArray, needed: float
+        self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
     ) -> tuple[FloatArray, BoolArray]:
         """Exact squared priorities of these candidates against every reference, and True where they are.
 
@@ -48,9 +53,8 @@ class Bounds:
     otherwise it is exact for those seen, or the nearest reference is among those not seen.
     """
 
-    def __init__(self, kernels: Kernels, bound: FloatArray, n_references: int) -> None:
-        self.kernels, self.bound, self.n_references = kernels, bound, n_references
-        self.seen = np.zeros(len(bound), dtype=np.int64)
+    def __init__(self, kernels: Kernels, bound: FloatArray, seen: AnyArray, n_references: int) -> None:
+        self.kernels, self.bound, self.seen, self.n_references = kernels, bound, seen, n_references
 
     def first(self, size: int) -> tuple[IntArray, Threshold]:
         """The first candidates in order, ascending by index, and what comes next."""

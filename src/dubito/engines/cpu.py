@@ -1,7 +1,7 @@
 """The lazy engine's kernels on NumPy and BLAS: products in float32, decisions in float64."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,19 +9,17 @@ import numpy as np
 from dubito.distances import read_rows
 from dubito.engines import lazy
 from dubito.engines.front import Front
-from dubito.engines.references import References
+from dubito.engines.memory import plan_memory
+from dubito.engines.references import Kept, References
 from dubito.engines.refresh import Group
-from dubito.engines.sketch import FLOOR, Float32Array, fit_sketch, plain_sketch
-from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks
+from dubito.engines.sketch import FLOOR, Float32Array, fit_sketch, product_slack
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
 from dubito.problem import Problem, Solution
 
 Reduction = Callable[..., AnyArray]
 
 SAMPLE_ROWS = 1024
 ANCHORS = 64
-REFRESH_ROWS = 512
-REFERENCE_ROWS = 8192
-MEMORY = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,20 @@ class CpuEngine:
 
     def solve(self, problem: Problem) -> Solution:
         """See `dubito.engines.lazy`."""
-        return lazy.solve(problem, CpuKernels(problem))
+        kernels = CpuKernels(problem)
+        solution = lazy.solve(problem, kernels)
+        kernels.keep()
+        return solution
+
+
+def catch_up(problem: Problem) -> None:
+    """Bring what ``problem.known`` has of the candidates up to date with the references."""
+    known, rows = problem.known, problem.candidates
+    if known is not None and len(rows):
+        kernels = CpuKernels(problem)
+        kernels.first_bounds()
+        kernels.refresh(np.arange(len(rows)), known.squared[rows], known.seen[rows], 0.0)
+        kernels.keep()
 
 
 class CpuKernels:
@@ -44,10 +55,20 @@ class CpuKernels:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.weights = np.ones(1) if problem.weights is None else problem.weights
-        sample = self._sample()
-        self.full = plain_sketch(sample, problem.largest)
-        self.references = References(problem, fit_sketch(sample, problem.largest), MEMORY // 2)
+        self.plan = plan_memory(len_of(problem.pool), problem.pool.shape[1], problem.memory_limit)
+        # In "acquired" scaling, and in a beam, references are passed over that are nearer but do not count.
+        is_plain = problem.scaling == "respective" and problem.beam_width == 1
+        self.learned = problem.known if is_plain else None
+        kept = problem.known.kept if problem.known is not None else None
+        sketch = kept.sketch if isinstance(kept, Kept) else fit_sketch(self._sample(), problem.largest)
+        self.full = replace(sketch, directions=None, slack=product_slack(problem.pool.shape[1]))
+        self.references = References(problem, sketch, self.plan.cache_bytes)
+
+    def keep(self) -> None:
+        """Leave the references for the next run on these points."""
+        if self.problem.known is not None:
+            n_kept = len(self.references) if self.learned is not None else self.references.n_labelled
+            self.problem.known.kept = self.references.keep(n_kept)
 
     def _sample(self) -> FloatArray:
         problem = self.problem
@@ -64,39 +85,58 @@ class CpuKernels:
             return np.ones(len(rows))
         return self.problem.weights[self.problem.candidates[rows]]
 
+    @property
+    def front_rows(self) -> int:
+        """Candidates in a front."""
+        return self.plan.front_rows
+
     def add_references(self, picks: IntArray) -> None:
         """Candidates picked."""
         self.references.add(picks)
+        if self.learned is not None:
+            self.learned.added = np.concatenate([self.learned.added, self.problem.candidates[picks]])
 
-    def first_bounds(self) -> FloatArray:
-        """Distance to the nearest of a few anchors among the references: one product over the pool."""
-        anchors = np.unique(np.linspace(0, len(self.references) - 1, ANCHORS).astype(np.int64))
-        picked = self.references.pick_weights(slice(0, len(self.references)))
-        own = None if picked is None else picked[anchors]
-        return self._bounds_to(self.references.points(anchors), own, np.ndarray.min)
+    def first_bounds(self) -> tuple[FloatArray, AnyArray]:
+        """What is known from an earlier run; else the nearest of a few anchors, one product over the pool."""
+        known, rows = self.problem.known, self.problem.candidates
+        own = self.references.pick_weights(slice(0, len(self.references)))
+        if known is None or own is not None:
+            return self._scale(self._anchored(own), own), np.zeros(len(rows), dtype=np.int32)
+        if not np.isfinite(known.squared[rows]).all():
+            known.squared[rows] = np.minimum(known.squared[rows], self._anchored(None))
+        return self._scale(known.squared[rows], None), known.seen[rows]
 
     def farthest_bounds(self, picks: IntArray) -> FloatArray:
         """Distance to the farthest of these candidates."""
         own = self._weights(picks) if self.problem.scaling == "acquired" else None
-        return self._bounds_to(self._points(picks), own, np.ndarray.max)
+        return self._scale(self._bounds_to(self._points(picks), own, np.ndarray.max), own)
+
+    def _anchored(self, own: FloatArray | None) -> FloatArray:
+        anchors = np.unique(np.linspace(0, len(self.references) - 1, ANCHORS).astype(np.int64))
+        return self._bounds_to(self.references.points(anchors), None if own is None else own[anchors], np.ndarray.min)
+
+    def _scale(self, squared: FloatArray, own: FloatArray | None) -> FloatArray:
+        """Squared priorities, in place; scaled by pick already where ``own``, but without any doubt they are 0."""
+        if self.problem.weights is not None:
+            for span in blocks(len(squared), 1 << 16):
+                weights = self.problem.weights[self.problem.candidates[span]]
+                squared[span] *= weights if own is None else weights > 0.0
+        return squared
 
     def _bounds_to(self, anchors: FloatArray, own: FloatArray | None, reduce: Reduction) -> FloatArray:
-        """(n,) upper bounds on squared priorities over anchors, scaled by the anchors' own weights where given."""
+        """(n,) upper bounds on squared distances over anchors, scaled by the anchors' own weights where given."""
         full, n_candidates = self.full, len(self.problem.candidates)
         others = full.shift(anchors).astype(np.float32)
         other_sizes = ((1.0 + full.slack) * _sizes(others)).astype(np.float32)
         bounds = np.empty(n_candidates)
-        for span in blocks(n_candidates, 4 * REFRESH_ROWS):
-            rows = np.arange(span.start, span.stop)
-            points, weights = self._shifted(rows), self._weights(rows)
+        for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
+            points = self._shifted(np.arange(span.start, span.stop))
             squared = points @ (-2.0 * others.T)
             squared += other_sizes
             sizes = (1.0 + full.slack) * _sizes(points) + FLOOR
-            if own is None:
-                reached = (reduce(squared, axis=1) + sizes) * weights
-            else:
-                # In "acquired" scaling the pick's weight counts, but what has no doubt at all stays at 0.
-                reached = reduce((squared + sizes[:, None]) * own, axis=1) * (weights > 0.0)
+            reached = (
+                reduce(squared, axis=1) + sizes if own is None else reduce((squared + sizes[:, None]) * own, axis=1)
+            )
             bounds[span] = np.maximum(reached, 0.0) / full.scale**2
         return bounds
 
@@ -104,27 +144,39 @@ class CpuKernels:
         return self.full.shift(self._points(rows)).astype(np.float32)
 
     def refresh(
-        self, rows: IntArray, bounds: FloatArray, seen: IntArray, needed: float
+        self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
     ) -> tuple[FloatArray, BoolArray]:
         """Candidates that have seen about as much go together."""
+        if self.learned is not None:
+            needed = 0.0  # What is finished now need not be looked at again in the next run.
         order = np.argsort(seen, kind="stable")
         exact, is_fresh = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_)
-        for span in blocks(len(rows), REFRESH_ROWS):
+        for span in blocks(len(rows), self.plan.refresh_rows):
             part = order[span]
             group = Group(self.references, self._points(rows[part]), bounds[part], self._weights(rows[part]), needed)
             for start, stop in self._spans(int(seen[part[0]])):
                 group.look_at(slice(start, stop))
             exact[part] = group.finish()
             is_fresh[part] = ~group.is_out
+            self._learn(rows[part], group)
         return exact, is_fresh
+
+    def _learn(self, rows: IntArray, group: Group) -> None:
+        """Keep unscaled distances for the next run on these points."""
+        known = self.learned
+        if known is None:
+            return
+        done = self.problem.candidates[rows[~group.is_out]]
+        known.squared[done] = np.minimum(known.squared[done], group.squared[~group.is_out])
+        known.seen[done] = len(self.references)
 
     def _spans(self, first: int) -> list[tuple[int, int]]:
         """Spans of references from ``first`` on, labelled and picks apart."""
         cuts = [first, max(first, self.references.n_labelled), len(self.references)]
         return [
-            (start, min(start + REFERENCE_ROWS, stop))
+            (start, min(start + self.plan.reference_rows, stop))
             for begin, stop in pairwise(cuts)
-            for start in range(begin, stop, REFERENCE_ROWS)
+            for start in range(begin, stop, self.plan.reference_rows)
         ]
 
     def front(self, rows: IntArray) -> Front:

@@ -9,7 +9,6 @@ from dubito.matrix import FloatArray, IntArray, len_of
 from dubito.problem import Configuration, Problem, Solution
 from dubito.reference import cold_order
 
-FIRST_FRONT = 1024
 RADIUS_FRONT = 64
 
 
@@ -23,7 +22,7 @@ class Greedy:
         self.n_picks = 0
         first = cold_order(problem)[:1] if len_of(problem.references) == 0 else np.empty(0, dtype=np.int64)
         kernels.add_references(first)
-        self.bounds = Bounds(kernels, kernels.first_bounds(), len_of(problem.references) + len(first))
+        self.bounds = Bounds(kernels, *kernels.first_bounds(), len_of(problem.references) + len(first))
         self.bounds.bound[first] = -1.0
         self._note(first, np.full(len(first), np.inf))
 
@@ -41,7 +40,7 @@ class Greedy:
     def _step(self) -> None:
         """One front: refreshed, or, once it is fresh, picked from."""
         bounds, n_left = self.bounds, self.problem.budget - self.n_picks
-        rows, threshold = bounds.first(FIRST_FRONT)
+        rows, threshold = bounds.first(self.kernels.front_rows)
         if bounds.bound[rows].max() <= 0.0:
             # Nothing positive is left: the lowest indices meet the budget.
             zeros = np.flatnonzero(bounds.bound == 0.0)[:n_left]

@@ -1,5 +1,7 @@
 """References as the CPU kernels keep them: labelled points and picks, sketched once, read again to be settled."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dubito.distances import read_rows
@@ -8,6 +10,15 @@ from dubito.matrix import FloatArray, IntArray, blocks, len_of
 from dubito.problem import Problem
 
 READ_ROWS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """References of an earlier run that are the first of the next."""
+
+    sketch: Sketch
+    targets: Float32Array
+    rows: Float32Array | None
 
 
 class References:
@@ -28,8 +39,26 @@ class References:
         keeps_rows = keeps_targets and target_bytes + row_bytes <= memory
         self._targets = np.empty((room, sketch.width + 1), dtype=np.float32) if keeps_targets else None
         self._rows = np.empty((room, problem.pool.shape[1]), dtype=np.float32) if keeps_rows else None
-        for span in blocks(self.n_labelled, READ_ROWS):
-            self._store(span.start, read_rows(problem.references, span, problem.metric))
+        start = self._take_over(problem.known.kept if problem.known else None)
+        for span in blocks(self.n_labelled - start, READ_ROWS):
+            rows = slice(start + span.start, start + span.stop)
+            self._store(rows.start, read_rows(problem.references, rows, problem.metric))
+
+    def _take_over(self, kept: object) -> int:
+        """Copy what an earlier run kept; how many references that is."""
+        if not isinstance(kept, Kept) or self._targets is None or (self._rows is not None and kept.rows is None):
+            return 0
+        n_kept = len(kept.targets)
+        self._targets[:n_kept] = kept.targets
+        if self._rows is not None and kept.rows is not None:
+            self._rows[:n_kept] = kept.rows
+        return n_kept
+
+    def keep(self, n_kept: int) -> Kept | None:
+        """The first references, for the next run."""
+        if self._targets is None:
+            return None
+        return Kept(self.sketch, self._targets[:n_kept], None if self._rows is None else self._rows[:n_kept])
 
     def __len__(self) -> int:
         return self.n_labelled + len(self.picks)

@@ -12,7 +12,8 @@ from dubito.engines.references import References
 from dubito.engines.sketch import FLOOR, UNIT, Float32Array
 from dubito.matrix import FloatArray, IntArray, blocks
 
-PAIRS_AT_ONCE = 4096
+PAIR_VALUES = 1 << 19
+"""Features in a block of pairs."""
 ROUND_UP = 1.0 + 1e-9
 SUBNORMAL = 1e-37
 """float32 numbers below this have lost digits."""
@@ -41,6 +42,8 @@ class Group:
         self.references, self.points, self.weights, self.needed = references, points, weights, needed
         self.limits = bounds.copy()
         """(r,) upper bounds on squared priorities."""
+        self.squared = np.full(len(points), np.inf)
+        """(r,) smallest settled squared distance."""
         self.is_out = np.zeros(len(points), dtype=np.bool_)
         """(r,) True once a limit fell under ``needed``: such a candidate is left unfinished."""
         sketch = references.sketch
@@ -97,7 +100,7 @@ class Group:
         """Lower the limits by float32 differences, and sharpen the pairs' lower bounds."""
         width = self.points.shape[1]
         lowest = np.empty(len(pairs.rows))
-        for span in blocks(len(pairs.rows), PAIRS_AT_ONCE):
+        for span in blocks(len(pairs.rows), max(1, PAIR_VALUES // width)):
             rows, references = pairs.rows[span], pairs.references[span]
             others = self.references.rows(references)
             points = self.shifted[rows]
@@ -125,9 +128,10 @@ class Group:
         """Exact squared priorities; upper bounds where `is_out`."""
         pairs = Pairs(*(np.concatenate(parts) for parts in zip(*map(_parts, self.pairs), strict=True)))
         pairs = self._tighten(pairs.within(self.limits)).within(self.limits)
-        for span in blocks(len(pairs.rows), PAIRS_AT_ONCE):
+        for span in blocks(len(pairs.rows), max(1, PAIR_VALUES // self.points.shape[1])):
             rows, references = pairs.rows[span], pairs.references[span]
             exact = settle(self.points[rows], self.references.points(references))
+            np.minimum.at(self.squared, rows, exact)
             np.minimum.at(self.limits, rows, exact * self._pair_weights(rows, references))
         return self.limits
 

@@ -95,5 +95,5 @@ def product_slack(width: int) -> float:
 
 
 def _power_of_two(largest: float) -> float:
-    """Brings numbers up to ``largest`` to about 1 without rounding them."""
-    return float(2.0 ** -np.frexp(max(largest, 1e-300))[1])
+    """Brings numbers up to ``largest`` to about 1 without rounding them; its square and its inverse stay finite."""
+    return float(2.0 ** -np.clip(np.frexp(largest)[1], -480, 480))

@@ -11,6 +11,8 @@ from dubito.rehearsal import Curve, Rehearsal, best_saver, finding
 
 NAME_GAP = 0.055
 """Least distance between two names beside the curves, as a share of the axis."""
+HIGHEST_NAME = 0.97
+"""No name stands above this share of the axis, where the headline begins."""
 
 
 def curves_figure(played: Rehearsal, baseline: str = "random", detail: str = "") -> Figure:
@@ -28,7 +30,7 @@ def curves_figure(played: Rehearsal, baseline: str = "random", detail: str = "")
     >>> figure.axes[0].get_title(loc="left")
     'coreset needs 20 labels for what random learns from 30'
     """
-    figure, axes = new_figure(8.0, 4.8)
+    figure, axes = new_figure(8.0, 5.0)
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     for curve in played.curves:
@@ -48,7 +50,7 @@ def draw_curve(axes: Axes, curve: Curve, *, is_baseline: bool) -> None:
     """The mean as a line, one standard deviation as a band."""
     colour = strategy_colour(curve.name)
     mean, spread = curve.mean, curve.spread
-    axes.fill_between(curve.labels, mean - spread, mean + spread, color=colour, alpha=0.13, linewidth=0)
+    axes.fill_between(curve.labels, mean - spread, mean + spread, color=colour, alpha=0.1, linewidth=0)
     axes.plot(
         curve.labels,
         mean,
@@ -66,7 +68,8 @@ def name_curves(axes: Axes, curves: tuple[Curve, ...]) -> None:
     """Names to the right of the last points, moved apart where they would overlap."""
     low, high = axes.get_ylim()
     ends = np.array([curve.mean[-1] for curve in curves])
-    places = spread_apart((ends - low) / (high - low), NAME_GAP) * (high - low) + low
+    places = held_below(spread_apart((ends - low) / (high - low), NAME_GAP), HIGHEST_NAME, NAME_GAP)
+    places = places * (high - low) + low
     last = float(curves[0].labels[-1])
     width = axes.get_xlim()[1] - axes.get_xlim()[0]
     for curve, end, place in zip(curves, ends, places, strict=True):
@@ -108,6 +111,18 @@ def spread_apart(places: FloatArray, gap: float) -> FloatArray:
     result = np.empty(len(places))
     result[order] = moved
     return result
+
+
+def held_below(places: FloatArray, limit: float, gap: float) -> FloatArray:
+    """Places moved down as far as it takes to stay under ``limit`` and ``gap`` apart, in the same order.
+
+    Examples
+    --------
+    >>> held_below(np.array([0.9, 1.05, 0.2]), 1.0, 0.15).round(2).tolist()
+    [0.85, 1.0, 0.2]
+    """
+    rank = np.argsort(np.argsort(-places, kind="stable"))
+    return np.asarray(np.minimum(places, limit - gap * rank))
 
 
 def _bottom(group: list[float], gap: float) -> float:

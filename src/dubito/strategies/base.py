@@ -7,7 +7,7 @@ import numpy as np
 
 from dubito.doubt import uncertainty
 from dubito.errors import InvalidArgument
-from dubito.matrix import AnyArray, FloatArray, IntArray
+from dubito.matrix import FloatArray, IntArray, Matrix
 from dubito.problem import Configuration, Request
 
 
@@ -61,7 +61,7 @@ def need_doubt(request: Request, strategy: str) -> FloatArray:
     return request.doubt
 
 
-def need_probabilities(request: Request, strategy: str) -> AnyArray:
+def need_probabilities(request: Request, strategy: str) -> Matrix:
     """The probabilities, or an error that says how to give them."""
     if request.probabilities is None:
         raise InvalidArgument(f"strategy={strategy!r} needs class probabilities; pass probabilities= or logits=.")

@@ -78,6 +78,7 @@ def _solve(request: Request, name: str, beam_width: int, scaling: Scaling, weigh
         largest=request.largest,
         memory_limit=request.memory_limit,
         progress=request.progress,
+        known=request.known,
     )
     engine = choose_engine(request.engine, problem)
     solution = engine.solve(problem)

@@ -37,9 +37,9 @@ def make_problem(seed: int, *, beams: bool = True) -> Problem:
     stored, stored_references = _store(rng, pool), _store(rng, references)
     doubt, strength = _make_doubt(rng, len(pool)), float(rng.choice(STRENGTHS))
     width = int(rng.integers(1, WIDEST_BEAM + 1)) if beams else 1
-    candidates = np.arange(len(pool)) if rng.random() < 0.6 else np.flatnonzero(rng.random(len(pool)) < 0.7)
-    if len(candidates) == 0:
-        candidates = np.arange(1)
+    is_candidate = rng.random(len(pool)) < rng.choice([0.7, 1.0, 1.0])
+    is_candidate[rng.integers(len(pool))] = True
+    candidates = np.flatnonzero(is_candidate)
     is_cosine = rng.random() < 0.15 and _has_directions(stored) and _has_directions(stored_references)
     return Problem(
         pool=stored,

@@ -1,0 +1,57 @@
+"""How the CPU kernels share out the memory they may use."""
+
+from dataclasses import dataclass
+
+from dubito.errors import MemoryLimit
+
+STATE_BYTES = 40
+"""For each pool row: bound, references seen, index, doubt, weight."""
+WORKING_BYTES = 88 << 20
+"""Beside that by default: half for references, half for blocks in the making."""
+FIRST_FRONT = 1024
+REFRESH_ROWS = 512
+REFERENCE_ROWS = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Rows at a time, and bytes for references kept between refreshes."""
+
+    front_rows: int
+    refresh_rows: int
+    reference_rows: int
+    cache_bytes: int
+
+
+def plan_memory(n_pool: int, d: int, limit: int | None) -> Plan:
+    """Block sizes for a pool (n, d) within a limit in bytes; MemoryLimit where even the smallest do not fit."""
+    working = WORKING_BYTES if limit is None else limit - STATE_BYTES * n_pool
+    if limit is not None and limit < least_bytes(n_pool, d):
+        raise MemoryLimit(
+            f"memory_limit={limit} cannot hold what {n_pool} rows of {d} features need; pass at least "
+            f"{least_bytes(n_pool, d)} bytes ({least_bytes(n_pool, d) / 1e6:.0f} MB)."
+        )
+    share = min(1.0, working / (2 * block_bytes(d, FIRST_FRONT, REFRESH_ROWS, REFERENCE_ROWS)))
+    return Plan(
+        front_rows=min(FIRST_FRONT, max(32, int(FIRST_FRONT * share))),
+        refresh_rows=min(REFRESH_ROWS, max(16, int(REFRESH_ROWS * share))),
+        reference_rows=min(REFERENCE_ROWS, max(256, int(REFERENCE_ROWS * share))),
+        cache_bytes=working // 2,
+    )
+
+
+def block_bytes(d: int, front_rows: int, refresh_rows: int, reference_rows: int) -> int:
+    """The most that blocks in the making hold at once: features in both precisions, products and masks."""
+    front = front_rows * (front_rows * 6 + d * 20)
+    refresh = refresh_rows * (reference_rows * 6 + d * 24)
+    return max(front, refresh) + 12 * refresh_rows * d * 4
+
+
+def least_bytes(n_pool: int, d: int) -> int:
+    """The smallest memory_limit that works."""
+    return STATE_BYTES * n_pool + 4 * block_bytes(d, 32, 16, 256) + (6 << 20)
+
+
+def default_bytes(n_pool: int, d: int) -> int:
+    """What is used without a memory_limit, at most."""
+    return STATE_BYTES * n_pool + WORKING_BYTES // 2 + block_bytes(d, FIRST_FRONT, REFRESH_ROWS, REFERENCE_ROWS)

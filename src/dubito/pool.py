@@ -1,0 +1,208 @@
+"""`Pool`: embeddings that stay put between rounds, so that distances once known stay known."""
+
+import hashlib
+import io
+import time
+from collections.abc import Sequence
+from zipfile import BadZipFile
+
+import numpy as np
+
+from dubito.checks import Labelled, as_array, check_rows
+from dubito.engines.cpu import catch_up
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.files import write_atomically
+from dubito.matrix import AnyArray, BoolArray, IntArray, Rows, len_of
+from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
+from dubito.selecting import Points, answer, build_request, check_points, check_terms, configure_strategy, row_ids
+from dubito.strategies import Strategy
+
+SCHEMA = 1
+PRINT_ROWS = 64
+
+
+class Pool:
+    """A pool that is labelled and selected from round after round.
+
+    The features are checked once. What a round learns of distances to labelled points and to its own picks is kept:
+    the next round, with new doubts, looks only at what is new. Keeps 12 bytes a row between rounds, twice.
+
+    Parameters
+    ----------
+    features : array (n, d)
+        As in `dubito.select`; it must not change while the pool is in use.
+    ids : sequence (n,), optional
+        Names to label by, unique; by default row numbers.
+    metric : {"euclidean", "cosine"}
+        As in `dubito.select`.
+
+    Examples
+    --------
+    >>> import numpy as np, dubito
+    >>> pool = dubito.Pool(np.array([[0.0], [1.0], [5.0], [9.0]]))
+    >>> pool.label([0])
+    >>> first = pool.select(1, doubt=[0.0, 0.5, 0.5, 0.5])
+    >>> pool.label(first.indices)
+    >>> pool.select(1, doubt=[0.0, 0.5, 0.5, 0.0]).indices.tolist()
+    [2]
+    """
+
+    def __init__(
+        self, features: object, *, ids: Sequence[object] | AnyArray | None = None, metric: Metric = "euclidean"
+    ):
+        self._points = check_points(features, None, metric)
+        self._order = np.empty(0, dtype=np.int64)
+        self.ids = row_ids(features) if ids is None else check_ids(ids, len(self))
+        self._known = Known(np.full(len(self), np.inf), np.zeros(len(self), np.int32), self._order)
+        self._before = self._known
+
+    def __len__(self) -> int:
+        return len_of(self._points.pool)
+
+    @property
+    def labelled(self) -> IntArray:
+        """Rows labelled so far, ascending."""
+        return np.sort(self._order)
+
+    def label(self, ids: object) -> None:
+        """Count these as labelled from now on: ids where the pool has ids, else row numbers or a boolean mask (n,).
+
+        Naming one again changes nothing. What the last round learned of its picks is kept if all of them are now
+        labelled; otherwise what was known before that round. Distances of the rows that earlier rounds looked at are
+        brought up to date here, so that the next round need not.
+        """
+        rows = np.setdiff1d(self._rows_of(ids), self._order)
+        added = self._known.added
+        if len(added) and not np.isin(added, rows).all():
+            self._known = self._before
+            added = added[:0]
+        self._order = np.concatenate([self._order, added, np.setdiff1d(rows, added)])
+        self._known.added = self._order[:0]
+        self._before = self._known
+        self._catch_up(self._known.seen > 0)
+
+    def prepare(self) -> None:
+        """Bring the distance of every row to what is labelled up to date.
+
+        None of it depends on the model, so it can be done while people label or the model trains: the next `select` is
+        then left with its own picks. Θ(n·new·d) at worst, where new is what was labelled since.
+        """
+        self._catch_up(np.ones(len(self), dtype=np.bool_))
+
+    def _catch_up(self, wanted: BoolArray) -> None:
+        known, points = self._before, self._points
+        wanted = wanted & (known.seen < len(self._order))
+        wanted[self._order] = False
+        references, rows = Rows(points.pool, self._order), np.flatnonzero(wanted)
+        catch_up(Problem(points.pool, references, rows, 1, metric=points.metric, largest=points.largest, known=known))
+
+    def _rows_of(self, ids: object) -> IntArray:
+        if self.ids is None:
+            return check_row_numbers(ids, len(self))
+        place = {name: row for row, name in enumerate(self.ids.tolist())}
+        names = np.asarray(ids).ravel().tolist()
+        for name in names:
+            if name not in place:
+                raise InvalidArgument(f"ids holds {name!r}, which is no id of this pool; pass ids it was made with.")
+        return np.array([place[name] for name in names], dtype=np.int64)
+
+    def select(
+        self,
+        budget: int,
+        *,
+        probabilities: object = None,
+        logits: object = None,
+        doubt: object = None,
+        strategy: str | Strategy = "doubt-coreset",
+        strength: float = 1.0,
+        beam_width: int = 1,
+        scaling: Scaling = "respective",
+        candidates: object = None,
+        engine: str = "auto",
+        memory_limit: int | str | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Selection:
+        """The next batch, as `dubito.select` would choose it; nothing counts as labelled until `label` is called."""
+        started = time.perf_counter()
+        chosen = configure_strategy(strategy, engine, strength, beam_width, scaling)
+        terms = check_terms(engine, memory_limit, seed, progress)
+        labelled = Labelled(Rows(self._points.pool, self._order), self._order, 0.0)
+        before = self._before
+        self._known = Known(before.squared.copy(), before.seen.copy(), self._order[:0], before.kept)
+        points = Points(self._points.pool, labelled, self._points.metric, self._points.largest)
+        request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt), self._known)
+        try:
+            return answer(request, chosen, self.ids, started)
+        except BaseException:
+            self._known = self._before
+            raise
+
+    def save(self, path: str) -> None:
+        """Write what is labelled and known to an ``.npz`` file, whole or not at all; the features are not in it."""
+        buffer = io.BytesIO()
+        np.savez(
+            buffer,
+            schema=np.int64(SCHEMA),
+            fingerprint=np.array(self._fingerprint()),
+            order=self._order,
+            squared=self._before.squared,
+            seen=self._before.seen,
+        )
+        write_atomically(path, buffer.getvalue())
+
+    @classmethod
+    def load(
+        cls,
+        path: str,
+        features: object,
+        *,
+        ids: Sequence[object] | AnyArray | None = None,
+        metric: Metric = "euclidean",
+    ) -> "Pool":
+        """A saved pool again, with the features it was made of."""
+        pool = cls(features, ids=ids, metric=metric)
+        saved = _read(path)
+        if str(saved["fingerprint"]) != pool._fingerprint():
+            raise InvalidData(f"{path} was saved with other features or another metric; pass those it was made with.")
+        pool._order = saved["order"]
+        pool._known = pool._before = Known(saved["squared"], saved["seen"], pool._order[:0])
+        return pool
+
+    def _fingerprint(self) -> str:
+        """Shape, metric and some rows of the features."""
+        matrix, metric = self._points.pool, self._points.metric
+        rows = np.unique(np.linspace(0, len(self) - 1, PRINT_ROWS).astype(np.int64))
+        sample = np.ascontiguousarray(matrix[rows], dtype=np.float64)
+        return hashlib.sha256(f"{matrix.shape} {metric}".encode() + sample.tobytes()).hexdigest()
+
+
+def check_row_numbers(ids: object, n_pool: int) -> IntArray:
+    """Row numbers from integers or a mask, under the name the user gave them."""
+    array = as_array("ids", ids)
+    return check_rows("ids", array, n_pool) if array.size else np.empty(0, dtype=np.int64)
+
+
+def check_ids(ids: Sequence[object] | AnyArray, n_pool: int) -> AnyArray:
+    """(n,) unique names."""
+    names = np.asarray(ids)
+    if names.shape != (n_pool,):
+        raise InvalidArgument(f"ids has shape {names.shape}; pass one a row, shape ({n_pool},).")
+    values, counts = np.unique(names, return_counts=True)
+    if len(values) < n_pool:
+        raise InvalidData(f"ids holds {values[np.argmax(counts > 1)]!r} more than once; pass each once.")
+    return names
+
+
+def _read(path: str) -> dict[str, AnyArray]:
+    try:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            saved = dict(archive)
+    except FileNotFoundError:
+        raise MissingFile(f"{path} is not there; pass the path that Pool.save was given.") from None
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise InvalidData(f"{path} cannot be read as a saved pool ({error}).") from None
+    expected = {"schema", "fingerprint", "order", "squared", "seen"}
+    if set(saved) != expected or int(saved["schema"]) != SCHEMA:
+        raise InvalidData(f"{path} is no pool saved by this version of dubito; save it again.")
+    return saved

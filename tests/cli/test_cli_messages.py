@@ -1,0 +1,42 @@
+"""The progress bar and the streams a command may find itself with."""
+
+import io
+import os
+import pty
+import sys
+
+import pytest
+
+from dubito.cli import main
+from dubito.cli.messages import Bar
+
+
+def test_a_bar_appears_after_a_second_and_then_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with Bar("picking") as bar:
+            bar(1, 10, 2.5, 0.5)
+            early = bar.drawn
+            bar(2, 10, 2.5, 2.0)
+            bar(4, 10, None, 4.0)
+            late = bar.drawn
+            assert early is None
+            assert late is not None
+            (task,) = late[0].tasks
+            assert (task.completed, task.total, task.fields["rate"]) == (4, 10, "1/s")
+    assert "picking" in os.read(ours, 4096).decode()
+    os.close(ours)
+
+
+def test_a_quiet_bar_never_appears() -> None:
+    with Bar("picking", quiet=True) as bar:
+        bar(2, 10, 2.5, 2.0)
+    assert bar.drawn is None
+
+
+def test_a_stream_that_is_no_file_does_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert main(["--version"]) == 0
+    assert stream.getvalue().startswith("dubito ")

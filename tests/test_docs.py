@@ -1,0 +1,193 @@
+"""The documentation is true: its snippets run, its links lead somewhere, and it leaves out no command and no name.
+
+``python`` blocks of a page run in order in one namespace; ``print(...)  # text`` must print that text. ``console`` blocks
+hold real commands; the lines below one must be its output, where there are any. ``...`` stands for anything.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+import dubito
+from dubito.cli import app
+from dubito.strategies import BUILT_IN
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+WRITTEN = [page for page in PAGES if "reference" not in page.parts]
+NOT_RUN = ("pip install", "make ")
+"""Commands that prepare a machine; and README and the home page name files of the reader's own."""
+READERS_OWN = {"README.md", "index.md"}
+
+
+class Block(NamedTuple):
+    """A fenced block and the line it begins on."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for found in re.finditer(r"^```(\w+)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+        yield Block(found[1], found[2], text.count("\n", 0, found.start()) + 2)
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+# Snippets
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=name_of)
+def test_every_snippet_runs_as_it_is_printed(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "snippet"}
+    for block in blocks_of(page):
+        if block.language == "python":
+            run_python(block, page, names)
+        elif block.language == "console" and page.name not in READERS_OWN:
+            for command, expected in commands_of(block.text):
+                run_command(command, expected, f"{name_of(page)}:{block.line}")
+
+
+def run_python(block: Block, page: Path, names: dict[str, object]) -> None:
+    # Blank lines ahead, so that an error names the line of the page.
+    code = compile("\n" * (block.line - 1) + block.text, name_of(page), "exec")
+    printed = StringIO()
+    with redirect_stdout(printed):
+        exec(code, names)
+    expected = [said for said in map(expected_print, block.text.splitlines()) if said is not None]
+    if expected:
+        assert matches("\n".join(expected), printed.getvalue()), f"{name_of(page)}:{block.line} {printed.getvalue()}"
+
+
+def expected_print(line: str) -> str | None:
+    """What a line of a snippet says it prints; words in full sentences are remarks, and stand for anything."""
+    found = re.match(r"print\(.*\)  # (.*)$", line)
+    if found is None:
+        return "..." if line.startswith("print(") else None
+    return "..." if re.match(r"[a-z]+ [a-z]+ [a-z]+ ", found[1]) else found[1]
+
+
+def commands_of(text: str) -> Iterator[tuple[str, str]]:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        yield command, output
+
+
+def run_command(command: str, expected: str, where: str) -> None:
+    if command.startswith(NOT_RUN):
+        return
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ran = subprocess.run(
+        command,
+        shell=True,
+        env={**os.environ, "PATH": path, "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, f"{where} {command}\n{ran.stdout}"
+    if expected.strip():
+        assert matches(expected, ran.stdout), f"{where} {command}\n{ran.stdout}"
+
+
+def matches(expected: str, found: str) -> bool:
+    pattern = ".*".join(re.escape(part) for part in expected.strip().split("..."))
+    return re.fullmatch(pattern, found.strip(), flags=re.DOTALL) is not None
+
+
+def test_what_a_snippet_claims_to_print_is_compared() -> None:
+    page, names = ROOT / "README.md", dict[str, object]()
+    run_python(Block("python", "print(1 + 1)  # 2\nprint('a b')  # a ...\n", 1), page, names)
+    with pytest.raises(AssertionError, match="README.md:7"):
+        run_python(Block("python", "print(1 + 1)  # 3\n", 7), page, names)
+    with pytest.raises(AssertionError, match="somewhere"):
+        run_command("dubito --version", "dubito 9", "somewhere")
+
+
+# Links
+
+
+def targets_of(page: Path) -> Iterator[str]:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for found in re.finditer(r"\]\(([^)\s]+)\)", text):
+        if not found[1].startswith(("http://", "https://", "mailto:")):
+            yield found[1]
+
+
+def anchors_of(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reference")
+    subprocess.run([sys.executable, str(ROOT / "docs" / "generate.py"), str(folder)], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("page", [*WRITTEN, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"], ids=name_of)
+def test_every_link_leads_somewhere(page: Path, reference: Path) -> None:
+    for target in targets_of(page):
+        path, _, anchor = target.partition("#")
+        aim = (page.parent / path).resolve() if path else page
+        if aim.parent == ROOT / "docs" / "reference":
+            aim = reference / aim.name
+            if anchor:
+                assert f"{{ #{anchor} }}" in aim.read_text(encoding="utf-8"), f"{name_of(page)}: {target}"
+                continue
+        assert aim.exists(), f"{name_of(page)}: {target}"
+        if anchor:
+            assert anchor in anchors_of(aim), f"{name_of(page)}: {target}"
+
+
+def test_every_picture_is_shown_and_described() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in WRITTEN)
+    shown = re.findall(r"!\[([^\]]*)\]\([^)]*?([\w-]+\.png)\)", text)
+    assert {name for _, name in shown} == {path.name for path in (ROOT / "docs" / "images").iterdir()}
+    assert all(len(description) > 20 for description, _ in shown)
+
+
+# Nothing is left out
+
+
+@pytest.fixture(scope="module")
+def everything(reference: Path) -> str:
+    return "\n".join(page.read_text(encoding="utf-8") for page in [*WRITTEN, *sorted(reference.glob("*.md"))])
+
+
+def test_every_public_name_is_documented(everything: str) -> None:
+    assert [name for name in dubito.__all__ if f"dubito.{name}" not in everything] == []
+
+
+def test_every_command_and_option_is_documented(everything: str) -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    for name, command in group.commands.items():
+        assert f"dubito {name}" in everything
+        options = [option for parameter in command.params for option in parameter.opts if option.startswith("--")]
+        assert [option for option in options if option not in everything] == []
+
+
+def test_every_strategy_is_in_the_readme_and_among_the_choices() -> None:
+    for page in (ROOT / "README.md", ROOT / "docs" / "how-to" / "choosing.md"):
+        text = page.read_text(encoding="utf-8")
+        assert [name for name in BUILT_IN if f"`{name}`" not in text] == []

@@ -1,0 +1,97 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dubito
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
+
+
+def assert_same(ours: dubito.Selection, scratch: dubito.Selection) -> None:
+    assert ours.indices.tolist() == scratch.indices.tolist()
+    assert ours.priorities.tobytes() == scratch.priorities.tobytes()
+    assert ours.radius == scratch.radius
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    width=st.sampled_from([1, 1, 3]),
+    scaling=st.sampled_from(["respective", "acquired"]),
+    whole=st.sampled_from(["all", "some", "others"]),
+)
+def test_every_round_selects_what_a_fresh_call_would(seed: int, width: int, scaling: str, whole: str) -> None:
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(20, 60)), int(rng.choice([2, 200]))
+    features = rng.integers(-4, 5, (n, d)) if seed % 2 else rng.standard_normal((n, d))
+    pool = dubito.Pool(features)
+    for round_number in range(4):
+        if round_number % 2:
+            pool.prepare()
+        doubt = rng.choice([0.0, 0.25, 0.5, 1.0], n)
+        options = {"doubt": doubt, "beam_width": width, "scaling": scaling}
+        picked = pool.select(3, **options)  # type: ignore[arg-type]
+        assert_same(picked, dubito.select(features, 3, labelled=pool.labelled, **options))  # type: ignore[arg-type]
+        labels = {"all": picked.indices, "some": picked.indices[:2], "others": rng.integers(0, n, 2)}[whole]
+        pool.label(labels)
+        assert set(np.asarray(labels).tolist()) <= set(pool.labelled.tolist())
+
+
+def test_labelling_by_id_by_number_and_by_mask() -> None:
+    features = np.arange(4.0)[:, None]
+    named = dubito.Pool(features, ids=["a", "b", "c", "d"])
+    named.label(["c", "a", "c"])
+    assert named.labelled.tolist() == [0, 2]
+    assert named.select(1, strategy="coreset").ids.tolist() == ["b"]  # type: ignore[union-attr]
+    numbered = dubito.Pool(features)
+    numbered.label(np.array([False, True, False, False]))
+    numbered.label([])
+    assert numbered.labelled.tolist() == [1]
+    assert len(numbered) == 4
+
+
+def test_a_saved_pool_goes_on_where_it_was(tmp_path: Path) -> None:
+    features = np.random.default_rng(0).standard_normal((50, 6))
+    pool = dubito.Pool(features)
+    pool.label(pool.select(5, strategy="coreset").indices)
+    pool.save(str(tmp_path / "pool.npz"))
+    again = dubito.Pool.load(str(tmp_path / "pool.npz"), features)
+    assert again.labelled.tolist() == pool.labelled.tolist()
+    assert_same(again.select(5, strategy="coreset"), pool.select(5, strategy="coreset"))
+
+
+def test_an_interrupted_round_leaves_the_pool_as_it_was() -> None:
+    features = np.random.default_rng(0).standard_normal((80, 3))
+    pool = dubito.Pool(features)
+    pool.label([0])
+
+    def stop(done: int, total: int, radius: float | None, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(dubito.Interrupted):
+        pool.select(79, strategy="coreset", progress=stop)
+    assert_same(pool.select(9, strategy="coreset"), dubito.select(features, 9, labelled=[0], strategy="coreset"))
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    features = np.arange(4.0)[:, None]
+    with pytest.raises(InvalidArgument, match=r"ids has shape \(2,\); pass one a row, shape \(4,\)"):
+        dubito.Pool(features, ids=["a", "b"])
+    with pytest.raises(InvalidData, match="ids holds .*'a'.* more than once"):
+        dubito.Pool(features, ids=["a", "b", "a", "c"])
+    with pytest.raises(InvalidArgument, match="ids holds 'z', which is no id of this pool"):
+        dubito.Pool(features, ids=["a", "b", "c", "d"]).label(["z"])
+    with pytest.raises(InvalidArgument, match=r"ids\[0\]=9 is no row of the pool"):
+        dubito.Pool(features).label([9])
+    with pytest.raises(MissingFile, match=r"nowhere.npz is not there"):
+        dubito.Pool.load(str(tmp_path / "nowhere.npz"), features)
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 no more")
+    with pytest.raises(InvalidData, match=r"broken.npz cannot be read as a saved pool"):
+        dubito.Pool.load(str(tmp_path / "broken.npz"), features)
+    np.savez(tmp_path / "foreign.npz", a=1)
+    with pytest.raises(InvalidData, match="is no pool saved by this version"):
+        dubito.Pool.load(str(tmp_path / "foreign.npz"), features)
+    dubito.Pool(features).save(str(tmp_path / "pool.npz"))
+    with pytest.raises(InvalidData, match="was saved with other features"):
+        dubito.Pool.load(str(tmp_path / "pool.npz"), features + 1.0)
