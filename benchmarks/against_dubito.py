@@ -1,6 +1,7 @@
 """dubito itself, as a user calls it: checks and all."""
 
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 from agreement import assert_identical
@@ -45,7 +46,7 @@ def second_round(features: Array, rows: Ints, budget: int, doubts: tuple[Floats,
     first = dubito.select(features, budget, labelled=rows, doubt=doubts[0]).indices
     known = np.concatenate([rows, first])
     expected = dubito.select(features, budget, labelled=known, doubt=doubts[1]).indices
-    pools = []
+    pools: list[Any] = []
 
     def play_first_round() -> None:
         pools[:] = [make_pool(features)]

@@ -36,17 +36,15 @@ def greedy_loop(task: Task, dtype: type[np.floating] = np.float32) -> Ints:
     squared, priorities = np.empty_like(nearest), np.empty_like(nearest)
     picks = np.empty(task.budget, dtype=np.int64)
     for step in range(task.budget):
-        if weights is None:
-            best = int(nearest.argmax())
-        else:
-            best = int(np.multiply(nearest, weights, out=priorities).argmax())
+        ranked = nearest if weights is None else np.multiply(nearest, weights, out=priorities)
+        best = int(ranked.argmax())
         picks[step] = best
         np.dot(pool, pool[best], out=squared)
         squared *= -2.0
         squared += sizes
         squared += sizes[best]
         np.minimum(nearest, squared, out=nearest)
-        # -inf times a doubt of 0 would be nan.
+        # Not -inf, which a doubt of 0 would turn into nan.
         nearest[best] = -1.0
     return picks
 
@@ -97,10 +95,11 @@ def breed(
     trails: list[tuple[int, ...]], totals: list[int], states: list[Array], scores: Ints, width: int
 ) -> list[tuple[int, int]]:
     """(configuration, pick) of the w most uncertain children, no two of them the same set."""
-    children = []
-    for rank, state in enumerate(states):
-        for pick in np.argpartition(-state, width)[:width].tolist():
-            children.append((-totals[rank] - int(scores[pick]), rank, -float(state[pick]), pick))
+    children = [
+        (-totals[rank] - int(scores[pick]), rank, -float(state[pick]), pick)
+        for rank, state in enumerate(states)
+        for pick in np.argpartition(-state, width)[:width].tolist()
+    ]
     kept: dict[frozenset[int], tuple[int, int]] = {}
     for _, rank, _, pick in sorted(children):
         kept.setdefault(frozenset((*trails[rank], pick)), (rank, pick))

@@ -11,9 +11,10 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from agreement import certify
 from against_dubito import select
+from agreement import certify
 from workloads import Task, Workload, open_workload
 
 STATUS = Path("/proc/self/status")
@@ -48,7 +49,7 @@ def anonymous_bytes() -> int:
     return int(line.split()[1]) * 1024
 
 
-def measure_in_child(folder: Path, task: Task, memory_limit: str | None, should_certify: bool) -> dict[str, object]:
+def measure_in_child(folder: Path, task: Task, memory_limit: str | None, should_certify: bool) -> dict[str, Any]:
     """Seconds and bytes of a selection from the files in ``folder``, reckoned in a fresh process."""
     n, m = len(task.workload.pool), len(task.workload.labelled)
     command = [sys.executable, __file__, str(folder), str(n), str(m), str(task.budget)]
@@ -57,7 +58,7 @@ def measure_in_child(folder: Path, task: Task, memory_limit: str | None, should_
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    record: dict[str, object] = json.loads(done.stdout)
+    record: dict[str, Any] = json.loads(done.stdout)
     return record
 
 

@@ -72,8 +72,8 @@ def bandwidth(row: Record) -> str:
         return ""
     rate = row["gigabytes_per_second"]
     return (
-        f"\n\nThe loop's product reads the pool at {rate['matvec']:.1f} GB/s, the loop as a whole at {rate['loop']:.1f}; "
-        f"this machine's memory was measured to give {rate['read']:.1f} GB/s."
+        f"\n\nThe loop's product reads the pool at {rate['matvec']:.1f} GB/s, the loop as a whole at "
+        f"{rate['loop']:.1f}; this machine's memory was measured to give {rate['read']:.1f} GB/s."
     )
 
 
@@ -181,8 +181,7 @@ def shape(row: Record, without: str = "") -> str:
     parts = [] if without == "pool" else [f"{row['n']:,} × {row['d']} {row['type']}"]
     parts += [] if without == "labelled" else [f"{row['m']:,} labelled"]
     parts += [] if without == "budget" else [f"{row['budget']:,} picks"]
-    if without in ("", "beam", "budget") and "proof" not in row or "peak_bytes" in row:
-        parts.append(scaled)
+    parts += [scaled] if without in ("", "beam") or "peak_bytes" in row else []
     return f"{', '.join(parts)}; {row['data']}."
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, new_figure, save_figure, title
@@ -36,13 +37,12 @@ def draw(document: Record, folder: Path) -> None:
 
 def growth(rows: Record) -> Figure:
     """Four panels: seconds against one number each."""
-    figure = Figure(figsize=(9.6, 7.4), layout="constrained", facecolor="white")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
+    figure = Figure(figsize=(9.6, 7.4), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12), facecolor="white")
     for place, (kind, name) in enumerate(PANELS, 1):
         axes = figure.add_subplot(2, 2, place)
         calm(axes)
         lines = lines_of(rows, kind)
-        for label, colour, points in lines:
+        for _, colour, points in lines:
             plot_line(axes, points, colour)
         if lines:
             logarithmic(axes, [x for _, _, points in lines for x, _ in points])
@@ -55,9 +55,9 @@ def growth(rows: Record) -> Figure:
 def lines_of(rows: Record, kind: str) -> list[tuple[str, str, list[Point]]]:
     """(label, colour, points) of a sweep: the loop, ours unscaled, ours scaled."""
     found = []
-    wanted = (("NumPy loop", LOOP, False), ("dubito", OURS, False), ("dubito, scaled", OURS_SCALED, True))
+    wanted = [("NumPy loop", LOOP, False), ("dubito", OURS, False), ("dubito, scaled", OURS_SCALED, True)]
     if kind == "beam":
-        wanted = (("NumPy loop", LOOP, True), ("dubito", OURS_SCALED, True))
+        wanted = [("NumPy loop", LOOP, True), ("dubito", OURS_SCALED, True)]
     for label, colour, is_scaled in wanted:
         points = [
             (float(name.split("/")[1]), timing["median"])

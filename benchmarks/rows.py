@@ -3,9 +3,10 @@
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import against_dubito
 import against_numpy
@@ -14,12 +15,12 @@ from agreement import SAME, assert_identical, certify, compare_with
 from machine import installed
 from memory import STATUS, measure_in_child
 from sizes import FULL, QUICK, Shape
-from timing import Contestant, Outcome, time_in_turn
+from timing import Contestant, time_in_turn
 from workloads import Ints, Task, Workload, generate_workload, open_workload, read_workload, write_workload
 
 import dubito
 
-Record = dict[str, object]
+Record = dict[str, Any]
 
 SWEEP_CAP = 8.0
 """Seconds a contestant may spend on one point of a sweep; a single run may take longer."""
@@ -66,34 +67,29 @@ class Plan:
         """In the order they are run."""
         sizes = self.sizes
         for scaled in (True, False):
-            yield Row(f"real/{word(scaled)}", lambda scaled=scaled: self.against_loops(scaled))
-        yield Row("peers", lambda: self.against_peers(sizes.peers, ("torch", "skactiveml", "mundig")))
-        yield Row("slow-peers", lambda: self.against_peers(sizes.slow_peers, ("small_text", "modal")))
-        for width in sizes.beams:
-            yield Row(f"beam/{width}", lambda width=width: self.by_beam(width))
-        for budget in sizes.map_budgets:
-            yield Row(f"million/{budget}", lambda budget=budget: self.from_map(budget))
-        for n in sizes.pools:
-            yield Row(f"memory/{n}", lambda n=n: self.memory_of(n))
+            yield Row(f"real/{word(scaled)}", partial(self.against_loops, scaled))
+        yield Row("peers", partial(self.against_peers, sizes.peers, ("torch", "skactiveml", "mundig")))
+        yield Row("slow-peers", partial(self.against_peers, sizes.slow_peers, ("small_text", "modal")))
         if hasattr(dubito, "Pool"):
             yield Row("second-round", self.second_round)
+        for width in sizes.beams:
+            yield Row(f"beam/{width}", partial(self.by_beam, width))
+        for budget in sizes.map_budgets:
+            yield Row(f"million/{budget}", partial(self.from_map, budget))
+        for n in sizes.pools:
+            yield Row(f"memory/{n}", partial(self.memory_of, n))
         yield from self.sweeps()
 
     def sweeps(self) -> Iterator[Row]:
-        """Time against one number at a time."""
+        """Time against one number at a time. The loop costs the same with doubt and without, so it runs once."""
         sizes, middle = self.sizes, self.sizes.middle
         points = [("pool", n, replace(sizes.sweep, n=n), n <= sizes.loop_pool) for n in sizes.pools]
         points += [("budget", b, replace(middle, budget=b), b <= sizes.loop_budget) for b in sizes.budgets]
         points += [("labelled", m, replace(middle, m=m), True) for m in sizes.labelled]
         for kind, value, shape, has_loop in points:
             for scaled in (True, False):
-                yield Row(
-                    f"{kind}/{value}/{word(scaled)}",
-                    # The loop costs the same with doubt and without, so it runs once.
-                    lambda shape=shape, scaled=scaled, has_loop=has_loop: self.sweep_point(
-                        shape, scaled, has_loop and not scaled
-                    ),
-                )
+                name = f"{kind}/{value}/{word(scaled)}"
+                yield Row(name, partial(self.sweep_point, shape, scaled, has_loop and not scaled))
 
     def against_loops(self, scaled: bool) -> Record:
         """The real pool, equal to a float64 run of the loop first."""
@@ -106,7 +102,7 @@ class Plan:
         ]
         if scaled:
             contestants.insert(1, self.wide_beam(replace(task, beam_width=self.sizes.real_beam)))
-        record = race(task, contestants, ("torch",), expected)
+        record = race(task, contestants, ("torch",), expected, self.sizes.repeats)
         loop = record["contestants"][against_numpy.NAME]["median"]
         return record | {"gigabytes_per_second": against_numpy.bandwidths(task, loop)}
 
@@ -126,7 +122,7 @@ class Plan:
             against_dubito.contestant(task, expected),
             checked(against_numpy.contestant(task), task, expected),
         ]
-        return race(task, contestants, peers, expected)
+        return race(task, contestants, peers, expected, self.sizes.repeats)
 
     def by_beam(self, width: int) -> Record:
         """The peers' shape, doubt-scaled."""
@@ -136,7 +132,7 @@ class Plan:
         if width <= self.sizes.loop_beam:
             loop, expected = against_numpy.contestant(task, SWEEP_CAP), against_dubito.select(task).picks
             contestants.append(replace(loop, check=lambda outcome: overlap(outcome.picks, expected)))
-        return race(task, contestants, (), np.empty(0, dtype=np.int64)) | {"beam_width": width}
+        return race(task, contestants, (), np.empty(0, dtype=np.int64), self.sizes.repeats) | {"beam_width": width}
 
     def sweep_point(self, shape: Shape, scaled: bool, has_loop: bool) -> Record:
         """A generated pool in float32, certified first."""
@@ -146,7 +142,7 @@ class Plan:
         contestants = [against_dubito.contestant(task, first.picks, repeats=3, cap=2 * SWEEP_CAP)]
         if has_loop:
             contestants.append(checked(against_numpy.contestant(task, SWEEP_CAP), task, first.picks))
-        return race(task, contestants, (), first.picks) | {"proof": proof}
+        return race(task, contestants, (), first.picks, self.sizes.repeats) | {"proof": proof}
 
     def from_map(self, budget: int) -> Record:
         """The whole memory map, doubt-scaled, within 2 GB."""
@@ -179,10 +175,10 @@ class Plan:
         later = 1.0 / (1.0 + (1.0 - doubt) / (doubt * shift))
         task = Task(self.real, self.sizes.real.budget, True)
         contestants = against_dubito.second_round(features, rows, task.budget, (doubt, later))
-        return task.describe() | {"contestants": time_in_turn(contestants)}
+        return task.describe() | {"contestants": time_in_turn(contestants, self.sizes.repeats)}
 
 
-def race(task: Task, contestants: list[Contestant], peers: tuple[str, ...], expected: Ints) -> Record:
+def race(task: Task, contestants: list[Contestant], peers: tuple[str, ...], expected: Ints, repeats: int) -> Record:
     """Time contestants and those peers that can run; say of the others why not."""
     absent = {}
     for peer in peers:
@@ -197,16 +193,16 @@ def race(task: Task, contestants: list[Contestant], peers: tuple[str, ...], expe
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:160]
             absent[module.NAME] = f"does not run with scikit-learn {installed('scikit-learn')}: {reason}"
-    return task.describe() | {"contestants": time_in_turn(contestants), "absent": absent}
+    return task.describe() | {"contestants": time_in_turn(contestants, repeats), "absent": absent}
 
 
 def checked(contestant: Contestant, task: Task, expected: Ints) -> Contestant:
-    """A contestant in float32: the picks expected, up to a tie."""
+    """A contestant in float32: the picks expected, up to its rounding."""
     return replace(contestant, check=lambda outcome: compare_with(task, outcome.picks, expected))
 
 
 def overlap(found: Ints, expected: Ints) -> str:
-    """How much of two beams is the same: a float32 tie can send one another way."""
+    """How much of two beams is the same: rounding can send one another way."""
     if np.array_equal(found, expected):
         return SAME
     return f"{len(np.intersect1d(found, expected))} of {len(expected)} picks in common"

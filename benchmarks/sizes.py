@@ -16,6 +16,8 @@ class Shape:
 class Sizes:
     """Sweeps vary one number of a shape; the loop joins them up to a size that it can do in seconds."""
 
+    repeats: int
+    """At most so many runs of a contestant."""
     real: Shape
     real_beam: int
     beam_check: int
@@ -38,6 +40,7 @@ class Sizes:
 
 
 FULL = Sizes(
+    repeats=5,
     real=Shape(45_000, 5_000, 5_000),
     real_beam=20,
     beam_check=150,
@@ -57,20 +60,21 @@ FULL = Sizes(
 )
 
 QUICK = Sizes(
+    repeats=2,
     real=Shape(3_000, 300, 100),
     real_beam=5,
     beam_check=20,
     peers=Shape(2_000, 100, 30),
     slow_peers=Shape(1_000, 50, 5),
-    beams=(1, 2, 5, 10),
-    loop_beam=5,
+    beams=(1, 2, 5),
+    loop_beam=2,
     map=Shape(20_000, 1_000, 200),
-    map_budgets=(20, 60, 200),
-    pools=(1_000, 3_000, 10_000, 20_000),
-    loop_pool=10_000,
+    map_budgets=(20, 200),
+    pools=(1_000, 5_000, 20_000),
+    loop_pool=5_000,
     sweep=Shape(20_000, 100, 50),
-    budgets=(10, 30, 100, 300),
-    loop_budget=100,
-    labelled=(20, 100, 500),
+    budgets=(10, 50, 200),
+    loop_budget=50,
+    labelled=(20, 300),
     middle=Shape(3_000, 300, 50),
 )

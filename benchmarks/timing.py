@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from workloads import Floats, Ints
 
-REST = 0.2
+REST = 0.1
 """Seconds between runs: threads of one library spin for a moment before they sleep, and would disturb the next."""
 
 
@@ -64,12 +64,12 @@ class Timing:
         return record
 
 
-def time_in_turn(contestants: Sequence[Contestant]) -> dict[str, dict[str, object]]:
-    """Warm everybody up, then run them in turn, comparing the picks of every timed run."""
+def time_in_turn(contestants: Sequence[Contestant], repeats: int) -> dict[str, dict[str, object]]:
+    """Warm everybody up, then run them in turn up to ``repeats`` times, comparing the picks of every timed run."""
     for contestant in contestants:
         contestant.warm_up()
     timings = {contestant.name: Timing() for contestant in contestants}
-    for _ in range(max(contestant.repeats for contestant in contestants)):
+    for _ in range(repeats):
         for contestant in contestants:
             if timings[contestant.name].wants_more(contestant):
                 time_once(contestant, timings[contestant.name])

@@ -18,7 +18,7 @@ settings.load_profile("dubito")
 
 @pytest.fixture(scope="session", autouse=True)
 def share_the_cores() -> Iterator[None]:
-    """One BLAS thread a process where several run the tests: more would wait for each other, ten times as long."""
+    """One BLAS thread a process where several run the tests: more would wait for each other."""
     limit = 1 if "PYTEST_XDIST_WORKER" in os.environ else None
     with importlib.import_module("threadpoolctl").threadpool_limits(limits=limit):
         yield

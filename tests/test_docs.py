@@ -6,6 +6,7 @@ hold real commands; the lines below one must be its output, where there are any.
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,9 +26,8 @@ from dubito.strategies import BUILT_IN
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 WRITTEN = [page for page in PAGES if "reference" not in page.parts]
-NOT_RUN = ("pip install", "make ")
-"""Commands that prepare a machine; and README and the home page name files of the reader's own."""
 READERS_OWN = {"README.md", "index.md"}
+"""Pages whose commands install things, or name files of the reader's own."""
 
 
 class Block(NamedTuple):
@@ -52,9 +52,7 @@ def name_of(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=name_of)
-def test_every_snippet_runs_as_it_is_printed(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_every_snippet_runs_as_it_is_printed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "snippet"}
     for block in blocks_of(page):
@@ -91,8 +89,6 @@ def commands_of(text: str) -> Iterator[tuple[str, str]]:
 
 
 def run_command(command: str, expected: str, where: str) -> None:
-    if command.startswith(NOT_RUN):
-        return
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
         command,
@@ -164,6 +160,14 @@ def test_every_picture_is_shown_and_described() -> None:
     shown = re.findall(r"!\[([^\]]*)\]\([^)]*?([\w-]+\.png)\)", text)
     assert {name for _, name in shown} == {path.name for path in (ROOT / "docs" / "images").iterdir()}
     assert all(len(description) > 20 for description, _ in shown)
+
+
+def test_the_script_that_draws_the_pictures_still_does() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "figures.py"))
+    drawn = {name: draw() for name, draw in script["FIGURES"].items()}
+    assert all(figure.axes for figure in drawn.values())
+    demo = {"demo-curves", "demo-picked", "diagnosis"}
+    assert {path.stem for path in (ROOT / "docs" / "images").iterdir()} == drawn.keys() | demo
 
 
 # Nothing is left out

@@ -69,7 +69,7 @@ def estimate(
     products = 2.0 * (n * d * ANCHORS + touched * (m + budget / 2) * sketch + 1024.0 * budget * d)
     picking = budget * (PICK_SECONDS if width == 1 else STEP_SECONDS * max(1.0, width / 20))
     seconds = products / rate + touched * PAIR_SECONDS + picking + 4e-9 * n * d
-    return Estimate(default_bytes(n, d) if limit is None else limit, seconds)
+    return Estimate(default_bytes(n, d, m + budget) if limit is None else limit, seconds)
 
 
 def product_rate() -> float:

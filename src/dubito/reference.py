@@ -53,7 +53,12 @@ def beam(problem: Problem) -> tuple[Configuration, ...]:
     trails = [Trail((), (), 0, first_priorities(problem, points))]
     for _ in range(problem.budget):
         children = sorted(
-            (-(trail.score + score_of(problem, int(position))), rank, -trail.left[position], int(position))
+            (
+                -(trail.score + score_of(problem, int(position))),
+                rank,
+                -height(problem, trail, int(position)),
+                int(position),
+            )
             for rank, trail in enumerate(trails)
             for position in proposals(problem, trail, problem.beam_width)
         )
@@ -92,6 +97,11 @@ def is_cold(problem: Problem, trail: Trail) -> bool:
     return not trail.picks and len_of(problem.references) == 0
 
 
+def height(problem: Problem, trail: Trail, position: int) -> float:
+    """A candidate's squared priority; infinite for a cold start's first pick."""
+    return np.inf if is_cold(problem, trail) else float(trail.left[position])
+
+
 def cold_order(problem: Problem) -> IntArray:
     """Candidates as a cold start takes them: by doubt, or by nearness to the pool's mean where none weighs."""
     if problem.weights is not None and problem.doubt is not None:
@@ -108,7 +118,7 @@ def extend(problem: Problem, points: FloatArray, trail: Trail, pick: int) -> Tra
         update = scaled(squared, problem.weights[problem.candidates])
     else:
         update = squared * problem.weights[problem.candidates[pick]]
-    priority = np.inf if is_cold(problem, trail) else float(np.sqrt(trail.left[pick]))
+    priority = float(np.sqrt(height(problem, trail, pick)))
     left = np.minimum(trail.left, update)
     left[pick] = -1.0
     return Trail((*trail.picks, pick), (*trail.priorities, priority), trail.score + score_of(problem, pick), left)

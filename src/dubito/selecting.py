@@ -15,6 +15,7 @@ from dubito.checks import (
     check_labelled,
     check_memory_limit,
     refuse_zero_rows,
+    shorten,
 )
 from dubito.doubt import read_doubt
 from dubito.engines.dispatch import choose_engine
@@ -128,10 +129,12 @@ class Points(NamedTuple):
 
 
 def configure_strategy(
-    strategy: str | Strategy, engine: str, strength: float, beam_width: int, scaling: Scaling
+    strategy: object, engine: object, strength: object, beam_width: object, scaling: object
 ) -> Strategy:
     """The strategy with those of select()'s options that were given."""
-    given = {"strength": strength, "beam_width": beam_width, "scaling": scaling}
+    if not isinstance(engine, str):
+        raise InvalidArgument(f"engine={shorten(engine)} is not a name; pass 'auto' or the name of an engine.")
+    given: dict[str, object] = {"strength": strength, "beam_width": beam_width, "scaling": scaling}
     options = {name: value for name, value in given.items() if getattr(value, "ndim", 0) or value != DEFAULTS[name]}
     chosen = build_strategy(strategy, options)
     if engine != "auto" and not chosen.uses_engine:

@@ -14,6 +14,7 @@ from dubito.cli.inputs import Inputs, read_number
 from dubito.cli.labelled import Labelled
 from dubito.cli.messages import Bar, say
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
+from dubito.estimating import estimate
 from dubito.files import Format, append_picks, output_format, read_array, read_picks, render_selection, save_selection
 from dubito.matrix import IntArray, Rows, len_of
 from dubito.problem import Configuration, Interrupted, Metric, Progress, Request, Selection
@@ -190,6 +191,9 @@ class Sizes:
     budget: int
     strategy: str
     engine: str | None
+    megabytes: float | None
+    """Memory beyond the inputs, at most; None for a strategy without an engine."""
+    seconds: float | None
 
 
 class OnlyChecks:
@@ -207,8 +211,14 @@ class OnlyChecks:
     def choose(self, request: Request) -> Choice:
         """Note the sizes; an empty choice."""
         (n, d), engine = request.pool.shape, self.proper.choose(one_point_of(request)).engine
-        dtype, n_labelled = str(request.pool.dtype), len_of(request.references)
-        self.seen.append(Sizes(n, d, dtype, n_labelled, len(request.candidates), request.budget, self.name, engine))
+        dtype, m, cost = str(request.pool.dtype), len_of(request.references), None
+        if self.uses_engine:
+            width, is_scaled = getattr(self.proper, "beam_width", 1), getattr(self.proper, "strength", 0.0) > 0.0
+            limit = request.memory_limit
+            cost = estimate(n, d, m, request.budget, beam_width=width, scaled=is_scaled, memory_limit=limit)
+        sizes = (n, d, dtype, m, len(request.candidates), request.budget, self.name, engine)
+        told = (None, None) if cost is None else (round(cost.bytes / 1e6, 1), round(cost.seconds, 2))
+        self.seen.append(Sizes(*sizes, *told))
         return Choice((Configuration(np.empty(0, np.int64), np.empty(0), radius=None),), engine)
 
 
@@ -237,4 +247,4 @@ def show_sizes(found: Inputs, allowed: IntArray | None, method: Method, as_json:
         print(json.dumps({"schema": 1, **told}, indent=2))
     else:
         for name, value in told.items():
-            print(f"{name:<11}{'none' if value is None else value}")
+            print(f"{name:<12}{'none' if value is None else value}")

@@ -4,7 +4,7 @@ import numpy as np
 
 from dubito.checks import as_array, check_finite, check_rows
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.matrix import AnyArray, Matrix, BoolArray, IntArray
+from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix
 from dubito.problem import Metric
 
 FEWEST_CHECKED = 50

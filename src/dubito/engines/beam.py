@@ -9,8 +9,6 @@ What a front writes back is the largest value over the configurations: a true bo
 configurations only gain picks. It may lie under the base's own priority, but never under a configuration's.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from dubito.engines.beamfront import BeamFront, Leaf, Node
@@ -77,7 +75,7 @@ class Beam:
 
     def _front(self, rows: IntArray, threshold: Threshold) -> BeamFront:
         place = {int(row): position for position, row in enumerate(rows)}
-        leaves = [replace(leaf, own=frozenset(place[pick] for pick in leaf.own)) for leaf in self.leaves]
+        leaves = [leaf._replace(own=frozenset(place[pick] for pick in leaf.own)) for leaf in self.leaves]
         start, scores = self.bounds.bound[rows], self.scores[rows]
         return BeamFront(self.kernels.front(rows), rows, start, scores, threshold, leaves, self.problem.beam_width)
 
@@ -95,7 +93,7 @@ class Beam:
         self.bounds.pick(rows[front.common])
         for node in new_nodes:
             node.pick = int(rows[node.pick])
-        self.leaves = [replace(leaf, own=frozenset(rows[list(leaf.own)].tolist())) for leaf in front.leaves]
+        self.leaves = [leaf._replace(own=frozenset(rows[list(leaf.own)].tolist())) for leaf in front.leaves]
         self.n_steps = len(_path(self.leaves[0]))
 
     def _configurations(self) -> tuple[Configuration, ...]:

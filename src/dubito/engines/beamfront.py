@@ -5,6 +5,7 @@ front, the short list, are carried from step to step; the list is drawn again wh
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +27,7 @@ class Node:
     is_exact: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(NamedTuple):
     """A configuration: its last pick, its score, and those of its picks that not every configuration holds."""
 
     node: Node | None
@@ -205,32 +205,42 @@ class BeamFront:
         """One step: the w highest-scoring children, no two of them the same set."""
         parents = np.repeat(np.arange(len(proposals)), [len(first) for first in proposals])
         places = np.concatenate(proposals)
-        totals = np.array([leaf.score for leaf in self.leaves])[parents] + self.scores[self.listed[places]]
-        children: dict[tuple[int, frozenset[int]], tuple[int, int]] = {}
-        for child in np.argsort(-totals, kind="stable").tolist():
-            parent, place = int(parents[child]), int(places[child])
-            own = self.leaves[parent].own | {int(self.listed[place])}
-            children.setdefault((int(totals[child]), own), (parent, place))
+        candidates = self.listed[places]
+        totals = np.array([leaf.score for leaf in self.leaves])[parents] + self.scores[candidates]
+        # Proposals are in order of parent's rank and priority, which a stable sort keeps for equal scores.
+        order = np.argsort(-totals, kind="stable")
+        owns = [leaf.own for leaf in self.leaves]
+        children: dict[frozenset[int], int] = {}
+        for child, parent, pick in zip(
+            order.tolist(), parents[order].tolist(), candidates[order].tolist(), strict=True
+        ):
+            children.setdefault(owns[parent] | {pick}, child)
             if len(children) == self.width:
                 break
-        self._grow(children)
+        chosen = np.fromiter(children.values(), dtype=np.int64)
+        self._grow(parents[chosen], places[chosen], totals[chosen], list(children))
 
-    def _grow(self, children: dict[tuple[int, frozenset[int]], tuple[int, int]]) -> None:
-        leaves = []
-        for (score, own), (parent, place) in children.items():
-            height = float(self.high[parent, place])
-            node = Node(
-                int(self.listed[place]), self.leaves[parent].node, height, bool(self.low[parent, place] == height)
+    def _grow(self, parents: IntArray, places: IntArray, totals: IntArray, owns: list[frozenset[int]]) -> None:
+        heights = self.high[parents, places]
+        is_exact = self.low[parents, places] == heights
+        nodes = [leaf.node for leaf in self.leaves]
+        self.leaves = [
+            Leaf(Node(pick, nodes[parent], height, exact), total, own)
+            for pick, parent, height, exact, total, own in zip(
+                self.listed[places].tolist(),
+                parents.tolist(),
+                heights.tolist(),
+                is_exact.tolist(),
+                totals.tolist(),
+                owns,
+                strict=True,
             )
-            leaves.append(Leaf(node, score, own))
-        chosen = np.array(list(children.values()))
-        parents, places = chosen[:, 0], chosen[:, 1]
+        ]
         self.own_low = np.minimum(self.own_low[parents], self.near[places])
         self.own_high = np.minimum(self.own_high[parents], self.far[places])
-        rank = np.arange(len(leaves))
+        rank = np.arange(len(self.leaves))
         self.own_low[rank, places] = self.own_high[rank, places] = -1.0
         self._merge()
-        self.leaves = leaves
 
     def settle_nodes(self, first_own: frozenset[int], new_nodes: list[Node]) -> None:
         """Make the priorities of one configuration's picks in this front exact; oldest pick first."""

@@ -18,6 +18,7 @@ from dubito.problem import Problem, Solution
 
 Reduction = Callable[..., AnyArray]
 
+SINGLE = (np.dtype(np.float16), np.dtype(np.float32))
 SAMPLE_ROWS = 1024
 ANCHORS = 64
 
@@ -130,7 +131,7 @@ class CpuKernels:
         other_sizes = ((1.0 + full.slack) * _sizes(others)).astype(np.float32)
         bounds = np.empty(n_candidates)
         for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
-            points = self._shifted(np.arange(span.start, span.stop))
+            points = self._shifted(span)
             squared = points @ (-2.0 * others.T)
             squared += other_sizes
             sizes = (1.0 + full.slack) * _sizes(points) + FLOOR
@@ -140,8 +141,13 @@ class CpuKernels:
             bounds[span] = np.maximum(reached, 0.0) / full.scale**2
         return bounds
 
-    def _shifted(self, rows: IntArray) -> Float32Array:
-        return self.full.shift(self._points(rows)).astype(np.float32)
+    def _shifted(self, span: slice) -> Float32Array:
+        """Candidates shifted, in float32; by way of float64 only where their numbers need it."""
+        problem, rows = self.problem, self.problem.candidates[span]
+        where = slice(int(rows[0]), int(rows[-1]) + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
+        if problem.metric == "euclidean" and problem.pool.dtype in SINGLE and self.full.fits_float32:
+            return self.full.shift32(np.array(problem.pool[where], dtype=np.float32, order="C"))
+        return self.full.shift(read_rows(problem.pool, where, problem.metric)).astype(np.float32)
 
     def refresh(
         self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float

@@ -52,6 +52,8 @@ def least_bytes(n_pool: int, d: int) -> int:
     return STATE_BYTES * n_pool + 4 * block_bytes(d, 32, 16, 256) + (6 << 20)
 
 
-def default_bytes(n_pool: int, d: int) -> int:
+def default_bytes(n_pool: int, d: int, n_references: int) -> int:
     """What is used without a memory_limit, at most."""
-    return STATE_BYTES * n_pool + WORKING_BYTES // 2 + block_bytes(d, FIRST_FRONT, REFRESH_ROWS, REFERENCE_ROWS)
+    kept = min(WORKING_BYTES // 2, 8 * n_references * d)
+    rows = min(FIRST_FRONT, n_pool), min(REFRESH_ROWS, n_pool), min(REFERENCE_ROWS, n_references)
+    return STATE_BYTES * n_pool + kept + block_bytes(d, *rows)

@@ -53,6 +53,17 @@ class Sketch:
         points *= self.scale
         return points
 
+    @property
+    def fits_float32(self) -> bool:
+        """Whether features, centre and scale are all within float32's range."""
+        return 1.0 / FLOAT32_LARGEST < self.scale < FLOAT32_LARGEST
+
+    def shift32(self, points: Float32Array) -> Float32Array:
+        """The same for float32 points: one rounding of the difference, as `shift` has after it."""
+        points -= self.centre.astype(np.float32)
+        points *= np.float32(self.scale)
+        return points
+
     def apply(self, shifted: FloatArray) -> Float32Array:
         """Sketches (r, k + 1) of shifted points; the points themselves where there are no directions."""
         if self.directions is None:
