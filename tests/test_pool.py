@@ -78,7 +78,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     features = np.arange(4.0)[:, None]
     with pytest.raises(InvalidArgument, match=r"ids has shape \(2,\); pass one a row, shape \(4,\)"):
         dubito.Pool(features, ids=["a", "b"])
-    with pytest.raises(InvalidData, match="ids holds .*'a'.* more than once"):
+    with pytest.raises(InvalidData, match=r"ids holds .*'a'.* more than once"):
         dubito.Pool(features, ids=["a", "b", "a", "c"])
     with pytest.raises(InvalidArgument, match="ids holds 'z', which is no id of this pool"):
         dubito.Pool(features, ids=["a", "b", "c", "d"]).label(["z"])
@@ -93,5 +93,5 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="is no pool saved by this version"):
         dubito.Pool.load(str(tmp_path / "foreign.npz"), features)
     dubito.Pool(features).save(str(tmp_path / "pool.npz"))
-    with pytest.raises(InvalidData, match="was saved with other features"):
+    with pytest.raises(InvalidData, match=r"was saved with other features"):
         dubito.Pool.load(str(tmp_path / "pool.npz"), features + 1.0)

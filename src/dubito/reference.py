@@ -53,14 +53,9 @@ def beam(problem: Problem) -> tuple[Configuration, ...]:
     trails = [Trail((), (), 0, first_priorities(problem, points))]
     for _ in range(problem.budget):
         children = sorted(
-            (
-                -(trail.score + score_of(problem, int(position))),
-                rank,
-                -height(problem, trail, int(position)),
-                int(position),
-            )
+            (-(trail.score + score_of(problem, position)), rank, -height(problem, trail, position), position)
             for rank, trail in enumerate(trails)
-            for position in proposals(problem, trail, problem.beam_width)
+            for position in proposals(problem, trail, problem.beam_width).tolist()
         )
         kept: dict[frozenset[int], tuple[Trail, int]] = {}
         for _, rank, _, position in children:

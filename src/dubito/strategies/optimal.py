@@ -48,9 +48,9 @@ class OptimalCoreset:
     def _refuse_large(self, n_pool: int) -> None:
         if n_pool > self.max_pool:
             raise InvalidArgument(
-                f"strategy='optimal-coreset' on {n_pool} points would hold {n_pool**2 * 8 / 1e9:.2g} GB of distances "
-                f"and solve up to {int(np.ceil(2 * np.log2(n_pool)))} integer programs of {n_pool} columns, each possibly "
-                f"hours; pass at most {self.max_pool} points, OptimalCoreset(max_pool=...), or strategy='coreset', "
+                f"strategy='optimal-coreset' on {n_pool} points would hold {n_pool**2 * 8 / 1e9:.2g} GB of distances and "
+                f"solve up to {int(np.ceil(2 * np.log2(n_pool)))} integer programs of {n_pool} columns, possibly hours "
+                f"each; pass at most {self.max_pool} points, OptimalCoreset(max_pool=...), or strategy='coreset', "
                 "whose radius is at most twice the optimal one."
             )
 
