@@ -52,7 +52,7 @@ def squared_distances(points: Floats, others: Floats) -> Floats:
     return np.asarray(np.maximum(sizes - 2.0 * (points @ others.T), 0.0))
 
 
-def certify(task: Task, picks: Ints, priorities: Floats, n_rows: int = 20_000, block: int = 1_000) -> str:
+def certify(task: Task, picks: Ints, priorities: Floats, n_rows: int = 10_000, block: int = 1_000) -> str:
     """Replay picks against a sample of the pool in float64: no sampled row may ever come before the pick made.
 
     The picks are part of the sample, so that their own priorities are proved too. Costs (rows + b)·(m + b)

@@ -5,11 +5,14 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import machine
 from page import write_page
 from pictures import draw
 from rows import Plan, Row
+
+Record = dict[str, Any]
 
 HERE = Path(__file__).parent
 QUICK_FOLDER = HERE.parent / ".cache" / "bench-quick"
@@ -20,9 +23,10 @@ def main() -> int:
     options = read_options()
     folder = options.out or (QUICK_FOLDER if options.quick else HERE / "results")
     folder.mkdir(parents=True, exist_ok=True)
-    document = read_results(folder / "cpu.json")
+    document = read_results(folder / "cpu.json", options.quick)
     plan = Plan(options.pool, options.quick)
     due = [row for row in plan.rows() if is_due(row, document, options.only, options.again)]
+    print(f"{len(due)} rows to measure" if due else "no row is due; --again NAME measures one anew", flush=True)
     failures = run_rows(due, document, folder / "cpu.json") if due and not options.page else []
     draw(document, folder)
     write_page(document, folder / "cpu.md")
@@ -45,15 +49,17 @@ def read_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def read_results(path: Path) -> dict[str, dict[str, object]]:
+def read_results(path: Path, is_quick: bool) -> Record:
     """Rows measured before, by name, and the runs they were made in."""
     if not path.exists():
-        return {"runs": {}, "rows": {}}
-    document: dict[str, dict[str, object]] = json.loads(path.read_text())
+        return {"is_quick": is_quick, "runs": {}, "rows": {}}
+    document: Record = json.loads(path.read_text())
+    if document["is_quick"] != is_quick:
+        sys.exit(f"{path} holds figures of {'a full' if is_quick else 'a quick'} run; pass another folder as --out.")
     return document
 
 
-def is_due(row: Row, document: dict[str, dict[str, object]], only: list[str] | None, again: list[str]) -> bool:
+def is_due(row: Row, document: Record, only: list[str] | None, again: list[str]) -> bool:
     """Wanted, and not measured yet or to be measured again."""
     if only is not None and not any(is_below(row.name, name) for name in only):
         return False
@@ -66,7 +72,7 @@ def is_below(name: str, parent: str) -> bool:
     return f"{name}/".startswith(f"{parent.rstrip('/')}/")
 
 
-def run_rows(due: list[Row], document: dict[str, dict[str, object]], path: Path) -> list[str]:
+def run_rows(due: list[Row], document: Record, path: Path) -> list[str]:
     """Measure row after row; each is written as soon as it is known, so that a run can be taken up again."""
     run, failures, started = str(len(document["runs"]) + 1), [], time.perf_counter()
     document["runs"][run] = machine.describe()

@@ -20,7 +20,7 @@ SECTIONS = (
 def write_page(document: Record, path: Path) -> None:
     """Tables of what was measured; what was not is left out."""
     rows: Record = document["rows"]
-    parts = [heading(document), targets(rows)]
+    parts = [heading(document), "" if document["is_quick"] else targets(rows)]
     parts += [contest(title, rows[name]) for name, title in SECTIONS if name in rows]
     parts += [picture("peers", "Seconds of each, on a logarithmic axis")] if "peers" in rows else []
     parts += [sweep(rows, "beam", "Beam width"), million(rows), memory(rows)]
@@ -34,6 +34,8 @@ def heading(document: Record) -> str:
     origin = (
         f"The real pool is `{data.pop()}`." if data else "No real pool was given: a generated one stands in for it."
     )
+    if document["is_quick"]:
+        origin += " **A quick run: its sizes are tiny, and its figures mean nothing.**"
     return (
         "# Selecting on a CPU: measured\n\n"
         "Made by `make bench`; [README](../README.md) says how. Seconds are medians, with the least and the most in "
@@ -62,7 +64,7 @@ def contest(title: str, row: Record) -> str:
         for name, timing in row["contestants"].items()
     ]
     lines += [(name, reason, "", "", "") for name, reason in row.get("absent", {}).items()]
-    text = f"## {title}\n\n{shape(row)}\n\n" + table(("", "seconds", "runs", "of ours", "picks"), lines)
+    text = f"## {title}\n\n{shape(row)}\n\n" + table(("", "seconds", "runs", "times ours", "picks"), lines)
     return text + bandwidth(row)
 
 
@@ -134,11 +136,16 @@ def memory(rows: Record) -> str:
     if not points:
         return ""
     lines = [
-        (f"{row['n']:,}", f"{row['peak_bytes'] / 1e6:,.0f} MB", f"{row['promise_bytes'] / 1e6:,.0f} MB")
+        (
+            f"{row['n']:,}",
+            f"{row['budget']:,}",
+            f"{row['peak_bytes'] / 1e6:,.0f} MB",
+            f"{row['promise_bytes'] / 1e6:,.0f} MB",
+        )
         for row in points
     ]
     text = "## Memory\n\nAnonymous memory beyond what the process held before the call, sampled every 5 ms. "
-    text += f"{shape(points[0], without='pool')}\n\n" + table(("pool rows", "peak", "promised"), lines)
+    text += f"{shape(points[-1], without='pool')}\n\n" + table(("pool rows", "picks", "peak", "promised"), lines)
     return f"{text}\n\n{picture('memory', 'Peak memory against pool size')}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, new_figure, save_figure, title
 
@@ -55,7 +55,7 @@ def growth(rows: Record) -> Figure:
 def lines_of(rows: Record, kind: str) -> list[tuple[str, str, list[Point]]]:
     """(label, colour, points) of a sweep: the loop, ours unscaled, ours scaled."""
     found = []
-    wanted = [("NumPy loop", LOOP, False), ("dubito", OURS, False), ("dubito, scaled", OURS_SCALED, True)]
+    wanted = [("NumPy loop", LOOP, False), ("dubito, unscaled", OURS, False), ("dubito, scaled", OURS_SCALED, True)]
     if kind == "beam":
         wanted = [("NumPy loop", LOOP, True), ("dubito", OURS_SCALED, True)]
     for label, colour, is_scaled in wanted:
@@ -108,6 +108,7 @@ def logarithmic(axes: Axes, xs: Sequence[float]) -> None:
     axes.set_xticks(ticks, [short(x) for x in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(ticks[0] * 0.9, ticks[-1] * (ticks[-1] / ticks[0]) ** 0.3)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(axis="y", color=FAINT, linewidth=0.6)
@@ -142,7 +143,7 @@ def peers(rows: Record) -> Figure:
     axes.spines["left"].set_visible(False)
     axes.set_ylim(-len(entries) + 0.3, 0.6)
     axes.set_xlabel("seconds", color=QUIET, fontsize=9)
-    title(axes, "The same picks, in how many seconds")
+    title(axes, "A core-set, in how many seconds")
     return figure
 
 
@@ -155,7 +156,8 @@ def plot_entry(axes: Axes, y: float, label: str, timing: Record | None, ours: fl
     is_ours = label.startswith("dubito")
     colour = OURS_SCALED if is_ours else PEER
     axes.text(-0.02, y, label, transform=left, color=colour if is_ours else INK, fontsize=9, ha="right", va="center")
-    axes.plot([ours, timing["median"]], [y, y], color=FAINT, linewidth=1.5, zorder=1)
+    if timing["median"] > ours:
+        axes.plot([ours, timing["median"]], [y, y], color=FAINT, linewidth=1.5, zorder=1)
     axes.plot([timing["least"], timing["most"]], [y, y], color=colour, linewidth=3.5, solid_capstyle="round")
     axes.plot(timing["median"], y, "o", color=colour, markersize=7, clip_on=False)
     ratio = timing["median"] / ours

@@ -149,10 +149,9 @@ class Plan:
         return self.measure_memory(Task(self.mapped, budget, True), "2GB", repeats=2)
 
     def memory_of(self, n: int) -> Record:
-        """The first rows of the memory map, by default settings."""
+        """The first rows of the memory map, by default settings, with everything labelled there is."""
         part = replace(self.mapped, pool=self.mapped.pool[:n], doubt=self.mapped.doubt[:n])
-        labelled = part.labelled[: self.sizes.middle.m]
-        task = Task(replace(part, labelled=labelled), self.sizes.sweep.budget, False)
+        task = Task(part, min(self.sizes.map.budget, n // 2), True)
         return self.measure_memory(task, None, repeats=1) | {"promise_bytes": 32 * n + 128 * 10**6}
 
     def measure_memory(self, task: Task, memory_limit: str | None, repeats: int) -> Record:

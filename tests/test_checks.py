@@ -114,6 +114,13 @@ RAGGED = pa.array([[1.0, 2.0], [3.0]])
         (pa.table({"a": [1.0, None]}), InvalidData, r"pool holds 1 missing values"),
         (pa.table({"a": ["x"]}), InvalidData, r"pool holds objects where numbers belong"),
         (pd.DataFrame({"a": ["x"]}), InvalidData, r"pool holds objects where numbers belong"),
+        (pd.DataFrame({"a": [True], "b": [2.0]}), InvalidData, r"pool holds objects .*such as pool.astype\(float\)"),
+        (pd.Series([[1.0], [2.0]]), InvalidData, r"pool holds objects .*np.stack\(column\) for a column of lists"),
+        (
+            pl.Series([[1.0], [2.0]]),
+            InvalidData,
+            r"pool holds objects .*np.array\(column.to_list\(\)\) for a column of",
+        ),
         (np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]]), InvalidData, r"masked values; .*pool.filled\("),
         (scipy.sparse.csr_array(np.eye(2)), InvalidArgument, r"pool is a sparse matrix; pass pool.toarray\(\)"),
         (scipy.sparse.coo_matrix(np.eye(2)), InvalidArgument, r"pool is a sparse matrix"),
@@ -131,6 +138,16 @@ def test_features_that_cannot_be_used_are_named_with_their_mend(
 ) -> None:
     with pytest.raises(kind, match=message):
         checks.check_features("pool", value)
+
+
+def test_what_a_frame_of_objects_is_told_to_become_is_taken() -> None:
+    mended = [
+        pd.DataFrame({"a": [True, False], "b": [2.0, 3.0]}).astype(float),
+        np.stack(pd.Series([[1.0, 2.0], [0.0, 3.0]]).tolist()),
+        np.array(pl.Series([[1.0, 2.0], [0.0, 3.0]]).to_list()),
+    ]
+    for value in mended:
+        assert np.asarray(checks.check_features("pool", value).matrix[:]).tolist() == [[1.0, 2.0], [0.0, 3.0]]
 
 
 def test_a_bad_number_is_found_in_whichever_block_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:

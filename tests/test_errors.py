@@ -1,5 +1,6 @@
 import pytest
 
+import dubito
 from dubito import errors
 from dubito.errors import DubitoError
 
@@ -29,3 +30,7 @@ def test_an_error_is_also_the_built_in_kind_that_fits(
 def test_every_error_is_caught_as_one() -> None:
     assert len(KINDS) >= 8
     assert all(issubclass(kind, DubitoError) and kind.__doc__ for kind in KINDS)
+
+
+def test_every_error_can_be_had_from_the_package_itself() -> None:
+    assert all(kind.__name__ in dubito.__all__ and getattr(dubito, kind.__name__) is kind for kind in KINDS)

@@ -120,14 +120,16 @@ def test_the_optimal_core_set_spends_the_rest_of_its_budget() -> None:
 
 
 def test_the_optimal_core_set_refuses_a_large_pool_with_an_estimate() -> None:
-    with pytest.raises(InvalidArgument, match=r"on 1001 points would hold 0.008 GB .*up to 20 integer programs"):
+    with pytest.raises(
+        InvalidArgument, match=r"on 1001 points would hold 0.008 GB .*up to 20 .*OptimalCoreset\(max_pool"
+    ):
         dubito.select(np.zeros((1001, 1)), 2, strategy="optimal-coreset")
     assert len(dubito.select(np.zeros((30, 1)), 2, strategy=OptimalCoreset(max_pool=30))) == 2
 
 
 def test_the_optimal_core_set_gives_up_when_its_time_is_over() -> None:
     pool = np.random.default_rng(0).standard_normal((150, 2))
-    with pytest.raises(SolverFailed, match=r"HiGHS .* in 0 s.*pass OptimalCoreset\(seconds=\.\.\.\) with more time"):
+    with pytest.raises(SolverFailed, match=r"HiGHS .* in 0 s.*OptimalCoreset\(seconds=\.\.\.\) allows more time"):
         dubito.select(pool, 12, strategy=OptimalCoreset(seconds=0.0))
 
 
@@ -146,8 +148,11 @@ def test_options_of_the_optimal_core_set_are_checked(options: dict[str, int], me
 def test_an_option_that_a_strategy_does_not_take_is_named_with_those_it_takes() -> None:
     with pytest.raises(InvalidArgument, match="strength=2 means nothing to strategy='coreset'; it takes beam_width"):
         build_strategy("coreset", {"strength": 2})
-    with pytest.raises(InvalidArgument, match="strength=2 means nothing to strategy='random'; give options to the obj"):
-        build_strategy("random", {"strength": 2})
+    for name in ("random", "optimal-coreset"):
+        with pytest.raises(InvalidArgument, match=f"strength=2 means nothing to strategy='{name}'; leave it out."):
+            build_strategy(name, {"strength": 2})
+    with pytest.raises(InvalidArgument, match=r"strength=2 means nothing to the 'coreset' object .*; give options"):
+        build_strategy(Coreset(), {"strength": 2})
 
 
 def test_a_strategy_object_is_taken_as_it_is() -> None:

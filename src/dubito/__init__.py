@@ -7,7 +7,16 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dubito.errors import DubitoError, InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
+from dubito.errors import (
+    DubitoError,
+    InvalidArgument,
+    InvalidData,
+    MemoryLimit,
+    MissingExtra,
+    MissingFile,
+    OutputExists,
+    SolverFailed,
+)
 from dubito.problem import Configuration, Interrupted, Selection
 from dubito.selecting import select
 
@@ -29,8 +38,10 @@ __all__ = [
     "MemoryLimit",
     "MissingExtra",
     "MissingFile",
+    "OutputExists",
     "Pool",
     "Selection",
+    "SolverFailed",
     "diagnose",
     "estimate",
     "select",

@@ -20,6 +20,12 @@ from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, bl
 LARGEST_FEATURE = 1e140
 """Beyond this, squared distances could overflow float64."""
 
+MENDS = {
+    "pandas": "pass columns of numbers, such as {name}.astype(float), or np.stack(column) for a column of lists.",
+    "polars": "pass columns of numbers, or np.array(column.to_list()) for a column of lists.",
+}
+"""What to do about a frame that is no array of numbers, by its package."""
+
 Choice = TypeVar("Choice", bound=str)
 
 
@@ -171,7 +177,8 @@ def as_array(name: str, value: Any) -> AnyArray:
     else:
         array = _from_sequence(name, value)
     if array.dtype.kind not in "biuf":
-        raise InvalidData(f"{name} holds {_kind(array)} where numbers belong (dtype {array.dtype}); pass numbers.")
+        mend = MENDS.get(package, "pass numbers.").format(name=name)
+        raise InvalidData(f"{name} holds {_kind(array)} where numbers belong (dtype {array.dtype}); {mend}")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InvalidData(f"{name} is a masked array with masked values; fill them first with {name}.filled(...).")
     return array.astype(np.float64) if array.dtype.itemsize > 8 else array

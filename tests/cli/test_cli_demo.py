@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.datasets import load_digits
 
 from dubito.cli.demo import WRITTEN, program_name, report
 from dubito.rehearsal import Curve, Plan, Rehearsal
@@ -58,6 +59,19 @@ def test_the_same_demo_gives_the_same_files(run: Program) -> None:
         assert Path("one", name).read_bytes() == Path("two", name).read_bytes()
     one, two = np.load("one/digits.npz"), np.load("two/digits.npz")
     assert all(np.array_equal(one[name], two[name]) for name in one.files)
+
+
+def test_the_pool_has_a_column_for_each_digit_also_for_those_not_labelled_yet(run: Program) -> None:
+    run(*QUICK)
+    pool = np.load("dubito-demo/digits.npz")
+    assert (pool["probabilities"].shape, pool["head"].shape) == ((1797, 10), (10, 64))
+    classes = load_digits().target
+    unseen = np.setdiff1d(np.arange(10), classes[pool["labelled"]])
+    assert len(unseen)
+    assert not pool["probabilities"][:, unseen].any()
+    assert pool["probabilities"].sum(axis=1) == pytest.approx(1, abs=1e-5)
+    assert (pool["probabilities"].argmax(axis=1) == classes)[pool["labelled"]].all()
+    assert json.loads(run("diagnose", "dubito-demo/digits.npz", "--json").out)["lambda_c_head"] > 0
 
 
 def test_the_pictures_are_pictures(run: Program) -> None:

@@ -57,6 +57,34 @@ def test_a_head_and_checked_outcomes_bring_the_whole_theory(run: Program, by: st
         assert name in text
 
 
+def test_a_head_in_the_pools_own_file_is_used(run: Program) -> None:
+    wide_pool()
+    np.savez("own.npz", **np.load("wide.npz"), head=np.load("head.npy"))
+    named = run("diagnose", "wide.npz", "--head", "head.npy", "--json").out
+    assert json.loads(named)["lambda_c_head"] == pytest.approx(1.7 / 4)
+    for own in (("own.npz",), ("own.npz", "--doubt", "own.npz::doubt"), ("wide.npz", "--head", "own.npz")):
+        assert run("diagnose", *own, "--json").out == named
+
+
+def test_a_head_of_perhaps_another_model_or_metric_is_left_alone(run: Program) -> None:
+    wide_pool()
+    pool = dict(np.load("wide.npz"))
+    np.savez("own.npz", **pool, head=np.load("head.npy"))
+    np.save("newer.npy", pool["doubt"] / 2)
+    np.savez("away.npz", **{**pool, "features": pool["features"] + 1}, head=np.load("head.npy"))
+    Path("shards").mkdir()
+    Path("shards/0.npz").write_bytes(Path("own.npz").read_bytes())
+    for arguments in (("own.npz", "--doubt", "newer.npy"), ("away.npz", "--metric", "cosine"), ("shards",)):
+        ran = run("diagnose", *arguments, "--json")
+        assert (ran.code, json.loads(ran.out)["lambda_c_head"]) == (0, None), ran.err
+
+
+def test_a_head_that_does_not_fit_is_named_with_its_file(run: Program) -> None:
+    wide_pool()
+    np.savez("own.npz", **np.load("wide.npz"), head=np.zeros((2, 5)))
+    assert "head (own.npz) has shape (2, 5); pass one row" in run("diagnose", "own.npz").complaint
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_a_picture_is_drawn_and_not_overwritten(pool: Pool, run: Program, suffix: str) -> None:
     path = f"diagnosis.{suffix}"

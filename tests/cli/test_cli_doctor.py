@@ -84,6 +84,20 @@ def test_help_shows_an_example_first(run_process: Program, command: str) -> None
     assert "\x1b[" not in ran.out
 
 
+@pytest.mark.parametrize("command", [(), ("select",), ("diagnose",), ("demo",), ("doctor",)])
+def test_help_speaks_of_files_and_names_rather_than_types(run_process: Program, command: tuple[str, ...]) -> None:
+    shown = run_process(*command, "--help", NO_COLOR="1", COLUMNS="100").out
+    assert not set("<>{}") & set(shown)
+    assert ("[OPTIONS] POOL " in shown) == (command in [("select",), ("diagnose",)])
+
+
+@pytest.mark.parametrize("command", ["select", "demo"])
+def test_where_the_output_goes_is_told_among_what_is_put_out(run_process: Program, command: str) -> None:
+    shown = run_process(command, "--help", NO_COLOR="1", COLUMNS="100").out
+    assert "--output" in shown.partition("─ Output ─")[2]
+    assert "--output" not in shown.partition("─ Output ─")[0]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_offers_strategies(shell: str, tmp_path: Path) -> None:
     typed = "dubito select pool.npz --strategy do"

@@ -71,7 +71,14 @@ USAGE: dict[str, tuple[tuple[str, ...], str]] = {
     "beam of nothing": ((*SELECT, "--beam-width", "0"), "--beam-width 0 is too small"),
     "negative seed": ((*SELECT, "--seed", "-1"), "--seed -1 is too small"),
     "memory limit in words": ((*SELECT, "--memory-limit", "lots"), "--memory-limit lots is not a size"),
-    "option of another strategy": ((*SELECT, "-s", "random", "--strength", "2"), "means nothing to --strategy random"),
+    "option of another strategy": (
+        (*SELECT, "-s", "random", "--strength", "2"),
+        "means nothing to --strategy random; leave it",
+    ),
+    "option of no command": (
+        (*SELECT, "-s", "optimal-coreset", "--strength", "2"),
+        "--strategy optimal-coreset; leave it",
+    ),
     "engine of none": ((*SELECT, "-s", "random", "--engine", "cpu"), "--engine cpu means nothing"),
     "no doubt where it is needed": (FEATURES, "pass --probabilities, --logits or --doubt, or --strategy coreset"),
     "two sources of doubt": ((*FEATURES, "--doubt", "a.npy", "--logits", "b.npy"), "--logits and --doubt are two"),
@@ -193,6 +200,15 @@ def test_bad_data_is_one_line_that_says_where(pool: Pool, run: Program, what: st
     ran = run(*arguments, *output_for(arguments))
     assert (ran.code, said in ran.complaint) == (code, True), ran.err
     assert {name: Path(name).read_bytes() for name in os.listdir()} == before
+
+
+def test_a_pool_too_large_for_the_optimum_is_refused_in_words_of_the_command_line(run: Program) -> None:
+    np.save("large.npy", np.zeros((1001, 1)))
+    ran = run("select", "large.npy", "--budget", "2", "--strategy", "optimal-coreset")
+    assert ran.code == 2
+    assert ran.complaint.endswith(
+        "pass a sample of at most 1000 points, or --strategy coreset, whose radius is at most twice the optimal one."
+    )
 
 
 def test_a_process_that_fails_shows_no_traceback(run_process: Program) -> None:

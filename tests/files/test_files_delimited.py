@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubito.errors import InvalidData, MissingFile
-from dubito.files import Columns, find_doubt, open_source, read_array, read_pool
+from dubito.files import Columns, find_array, find_doubt, open_source, read_array, read_pool
 from dubito.matrix import Stack
 
 
@@ -66,6 +66,24 @@ def test_feature_columns_are_kept_in_the_order_asked_for(tmp_path: Path) -> None
     path = text_file(tmp_path / "pool.csv", "note,f1,f2,z\nhello,1,2,3\n")
     wanted = Columns(features=["z", "f*", "f1"])
     assert np.asarray(read_pool(path, columns=wanted).features).tolist() == [[3, 1, 2]]
+
+
+@pytest.mark.parametrize("pattern", ["f*", "*"])
+def test_a_pattern_leaves_out_ids_labels_and_what_else_is_claimed(tmp_path: Path, pattern: str) -> None:
+    path = text_file(tmp_path / "pool.csv", "file,f1,finding,f2,doubt\n007,1,3,2,0.5\n008,5,4,6,0.5\n")
+    pool = read_pool(path, columns=Columns(id="file", label="finding", features=[pattern]))
+    assert np.asarray(pool.features).tolist() == [[1, 2], [5, 6]]
+    assert pool.ids is not None
+    assert pool.ids.tolist() == ["007", "008"]
+    named = read_pool(path, columns=Columns(id="file", label="finding", features=["finding", "f2"]))
+    assert np.asarray(named.features).tolist() == [[3, 2], [4, 6]]
+
+
+def test_a_column_called_head_is_a_feature_like_any_other(tmp_path: Path) -> None:
+    path = text_file(tmp_path / "pool.csv", "head,tail\n1,2\n3,4\n")
+    assert np.asarray(read_pool(path).features).tolist() == [[1, 2], [3, 4]]
+    assert find_array(open_source(path), "head") is None
+    assert read_array(path, "head").tolist() == [[1, 2], [3, 4]]
 
 
 def test_one_column_makes_a_matrix_of_width_one(tmp_path: Path) -> None:

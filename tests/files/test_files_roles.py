@@ -41,6 +41,17 @@ def test_one_npz_holds_everything_under_the_usual_names(tmp_path: Path) -> None:
     assert find_array(pool.source, "probabilities") is None
 
 
+@pytest.mark.parametrize("name", ["head", "head.weight"])
+def test_a_head_is_found_by_its_name_and_taken_for_no_features(tmp_path: Path, name: str) -> None:
+    path = save(tmp_path / "all.npz", x=FEATURES, **{name: np.eye(2, 3)})
+    np.testing.assert_array_equal(read_array(path, "head"), np.eye(2, 3))
+    np.testing.assert_array_equal(np.asarray(read_pool(path).features), FEATURES)
+    without = save(tmp_path / "without.npz", features=FEATURES, ids=np.arange(4))
+    assert find_array(open_source(without), "head") is None
+    with pytest.raises(MissingFile, match=r"no array called head or head.weight, and none that could be the head"):
+        read_array(without, "head")
+
+
 def test_an_opened_source_can_be_read_from(tmp_path: Path) -> None:
     source = open_source(save(tmp_path / "all.npz", features=FEATURES))
     np.testing.assert_array_equal(np.asarray(read_array(source, "features")), FEATURES)

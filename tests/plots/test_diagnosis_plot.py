@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -67,6 +68,24 @@ def test_the_bounds_end_where_doubt_would_pass_one() -> None:
     told = told_of(200, head=0.8)
     ends = [float(np.asarray(line.get_xdata())[-1]) for line in diagnosis_figure(told).axes[0].lines]
     assert 1.0 / 0.8 in [pytest.approx(end) for end in ends]
+
+
+@pytest.mark.parametrize("slope", [0.05, 0.3, 0.55, 1.0, 5.0])
+@pytest.mark.parametrize("steeper", [1.0, 1.02, 1.15, 1.5, 3.0])
+def test_the_names_of_two_bounds_can_both_be_read(slope: float, steeper: float) -> None:
+    pool = np.linspace(0.0, 3.0, 60)[:, None]
+    doubt = np.minimum(slope * pool[:, 0], 0.9)
+    told = diagnose(pool, labelled=[0], doubt=doubt, head=[[0.0], [4.0 * slope * steeper]])
+    figure = diagnosis_figure(told)
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    boxes = {text.get_text(): text.get_window_extent() for text in axes.texts if "= " not in text.get_text()}
+    assert sum("lambda_c" in text for text in boxes) == 2
+    for (name, box), (other, another) in combinations(boxes.items(), 2):
+        across = min(box.x1, another.x1) - max(box.x0, another.x0)
+        up = min(box.y1, another.y1) - max(box.y0, another.y0)
+        # The box of a name with a subscript is taller than its ink.
+        assert across <= 0 or up <= 0.15 * box.height, (name, other)
 
 
 def test_delta_star_is_marked_where_it_is_in_sight() -> None:

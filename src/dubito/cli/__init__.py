@@ -12,11 +12,12 @@ from dubito.cli.demo import demo
 from dubito.cli.diagnose import diagnose
 from dubito.cli.doctor import doctor
 from dubito.cli.failures import exit_code_of
+from dubito.cli.helping import HELP_NAMES, tidied
 from dubito.cli.select import select
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(name="dubito", rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]})
+app = typer.Typer(name="dubito", rich_markup_mode="rich", context_settings={"help_option_names": HELP_NAMES})
 app.command(short_help="Pick the rows of a pool that are worth labelling next.")(select)
 app.command(short_help="Say where a pool stands in the theory, and what follows.")(diagnose)
 app.command(short_help="See it work on real handwritten digits, offline.")(demo)
@@ -62,4 +63,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0
     """
     given = None if arguments is None else list(arguments)
-    return exit_code_of(lambda: app(args=given, prog_name="dubito", standalone_mode=False))
+    return exit_code_of(lambda: tidied(app)(args=given, prog_name="dubito", standalone_mode=False))

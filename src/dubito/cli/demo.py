@@ -35,7 +35,14 @@ def demo(
     seeds: Annotated[str, typer.Option("--seeds", metavar="N", help="Repetitions from different labels.")] = "10",
     rounds: Annotated[str, typer.Option("--rounds", metavar="N", help="Rounds of 20 labels each.")] = "6",
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FOLDER", help="Where pictures and data go.")
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            rich_help_panel=options.OUTPUT,
+            help="Where pictures and data go.",
+        ),
     ] = "dubito-demo",
     as_json: options.AsJson = False,
     force: options.Force = False,
@@ -150,14 +157,17 @@ def pool_bytes(features: "AnyArray", classes: "AnyArray", plan: "Plan") -> bytes
     from dubito.rehearsal import first_state
 
     labelled, model = first_state(features, classes, plan)
+    # The first labels may lack a digit: the model never names it, and its row of weights is zero.
+    probabilities, head = np.zeros((len(features), 10), np.float32), np.zeros((10, features.shape[1]))
+    probabilities[:, model.classes_], head[model.classes_] = model.predict_proba(features), model.coef_
     buffer = io.BytesIO()
     np.savez_compressed(
         buffer,
         features=features.astype(np.float32),
-        probabilities=model.predict_proba(features).astype(np.float32),
+        probabilities=probabilities,
         ids=np.array([f"digit-{row:04d}" for row in range(len(features))]),
         labelled=labelled,
-        head=model.coef_,
+        head=head,
     )
     return buffer.getvalue()
 

@@ -56,12 +56,12 @@ def measure(found: "Inputs", head: str | None, checked: str | None, id_column: s
     from dubito import diagnose as library_diagnose
     from dubito.checks import check_choice
     from dubito.cli.failures import naming_files
+    from dubito.cli.inputs import read_head
     from dubito.cli.labelled import read_outcomes
-    from dubito.files import read_array
     from dubito.problem import Metric
 
     rows, wrong = (None, None) if checked is None else read_outcomes(checked, found.pool, id_column)
-    with naming_files({**found.files, **({} if head is None else {"head": head})}):
+    with naming_files({**found.files, "head": head or found.files["pool"]}):
         known: Metric = check_choice("metric", metric, get_args(Metric))
         return library_diagnose(
             found.pool.features,
@@ -69,7 +69,7 @@ def measure(found: "Inputs", head: str | None, checked: str | None, id_column: s
             probabilities=found.doubt.get("probabilities"),
             logits=found.doubt.get("logits"),
             doubt=found.doubt.get("doubt"),
-            head=None if head is None else read_array(head, "features"),
+            head=read_head(head, found, known),
             checked=rows,
             wrong=wrong,
             metric=known,

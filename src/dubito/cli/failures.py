@@ -23,6 +23,8 @@ ARGUMENTS = (
     "|rounds|scaling|seed|seeds|strategy|strength"
 )
 PYTHON_TWIN = re.compile(r"(--[a-z-]+(?: \w+)?) \(\w+=?\w*\)")
+PYTHON_ONLY = re.compile(r" \(in Python (?:[^()]|\([^()]*\))*\)")
+"""A mend that the command line does not have, such as ``(in Python Margin(...) does it)``."""
 KEYWORD = re.compile(rf"\b({ARGUMENTS})=('[^']*'|[^\s;,)]*)")
 
 
@@ -102,13 +104,16 @@ def in_options(message: str) -> str:
     'pass --probabilities or --doubt, or --strategy coreset.'
     >>> in_options("picks.csv exists; pass --force (force=True).")
     'picks.csv exists; pass --force.'
+    >>> in_options("pass fewer points (in Python OptimalCoreset(max_pool=...) raises the limit).")
+    'pass fewer points.'
     """
 
     def as_option(match: re.Match[str]) -> str:
         name, value = match.group(1).replace("_", "-"), match.group(2).strip("'")
         return f"--{name} {value}".rstrip()
 
-    return KEYWORD.sub(as_option, PYTHON_TWIN.sub(r"\1", message).replace("force=True", "--force"))
+    message = PYTHON_TWIN.sub(r"\1", PYTHON_ONLY.sub("", message)).replace("force=True", "--force")
+    return KEYWORD.sub(as_option, message)
 
 
 @contextmanager

@@ -1,12 +1,13 @@
 """From file names to the arguments of `dubito.select` and `dubito.diagnose`."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dubito.cli.labelled import NOTHING, Labelled, as_labelled, read_labelled
 from dubito.cli.messages import say
 from dubito.errors import InvalidArgument
-from dubito.files import Columns, DoubtRole, PoolFile, find_array, find_doubt, read_array, read_pool
+from dubito.files import Columns, DoubtRole, PoolFile, find_array, find_doubt, read_array, read_pool, split_spec
 from dubito.matrix import AnyArray, len_of
 
 DoubtSpecs = Mapping[DoubtRole, str | None]
@@ -79,3 +80,18 @@ def read_doubt_source(pool: PoolFile, given: Mapping[DoubtRole, str]) -> dict[Do
         return {role: read_array(spec, role)}
     found = find_doubt(pool.source)
     return {} if found is None else {found[0]: found[1]}
+
+
+def read_head(spec: str | None, found: Inputs, metric: str) -> AnyArray | None:
+    """The weights named, or those beside the doubt in the pool's own file, where they can be used.
+
+    Doubt from another file may be of another model; a table has no room for a row a class, and the shards of a folder
+    would each hold them all.
+    """
+    if spec is not None:
+        return read_array(spec, "head")
+    own = found.pool.source
+    of_one_model = all(split_spec(found.files[role])[0] == own.path for role in found.doubt)
+    if metric != "euclidean" or not of_one_model or own.is_table or os.path.isdir(own.path):
+        return None
+    return find_array(own, "head")

@@ -60,7 +60,12 @@ Candidates = Annotated[
 ]
 Head = Annotated[
     str | None,
-    typer.Option("--head", metavar="FILE", rich_help_panel=FILES, help="Weights (c, d) of a linear last layer."),
+    typer.Option(
+        "--head",
+        metavar="FILE",
+        rich_help_panel=FILES,
+        help="Weights (c, d) of a linear last layer, if not an array head in POOL.",
+    ),
 ]
 Checked = Annotated[
     str | None,
@@ -85,7 +90,7 @@ FeatureColumns = Annotated[
         "--feature-columns",
         metavar="NAMES",
         rich_help_panel=FILES,
-        help="Columns of features, with commas between; f* stands for all that begin with f.",
+        help="Columns of features, with commas between; f* stands for all that begin with f, ids and labels left out.",
     ),
 ]
 

@@ -1,7 +1,7 @@
 """The lazy engine's kernels on NumPy and BLAS: products in float32, decisions in float64."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +12,7 @@ from dubito.engines.front import Front
 from dubito.engines.memory import plan_memory
 from dubito.engines.references import Kept, References
 from dubito.engines.refresh import Group
-from dubito.engines.sketch import FLOOR, Float32Array, fit_sketch, product_slack
+from dubito.engines.sketch import FLOOR, Float32Array, fit_sketch, whole
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
 from dubito.problem import Problem, Solution
 
@@ -62,7 +62,7 @@ class CpuKernels:
         self.learned = problem.known if is_plain else None
         kept = problem.known.kept if problem.known is not None else None
         sketch = kept.sketch if isinstance(kept, Kept) else fit_sketch(self._sample(), problem.largest)
-        self.full = replace(sketch, directions=None, slack=product_slack(problem.pool.shape[1]))
+        self.full = whole(sketch)
         self.references = References(problem, sketch, self.plan.cache_bytes)
 
     def keep(self) -> None:
@@ -159,6 +159,7 @@ class CpuKernels:
         exact, is_fresh = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_)
         for span in blocks(len(rows), self.plan.refresh_rows):
             part = order[span]
+            self.references.drop_useless_sketch()
             group = Group(self.references, self._points(rows[part]), bounds[part], self._weights(rows[part]), needed)
             for start, stop in self._spans(int(seen[part[0]])):
                 group.look_at(slice(start, stop))

@@ -5,11 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from dubito.distances import read_rows
-from dubito.engines.sketch import Float32Array, Sketch
+from dubito.engines.sketch import Float32Array, Sketch, whole
 from dubito.matrix import FloatArray, IntArray, blocks, len_of
 from dubito.problem import Problem
 
 READ_ROWS = 2048
+PROOF = 100_000
+"""Pairs after which a sketch is judged."""
+WORTHWHILE = 0.01
+"""The share of pairs that a sketch may pass on: looking at one of them costs a hundred times bounding it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +34,38 @@ class References:
     """
 
     def __init__(self, problem: Problem, sketch: Sketch, memory: int) -> None:
-        self.problem, self.sketch = problem, sketch
+        self.problem, self.sketch, self.memory = problem, sketch, memory
         self.n_labelled = len_of(problem.references)
         self.picks = np.empty(0, dtype=np.int64)
-        room = self.n_labelled + problem.budget
-        target_bytes, row_bytes = 4 * room * (sketch.width + 1), 4 * room * problem.pool.shape[1]
-        keeps_targets = target_bytes <= memory
-        keeps_rows = keeps_targets and target_bytes + row_bytes <= memory
-        self._targets = np.empty((room, sketch.width + 1), dtype=np.float32) if keeps_targets else None
-        self._rows = np.empty((room, problem.pool.shape[1]), dtype=np.float32) if keeps_rows else None
-        start = self._take_over(problem.known.kept if problem.known else None)
-        for span in blocks(self.n_labelled - start, READ_ROWS):
-            rows = slice(start + span.start, start + span.stop)
-            self._store(rows.start, read_rows(problem.references, rows, problem.metric))
+        self.n_bounded = self.n_passed = 0
+        self._make_room()
+        self._fill(self._take_over(problem.known.kept if problem.known else None))
+
+    def _make_room(self) -> None:
+        room, d = self.n_labelled + self.problem.budget, self.problem.pool.shape[1]
+        target_bytes, row_bytes = 4 * room * (self.sketch.width + 1), 4 * room * d
+        keeps_targets = target_bytes <= self.memory
+        keeps_rows = keeps_targets and target_bytes + row_bytes <= self.memory
+        self._targets = np.empty((room, self.sketch.width + 1), dtype=np.float32) if keeps_targets else None
+        self._rows = np.empty((room, d), dtype=np.float32) if keeps_rows else None
+
+    def _fill(self, start: int) -> None:
+        for span in blocks(len(self) - start, READ_ROWS):
+            rows = np.arange(start + span.start, start + span.stop)
+            self._store(start + span.start, self.points(rows))
+
+    def note(self, n_bounded: int, n_passed: int) -> None:
+        """Count the pairs that a sketch bounded, and those it could not rule out."""
+        self.n_bounded += n_bounded
+        self.n_passed += n_passed
+
+    def drop_useless_sketch(self) -> None:
+        """Compare whole points from now on, where a sketch leaves more to do than it saves."""
+        is_useless = self.n_bounded > PROOF and self.n_passed > WORTHWHILE * self.n_bounded
+        if self.sketch.directions is not None and is_useless:
+            self.sketch = whole(self.sketch)
+            self._make_room()
+            self._fill(0)
 
     def _take_over(self, kept: object) -> int:
         """Copy what an earlier run kept; how many references that is."""

@@ -54,7 +54,6 @@ class Group:
         self.probes = np.column_stack([sketches, np.ones(len(points), dtype=np.float32)])
         self.unit = sketch.scale**2
         self.pairs: list[Pairs] = []
-        self.found = 0
 
     def look_at(self, span: slice) -> None:
         """Bound every distance to a span of references; keep the pairs that may matter."""
@@ -65,14 +64,16 @@ class Group:
         best = nearness.argmax(axis=1)
         near = np.flatnonzero(nearness[np.arange(len(best)), best] >= self._thresholds(own))
         first = Pairs(near, best[near] + span.start, np.zeros(len(near)))
-        self._tighten(first)
+        tightened = self._tighten(first)
+        # Copies of a reference: nothing can come nearer, and all other copies would have to be settled too.
+        self._settle(tightened.within(np.zeros(len(self.limits))))
         self.is_out |= self.limits < self.needed
-        thresholds = np.where(self.is_out, np.float32(np.inf), self._thresholds(own))
+        thresholds = np.where(self.is_out | (self.limits == 0.0), np.float32(np.inf), self._thresholds(own))
         flat = np.flatnonzero(nearness >= thresholds[:, None])
         rows, columns = np.divmod(flat, nearness.shape[1])
         lowest = self._lowest(rows, nearness.ravel()[flat], own)
         self.pairs.append(Pairs(rows, columns + span.start, lowest))
-        self.found += len(rows)
+        self.references.note(nearness.size, len(rows))
 
     def _scaled_by_pick(self, nearness: Float32Array, own: FloatArray) -> Float32Array:
         """Minus a lower bound on each pair's priority, where the pick's weight scales it."""
@@ -127,13 +128,16 @@ class Group:
     def finish(self) -> FloatArray:
         """Exact squared priorities; upper bounds where `is_out`."""
         pairs = Pairs(*(np.concatenate(parts) for parts in zip(*map(_parts, self.pairs), strict=True)))
-        pairs = self._tighten(pairs.within(self.limits)).within(self.limits)
+        self._settle(self._tighten(pairs.within(self.limits)).within(self.limits))
+        return self.limits
+
+    def _settle(self, pairs: Pairs) -> None:
+        """Lower limits and distances by the exact distances of pairs."""
         for span in blocks(len(pairs.rows), max(1, PAIR_VALUES // self.points.shape[1])):
             rows, references = pairs.rows[span], pairs.references[span]
             exact = settle(self.points[rows], self.references.points(references))
             np.minimum.at(self.squared, rows, exact)
             np.minimum.at(self.limits, rows, exact * self._pair_weights(rows, references))
-        return self.limits
 
 
 def _lengths(rows: Float32Array) -> FloatArray:

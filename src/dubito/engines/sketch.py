@@ -7,7 +7,7 @@ references can be nearest, at an eighth of the cost of the 512 features. Where d
 say nothing, the points themselves are their own sketch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +79,11 @@ def plain_sketch(sample: FloatArray, largest: float) -> Sketch:
     if largest < FLOAT32_LARGEST:
         centre = centre.astype(np.float32).astype(np.float64)
     return Sketch(centre, _power_of_two(2.0 * largest), None, product_slack(sample.shape[1]))
+
+
+def whole(sketch: Sketch) -> Sketch:
+    """The points themselves, shifted as a sketch shifts them."""
+    return replace(sketch, directions=None, slack=product_slack(len(sketch.centre)))
 
 
 def fit_sketch(sample: FloatArray, largest: float) -> Sketch:

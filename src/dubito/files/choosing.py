@@ -11,7 +11,8 @@ from dubito.files.entries import Entry, Source
 MatrixRole = Literal["features", "labelled"]
 DoubtRole = Literal["probabilities", "logits", "doubt"]
 NameRole = Literal["ids", "labels"]
-Role = Literal["features", "labelled", "probabilities", "logits", "doubt", "ids", "labels"]
+HeadRole = Literal["head"]
+Role = Literal["features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head"]
 
 DOUBT_ROLES: tuple[DoubtRole, ...] = ("probabilities", "logits", "doubt")
 
@@ -23,6 +24,7 @@ USUAL_NAMES: dict[Role, tuple[str, ...]] = {
     "doubt": ("doubt",),
     "ids": ("ids", "id"),
     "labels": ("labels", "classes", "label", "class"),
+    "head": ("head", "head.weight"),
 }
 """The names tried, in this order."""
 
@@ -34,6 +36,7 @@ SHAPES: dict[Role, tuple[tuple[int, ...], str]] = {
     "doubt": ((1,), "1-D (n,) numbers"),
     "ids": ((1,), "1-D (n,) integers or text"),
     "labels": ((1,), "1-D (n,) integers or text"),
+    "head": ((2,), "2-D (c, d) numbers"),
 }
 """The numbers of dimensions a role may have, and what a message says of them."""
 
@@ -45,7 +48,8 @@ class Columns:
     id: str | None = None
     label: str | None = None
     features: Sequence[str] = ()
-    """Column names, or patterns such as ``f*``; empty for the rule of `read_array`."""
+    """Column names, or patterns such as ``f*``, which leave out what another role claims; empty for the rule of
+    `read_array`."""
 
 
 ANY_COLUMNS = Columns()
@@ -54,7 +58,7 @@ ANY_COLUMNS = Columns()
 def choose(source: Source, role: Role, key: str | None, columns: Columns) -> list[str]:
     """The names of the entries that play the role: one, or columns of numbers to set side by side."""
     if role == "features" and columns.features and key is None:
-        return _feature_columns(source, columns.features)
+        return _feature_columns(source, columns)
     name = key or given_name(role, columns) or usual_name(source, role)
     if name is None and role == "labelled":
         name = "index" if _holds_picks(source) else usual_name(source, "features")
@@ -104,7 +108,9 @@ def _number_columns(source: Source, role: Role, free: dict[str, Entry]) -> list[
 
 def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Entry]:
     """Entries that no other role claims, by the user's word or by a usual name."""
-    own = (role, "features") if role == "labelled" else (role,)
+    own = {role, "features"} if role == "labelled" else {role}
+    if source.is_table:
+        own.add("head")  # A row for each class: no column of the pool's own table is one.
     claimed = {name for other, names in USUAL_NAMES.items() if other not in own for name in names}
     claimed |= {columns.id or "", columns.label or "", ""}
     return {
@@ -114,14 +120,16 @@ def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Ent
     }
 
 
-def _feature_columns(source: Source, wanted: Sequence[str]) -> list[str]:
+def _feature_columns(source: Source, columns: Columns) -> list[str]:
+    """The columns named, and those that a pattern fits and no other role claims."""
     if not source.is_table:
         raise InvalidArgument(
             f"feature columns are for CSV and Parquet, not for {source.path}; name an array with {source.path}::NAME."
         )
     chosen: list[str] = []
-    for pattern in wanted:
-        matches = [name for name in source.names if fnmatchcase(name, pattern)] if "*" in pattern else []
+    free = _free_entries(source, "features", columns)
+    for pattern in columns.features:
+        matches = [name for name in free if fnmatchcase(name, pattern)] if "*" in pattern else []
         matches = matches or [pattern]
         chosen += [name for name in matches if source.entry(name) and name not in chosen]
     return chosen
@@ -134,10 +142,10 @@ def given_name(role: Role, columns: Columns) -> str | None:
 
 def usual_name(source: Source, role: Role) -> str | None:
     """The first usual name in the file; a table's features must be a column of lists to go by their name."""
-    for name in USUAL_NAMES[role]:
-        if name in source.entries and not (role == "features" and source.is_table and source.entries[name].ndim == 1):
-            return name
-    return None
+    names = [name for name in USUAL_NAMES[role] if name in source.entries]
+    if source.is_table and role in ("features", "head"):
+        names = [name for name in names if source.entries[name].ndim > 1]
+    return names[0] if names else None
 
 
 def _content_fits(entry: Entry, role: Role) -> bool:

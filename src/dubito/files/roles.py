@@ -12,6 +12,7 @@ from dubito.files.choosing import (
     SHAPES,
     Columns,
     DoubtRole,
+    HeadRole,
     MatrixRole,
     NameRole,
     Role,
@@ -76,7 +77,7 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
 @overload
 def read_array(spec: str | Source, role: MatrixRole, *, columns: Columns = ...) -> Matrix: ...
 @overload
-def read_array(spec: str | Source, role: DoubtRole | NameRole, *, columns: Columns = ...) -> AnyArray: ...
+def read_array(spec: str | Source, role: DoubtRole | NameRole | HeadRole, *, columns: Columns = ...) -> AnyArray: ...
 
 
 def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS) -> Matrix:
@@ -91,7 +92,7 @@ def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS
     ----------
     spec : str or Source
         ``path`` or ``path::key``, or what `open_source` gave.
-    role : {"features", "labelled", "probabilities", "logits", "doubt", "ids", "labels"}
+    role : {"features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head"}
         What the array is wanted for.
     columns : Columns
         Names given by the user.
@@ -121,7 +122,7 @@ def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS
 @overload
 def find_array(source: Source, role: MatrixRole, *, columns: Columns = ...) -> Matrix | None: ...
 @overload
-def find_array(source: Source, role: DoubtRole | NameRole, *, columns: Columns = ...) -> AnyArray | None: ...
+def find_array(source: Source, role: DoubtRole | NameRole | HeadRole, *, columns: Columns = ...) -> AnyArray | None: ...
 
 
 def find_array(source: Source, role: Role, *, columns: Columns = ANY_COLUMNS) -> Matrix | None:

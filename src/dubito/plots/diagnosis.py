@@ -9,6 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from dubito.diagnosis import Diagnosis
+from dubito.matrix import FloatArray
+from dubito.plots.curves import spread_apart
 from dubito.plots.style import INK, OKABE_ITO, QUIET, new_figure, title
 from dubito.theory import doubt_bound
 
@@ -16,6 +18,8 @@ MOST_DECADES = 6
 """Doubt below 1e-6 is drawn at 1e-6: a confident model's goes down to 1e-25, and nothing there differs."""
 FEWEST_FOR_HEXAGONS = 2_000
 """Fewer points than this are drawn one by one."""
+NAME_WIDTH, NAME_GAP, CLEAR_OF_LINES = 0.2, 0.036, 0.2
+"""Shares of the axes: how wide a bound's name is, rows of names apart, and ends whose names no other line crosses."""
 HEAD, DATA, QUADRATIC = OKABE_ITO["vermilion"], OKABE_ITO["blue"], OKABE_ITO["green"]
 
 
@@ -34,13 +38,11 @@ def diagnosis_figure(told: Diagnosis) -> Figure:
     """
     figure, axes = new_figure(8.0, 5.2)
     least_doubt = _least_doubt(told)
-    # A sixth of the height above doubt 1 is left for names.
-    axes.set(xscale="log", yscale="log", xlim=_distance_limits(told), ylim=(least_doubt**1.05, least_doubt**-0.2))
+    # A fifth of the height, above doubt 1, is left for names.
+    axes.set(xscale="log", yscale="log", xlim=_distance_limits(told), ylim=(least_doubt**1.05, least_doubt**-0.26))
     _draw_points(axes, told, least_doubt)
     _shade_regions(axes, told)
-    _draw_bound(axes, told.lambda_c_data, DATA, rf"data: $\lambda_c \geq$ {told.lambda_c_data:.3g}")
-    if told.lambda_c_head is not None:
-        _draw_bound(axes, told.lambda_c_head, HEAD, rf"head: $\lambda_c \leq$ {told.lambda_c_head:.3g}")
+    _draw_bounds(axes, told)
     _mark_radii(axes, told, least_doubt)
     _name_axes(axes, told, least_doubt)
     return figure
@@ -104,24 +106,52 @@ def _shade_regions(axes: Axes, told: Diagnosis) -> None:
             axes.text(middle, 0.985, label, color=INK, fontsize=9, ha="center", va="top", transform=above)
 
 
-def _draw_bound(axes: Axes, slope: float, colour: str, name: str) -> None:
-    """The line r·λ_c up to 1, named at its upper end, where no point can be."""
+def _draw_bounds(axes: Axes, told: Diagnosis) -> None:
+    """The lines r·λ_c up to 1, each named at its upper end, where no point can be."""
+    bounds = [(told.lambda_c_data, DATA, rf"data: $\lambda_c \geq$ {told.lambda_c_data:.3g}")]
+    if told.lambda_c_head is not None:
+        # First, so that of two names on one height the steeper line's, which ends further left, is the lower.
+        bounds.insert(0, (told.lambda_c_head, HEAD, rf"head: $\lambda_c \leq$ {told.lambda_c_head:.3g}"))
+    ends = np.array([_draw_line(axes, slope, colour) for slope, colour, _ in bounds])
+    for (_, colour, name), (across, _), up in zip(bounds, ends, _name_heights(ends), strict=True):
+        is_left_of_end = _is_left_of_end(across)
+        axes.annotate(
+            name,
+            (across, up),
+            xycoords="axes fraction",
+            xytext=(-3 if is_left_of_end else 4, 3),
+            textcoords="offset points",
+            color=colour,
+            fontsize=9.5,
+            ha="right" if is_left_of_end else "left",
+            va="bottom",
+            zorder=5,
+        )
+
+
+def _draw_line(axes: Axes, slope: float, colour: str) -> tuple[float, float]:
+    """Draw one bound; where its upper end is, in shares of the axes."""
     left, right = axes.get_xlim()
     end = min(max(_region_end(slope), left), right)
-    height = float(doubt_bound(end, slope))
     axes.plot([left, end], doubt_bound([left, end], slope), color=colour, linewidth=1.8, zorder=4)
-    roomy = np.log(end / left) > 0.22 * np.log(right / left)
-    axes.annotate(
-        name,
-        (end, max(height, axes.get_ylim()[0])),
-        xytext=(-3 if roomy else 4, 3),
-        textcoords="offset points",
-        color=colour,
-        fontsize=9.5,
-        ha="right" if roomy else "left",
-        va="bottom",
-        zorder=5,
-    )
+    height = max(float(doubt_bound(end, slope)), axes.get_ylim()[0])
+    across, up = (axes.transScale + axes.transLimits).transform((end, height))
+    return float(across), float(up)
+
+
+def _is_left_of_end(across: float) -> bool:
+    """Whether a name has room to the left of its line's end."""
+    return across > NAME_WIDTH
+
+
+def _name_heights(ends: FloatArray) -> FloatArray:
+    """Where each name goes: at its line's end, or in rows above both where one would be in the other's way."""
+    heights = ends[:, 1]
+    starts = np.array([across - NAME_WIDTH * _is_left_of_end(across) for across in ends[:, 0]])
+    if np.ptp(starts) >= NAME_WIDTH or np.ptp(heights) >= CLEAR_OF_LINES:
+        return heights
+    rows = spread_apart(heights, NAME_GAP)
+    return np.asarray(rows + (heights.max() - rows.min()))
 
 
 def _mark_radii(axes: Axes, told: Diagnosis, least_doubt: float) -> None:

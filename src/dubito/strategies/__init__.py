@@ -65,10 +65,15 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
     if not isinstance(strategy, str):
         if not isinstance(strategy, Strategy):
             raise InvalidArgument(f"strategy={shorten(strategy)} is neither a name nor a Strategy object.")
-        _refuse_options(f"the {strategy.name!r} object handed in as strategy", options, set())
+        whose = f"the {strategy.name!r} object handed in as strategy"
+        _refuse_options(whose, options, set(), "give options to the object itself, or leave them out")
         return strategy
     factory = installed_strategies()[check_choice("strategy", strategy, installed_strategies())]
-    _refuse_options(f"strategy={strategy!r}", options, option_names(factory))
+    known = option_names(factory)
+    # Of its options, those that `dubito.select` and the command line can hand on.
+    by_name = known & option_names(DoubtCoreset)
+    mend = f"it takes {', '.join(sorted(by_name))}" if by_name else "leave it out"
+    _refuse_options(f"strategy={strategy!r}", options, known, mend)
     return factory(**options)
 
 
@@ -77,12 +82,7 @@ def option_names(factory: Factory) -> set[str]:
     return set(getattr(factory, "__dataclass_fields__", ())) - {"name", "uses_engine"}
 
 
-def _refuse_options(whose: str, options: Mapping[str, object], known: set[str]) -> None:
+def _refuse_options(whose: str, options: Mapping[str, object], known: set[str], mend: str) -> None:
     for name, value in options.items():
         if name not in known:
-            takes = (
-                f"it takes {', '.join(sorted(known))}"
-                if known
-                else "give options to the object itself, or leave them out"
-            )
-            raise InvalidArgument(f"{name}={shorten(value)} means nothing to {whose}; {takes}.")
+            raise InvalidArgument(f"{name}={shorten(value)} means nothing to {whose}; {mend}.")

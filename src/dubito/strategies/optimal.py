@@ -11,6 +11,8 @@ from dubito.matrix import BoolArray, FloatArray, IntArray, len_of
 from dubito.problem import Configuration, Request
 from dubito.strategies.base import Choice, without_distances
 
+MORE_TIME = "pass a smaller pool, or strategy='coreset' (in Python OptimalCoreset(seconds=...) allows more time)."
+
 
 @dataclass(frozen=True, slots=True)
 class OptimalCoreset:
@@ -48,10 +50,10 @@ class OptimalCoreset:
     def _refuse_large(self, n_pool: int) -> None:
         if n_pool > self.max_pool:
             raise InvalidArgument(
-                f"strategy='optimal-coreset' on {n_pool} points would hold {n_pool**2 * 8 / 1e9:.2g} GB of distances and "
-                f"solve up to {int(np.ceil(2 * np.log2(n_pool)))} integer programs of {n_pool} columns, possibly hours "
-                f"each; pass at most {self.max_pool} points, OptimalCoreset(max_pool=...), or strategy='coreset', "
-                "whose radius is at most twice the optimal one."
+                f"strategy='optimal-coreset' on {n_pool} points would hold {n_pool**2 * 8 / 1e9:.2g} GB of distances "
+                f"and solve up to {int(np.ceil(2 * np.log2(n_pool)))} integer programs of {n_pool} columns, possibly "
+                f"hours each; pass a sample of at most {self.max_pool} points, or strategy='coreset', whose radius is "
+                "at most twice the optimal one (in Python OptimalCoreset(max_pool=...) raises the limit)."
             )
 
 
@@ -93,8 +95,7 @@ def find_cover(reaches: BoolArray, is_covered: BoolArray, budget: int, seconds: 
     )
     if result.x is None:
         raise SolverFailed(
-            f"HiGHS did not decide a cover of {len(open_rows)} points in {seconds:g} s ({result.message}); "
-            "pass OptimalCoreset(seconds=...) with more time, or a smaller pool."
+            f"HiGHS did not decide a cover of {len(open_rows)} points in {seconds:g} s ({result.message}); {MORE_TIME}"
         )
     chosen = np.flatnonzero(np.rint(result.x))
     if len(chosen) <= budget:
@@ -102,7 +103,7 @@ def find_cover(reaches: BoolArray, is_covered: BoolArray, budget: int, seconds: 
     if result.status != 0:
         raise SolverFailed(
             f"HiGHS found a cover of {len(chosen)} where {budget} are allowed and did not prove it smallest in "
-            f"{seconds:g} s; pass OptimalCoreset(seconds=...) with more time, or a smaller pool."
+            f"{seconds:g} s; {MORE_TIME}"
         )
     return None
 
