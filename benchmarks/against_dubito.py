@@ -53,6 +53,10 @@ def second_round(features: Array, rows: Ints, budget: int, doubts: tuple[Floats,
         pools[0].label(rows)
         pools[0].label(pools[0].select(budget, doubt=doubts[0]).indices)
 
+    def play_and_prepare() -> None:
+        play_first_round()
+        pools[0].prepare()
+
     def play_second_round() -> Outcome:
         return Outcome(pools[0].select(budget, doubt=doubts[1]).indices)
 
@@ -64,5 +68,6 @@ def second_round(features: Array, rows: Ints, budget: int, doubts: tuple[Floats,
 
     return [
         Contestant("dubito.Pool", play_second_round, prepare=play_first_round, check=check),
+        Contestant("dubito.Pool, prepared", play_second_round, prepare=play_and_prepare, check=check),
         Contestant("dubito from scratch", start_from_scratch, check=check),
     ]

@@ -26,8 +26,9 @@ def main() -> int:
     document = read_results(folder / "cpu.json", options.quick)
     plan = Plan(options.pool, options.quick)
     due = [row for row in plan.rows() if is_due(row, document, options.only, options.again)]
+    due = [] if options.page else due
     print(f"{len(due)} rows to measure" if due else "no row is due; --again NAME measures one anew", flush=True)
-    failures = run_rows(due, document, folder / "cpu.json") if due and not options.page else []
+    failures = run_rows(due, document, folder / "cpu.json") if due else []
     draw(document, folder)
     write_page(document, folder / "cpu.md")
     plan.scratch.cleanup()

@@ -85,7 +85,7 @@ def sweep(rows: Record, kind: str, title: str) -> str:
     if not points:
         return ""
     lines = []
-    for value in dict.fromkeys(words[1] for words, _ in points):
+    for value in sorted({words[1] for words, _ in points}, key=int):
         at = [row for words, row in points if words[1] == value]
         lines.append((f"{int(value):,}", *(cell(at, is_scaled, ours) for is_scaled, ours in columns(kind))))
     names = [
@@ -113,6 +113,7 @@ def cell(rows: list[Record], is_scaled: bool, ours: bool) -> str:
 def million(rows: Record) -> str:
     """The memory map, budget by budget."""
     points = [row for name, row in rows.items() if name.startswith("million/") and "contestants" in row]
+    points.sort(key=lambda row: int(row["budget"]))
     if not points:
         return ""
     lines = [
@@ -133,6 +134,7 @@ def million(rows: Record) -> str:
 def memory(rows: Record) -> str:
     """Peaks beside the promise."""
     points = [row for name, row in rows.items() if name.startswith("memory/") and "contestants" in row]
+    points.sort(key=lambda row: int(row["n"]))
     if not points:
         return ""
     lines = [

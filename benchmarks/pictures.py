@@ -181,10 +181,14 @@ def memory(rows: Record) -> Figure:
     plot_line(axes, measured, OURS)
     logarithmic(axes, [x for x, _ in measured])
     name_lines(axes, [("promised:\n32 bytes a row\n+ 128 MB", QUIET, promised), ("measured", OURS, measured)])
+    axes.set_yscale("linear")
+    axes.set_ylim(0.0, 1.15 * max(y for _, y in promised + measured))
     axes.set_xlabel("pool rows", color=QUIET, fontsize=9)
     axes.set_ylabel("MB", color=QUIET, fontsize=9)
     row = found[-1]
     title(
-        axes, "Peak memory beside the features", f"{row['m']:,} labelled, {row['budget']:,} picks, a float16 memory map"
+        axes,
+        "Peak memory beside the features",
+        f"{row['m']:,} labelled, up to {row['budget']:,} picks, a float16 memory map",
     )
     return figure

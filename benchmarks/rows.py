@@ -155,15 +155,15 @@ class Plan:
         return self.measure_memory(task, None, repeats=1) | {"promise_bytes": 32 * n + 128 * 10**6}
 
     def measure_memory(self, task: Task, memory_limit: str | None, repeats: int) -> Record:
-        """In processes of their own; the picks of the first are certified."""
+        """In processes of their own; where there are several, the picks of the first are certified."""
         if not STATUS.exists():
             return task.describe() | {"absent": {"dubito": "RssAnon is told by Linux alone"}}
-        runs = [measure_in_child(self.folder, task, memory_limit, turn == 0) for turn in range(repeats)]
+        runs = [measure_in_child(self.folder, task, memory_limit, turn == 0 and repeats > 1) for turn in range(repeats)]
         seconds, peaks = [run["seconds"] for run in runs], [run["peak_bytes"] for run in runs]
-        print(f"    {seconds} s, {max(peaks) / 1e6:.0f} MB, {runs[0].get('agreement')}", flush=True)
+        print(f"    {seconds} s, {max(peaks) / 1e6:.0f} MB, {runs[0].get('agreement', '')}", flush=True)
         timing = {"median": float(np.median(seconds)), "least": min(seconds), "most": max(seconds), "seconds": seconds}
         record = task.describe() | {"contestants": {"dubito": timing}, "peak_bytes": max(peaks)}
-        return record | {"proof": runs[0].get("agreement"), "memory_limit": memory_limit}
+        return record | {"proof": runs[0].get("agreement", ""), "memory_limit": memory_limit}
 
     def second_round(self) -> Record:
         """All rows in one matrix; a model trained on more labels changes its doubts by a factor of e or so."""

@@ -12,7 +12,7 @@ from dubito.engines.front import Front
 from dubito.engines.memory import plan_memory
 from dubito.engines.references import Kept, References
 from dubito.engines.refresh import Group
-from dubito.engines.sketch import FLOOR, Float32Array, fit_sketch, whole
+from dubito.engines.sketch import FLOOR, Float32Array, Sketch, fit_sketch, plain_sketch, whole
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
 from dubito.problem import Problem, Solution
 
@@ -20,6 +20,8 @@ Reduction = Callable[..., AnyArray]
 
 SINGLE = (np.dtype(np.float16), np.dtype(np.float32))
 SAMPLE_ROWS = 1024
+SMALL_PROBLEM = 1e9
+"""Products of features below which finding a sketch costs more than it saves."""
 ANCHORS = 64
 
 
@@ -61,9 +63,16 @@ class CpuKernels:
         is_plain = problem.scaling == "respective" and problem.beam_width == 1
         self.learned = problem.known if is_plain else None
         kept = problem.known.kept if problem.known is not None else None
-        sketch = kept.sketch if isinstance(kept, Kept) else fit_sketch(self._sample(), problem.largest)
+        sketch = kept.sketch if isinstance(kept, Kept) else self._fit()
         self.full = whole(sketch)
         self.references = References(problem, sketch, self.plan.cache_bytes)
+
+    def _fit(self) -> Sketch:
+        problem, sample = self.problem, self._sample()
+        n_pairs = len(problem.candidates) * (len_of(problem.references) + problem.budget)
+        if n_pairs * problem.pool.shape[1] < SMALL_PROBLEM:
+            return plain_sketch(sample, problem.largest)
+        return fit_sketch(sample, problem.largest)
 
     def keep(self) -> None:
         """Leave the references for the next run on these points."""

@@ -40,7 +40,7 @@ class Greedy:
     def _step(self) -> None:
         """One front: refreshed, or, once it is fresh, picked from."""
         bounds, n_left = self.bounds, self.problem.budget - self.n_picks
-        rows, threshold = bounds.first(self.kernels.front_rows)
+        rows, threshold = bounds.first(min(self.kernels.front_rows, 2 * n_left + RADIUS_FRONT))
         if bounds.bound[rows].max() <= 0.0:
             # Nothing positive is left: the lowest indices meet the budget.
             zeros = np.flatnonzero(bounds.bound == 0.0)[:n_left]
