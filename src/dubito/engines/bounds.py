@@ -10,6 +10,8 @@ from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
 from dubito.problem import Problem
 
 REPORT_SECONDS = 0.1
+TOP_FRONTS = 8
+"""Fronts that the candidates looked through between passes over the pool would fill."""
 
 
 class Kernels(Protocol):
@@ -55,10 +57,32 @@ class Bounds:
 
     def __init__(self, kernels: Kernels, bound: FloatArray, seen: AnyArray, n_references: int) -> None:
         self.kernels, self.bound, self.seen, self.n_references = kernels, bound, seen, n_references
+        self._top, self._rest = np.empty(0, dtype=np.int64), Threshold(np.inf, 0)
 
     def first(self, size: int) -> tuple[IntArray, Threshold]:
-        """The first candidates in order, ascending by index, and what comes next."""
-        return first_in_order(self.bound, size)
+        """The first candidates in order, ascending by index, and what comes next.
+
+        Bounds only fall, so what was first of all among many times as many is first of all while it comes before the
+        rest: the whole pool is looked through now and then.
+        """
+        found = self._first_of_top(size)
+        if found is None:
+            self._top, self._rest = first_in_order(self.bound, TOP_FRONTS * size)
+            found = self._first_of_top(size)
+        return found or first_in_order(self.bound, size)
+
+    def _first_of_top(self, size: int) -> tuple[IntArray, Threshold] | None:
+        """The first among those that once came first; None where others may come before one of them."""
+        bound, rest = self.bound[self._top], self._rest
+        places, after = first_in_order(bound, size)
+        rows = self._top[places]
+        if rest.row < 0:
+            return rows, after if after.row < 0 else Threshold(after.value, int(self._top[after.row]))
+        last = float(bound[places].min(initial=np.inf))
+        if after.row < 0 or not rest.admits(last, int(rows[bound[places] == last].max())):
+            return None
+        after = Threshold(after.value, int(self._top[after.row]))
+        return rows, after if rest.admits(after.value, after.row) else rest
 
     def refresh(self, rows: IntArray, needed: float) -> bool:
         """Bring candidates up to date, or under ``needed``; False where they all were."""

@@ -1,6 +1,6 @@
 """Greedy picking inside a front: a few hundred candidates with all distances among them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,13 +25,21 @@ class Front:
     """(K,) squared scaling factors."""
     by_pick: bool
     """Whether an update is scaled by the pick's weight instead of the remaining point's."""
+    reach: FloatArray = field(init=False)
+    """(K,) weights in units of ``unit``."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reach", self.weights * self.unit)
 
     def bounds(self, pick: int) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds (K,) on the squared priorities that a pick leaves."""
-        weight = (self.weights[pick] if self.by_pick else self.weights) * self.unit
+        weight = self.weights[pick] * self.unit if self.by_pick else self.reach
         scaled = self.squared[pick] * weight
-        slack = (self.error + self.error[pick]) * weight
-        return np.maximum(scaled - slack, 0.0), scaled + slack
+        slack = self.error + self.error[pick]
+        slack *= weight
+        high = scaled + slack
+        scaled -= slack
+        return np.maximum(scaled, 0.0, out=scaled), high
 
     def bounds_between(self, picks: IntArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds (picks, rows) on the squared priorities that picks leave."""

@@ -35,6 +35,8 @@ class References:
 
     def __init__(self, problem: Problem, sketch: Sketch, memory: int) -> None:
         self.problem, self.sketch, self.memory = problem, sketch, memory
+        self.longest = 2.0 * np.sqrt(problem.pool.shape[1])
+        """No shifted point is longer: each of its features is at most 2."""
         self.n_labelled = len_of(problem.references)
         self.picks = np.empty(0, dtype=np.int64)
         self.n_bounded = self.n_passed = 0
@@ -114,6 +116,12 @@ class References:
         if self._targets is not None:
             return self._targets[span]
         return self._target(self.sketch.shift(self.points(np.arange(span.start, span.stop))))
+
+    def lengths(self, references: IntArray) -> FloatArray:
+        """Upper bounds (r,) on the lengths of shifted references: a sketch is as long as its point."""
+        if self._targets is None:
+            return np.full(len(references), self.longest)
+        return np.asarray(np.sqrt(-1.01 * self._targets[references, -1].astype(np.float64)))
 
     def rows(self, references: IntArray) -> Float32Array:
         """Shifted rows (r, d)."""

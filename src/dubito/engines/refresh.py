@@ -51,6 +51,7 @@ class Group:
         sketches = sketch.apply(shifted)
         self.shifted = shifted.astype(np.float32)
         self.sizes = (1.0 - sketch.slack) * np.einsum("ij,ij->i", sketches, sketches, dtype=np.float64) - FLOOR
+        self.lengths = _lengths(sketches) * 1.01
         self.probes = np.column_stack([sketches, np.ones(len(points), dtype=np.float32)])
         self.unit = sketch.scale**2
         self.pairs: list[Pairs] = []
@@ -105,7 +106,7 @@ class Group:
             rows, references = pairs.rows[span], pairs.references[span]
             others = self.references.rows(references)
             points = self.shifted[rows]
-            reach = 4.0 * UNIT * (_lengths(points) + _lengths(others)) + 1e-15
+            reach = 4.0 * UNIT * (self.lengths[rows] + self.references.lengths(references)) + 1e-15
             points -= others
             length = _lengths(points)
             weights = self._pair_weights(rows, references) / self.unit
