@@ -12,13 +12,12 @@ from dubito.engines.front import Front
 from dubito.engines.memory import plan_memory
 from dubito.engines.references import Kept, References
 from dubito.engines.refresh import Group
-from dubito.engines.sketch import FLOOR, Float32Array, Sketch, fit_sketch, plain_sketch, whole
+from dubito.engines.sketch import FLOOR, Float32Array, Sketch, fit_sketch, plain_sketch, squared_lengths, whole
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
 from dubito.problem import Problem, Solution
 
 Reduction = Callable[..., AnyArray]
 
-SINGLE = (np.dtype(np.float16), np.dtype(np.float32))
 SAMPLE_ROWS = 1024
 SMALL_PROBLEM = 1e9
 """Products of features below which finding a sketch costs more than it saves."""
@@ -64,7 +63,7 @@ class CpuKernels:
         self.learned = problem.known if is_plain else None
         kept = problem.known.kept if problem.known is not None else None
         sketch = kept.sketch if isinstance(kept, Kept) else self._fit()
-        self.full = whole(sketch)
+        self.full = whole(sketch, problem.pool.shape[1])
         self.references = References(problem, sketch, self.plan.cache_bytes)
 
     def _fit(self) -> Sketch:
@@ -136,14 +135,14 @@ class CpuKernels:
     def _bounds_to(self, anchors: FloatArray, own: FloatArray | None, reduce: Reduction) -> FloatArray:
         """(n,) upper bounds on squared distances over anchors, scaled by the anchors' own weights where given."""
         full, n_candidates = self.full, len(self.problem.candidates)
-        others = full.shift(anchors).astype(np.float32)
-        other_sizes = ((1.0 + full.slack) * _sizes(others)).astype(np.float32)
+        others = full.shift(anchors)
+        other_sizes = ((1.0 + full.slack) * squared_lengths(others)).astype(np.float32)
         bounds = np.empty(n_candidates)
         for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
             points = self._shifted(span)
             squared = points @ (-2.0 * others.T)
             squared += other_sizes
-            sizes = (1.0 + full.slack) * _sizes(points) + FLOOR
+            sizes = (1.0 + full.slack) * squared_lengths(points) + FLOOR
             reached = (
                 reduce(squared, axis=1) + sizes if own is None else reduce((squared + sizes[:, None]) * own, axis=1)
             )
@@ -151,12 +150,9 @@ class CpuKernels:
         return bounds
 
     def _shifted(self, span: slice) -> Float32Array:
-        """Candidates shifted, in float32; by way of float64 only where their numbers need it."""
         problem, rows = self.problem, self.problem.candidates[span]
-        where = slice(int(rows[0]), int(rows[-1]) + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
-        if problem.metric == "euclidean" and problem.pool.dtype in SINGLE and self.full.fits_float32:
-            return self.full.shift32(np.array(problem.pool[where], dtype=np.float32, order="C"))
-        return self.full.shift(read_rows(problem.pool, where, problem.metric)).astype(np.float32)
+        is_whole = rows[-1] - rows[0] + 1 == len(rows)
+        return self.full.read(problem.pool, slice(rows[0], rows[-1] + 1) if is_whole else rows, problem.metric)
 
     def refresh(
         self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
@@ -169,7 +165,8 @@ class CpuKernels:
         for span in blocks(len(rows), self.plan.refresh_rows):
             part = order[span]
             self.references.drop_useless_sketch()
-            group = Group(self.references, self._points(rows[part]), bounds[part], self._weights(rows[part]), needed)
+            pool_rows = self.problem.candidates[rows[part]]
+            group = Group(self.references, pool_rows, bounds[part], self._weights(rows[part]), needed)
             for start, stop in self._spans(int(seen[part[0]])):
                 group.look_at(slice(start, stop))
             exact[part] = group.finish()
@@ -198,8 +195,8 @@ class CpuKernels:
     def front(self, rows: IntArray) -> Front:
         """One symmetric product."""
         points = self._points(rows)
-        shifted = self.full.shift(points.copy()).astype(np.float32)
-        sizes = _sizes(shifted)
+        shifted = self.full.shift(points)
+        sizes = squared_lengths(shifted)
         squared = shifted @ shifted.T
         squared *= -2.0
         squared += sizes.astype(np.float32)
@@ -207,8 +204,3 @@ class CpuKernels:
         error = self.full.slack * sizes + FLOOR
         unit, by_pick = 1.0 / self.full.scale**2, self.problem.scaling == "acquired"
         return Front(points, squared, error, unit, self._weights(rows), by_pick)
-
-
-def _sizes(rows: Float32Array) -> FloatArray:
-    sizes: Float32Array = np.einsum("ij,ij->i", rows, rows)
-    return sizes.astype(np.float64)

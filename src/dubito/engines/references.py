@@ -1,13 +1,17 @@
 """References as the CPU kernels keep them: labelled points and picks, sketched once, read again to be settled."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dubito.distances import read_rows
 from dubito.engines.sketch import Float32Array, Sketch, whole
-from dubito.matrix import FloatArray, IntArray, blocks, len_of
-from dubito.problem import Problem
+from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of
+from dubito.problem import Metric, Problem
+
+Reader = Callable[[Matrix, IntArray, Metric], AnyArray]
 
 READ_ROWS = 2048
 PROOF = 100_000
@@ -28,15 +32,15 @@ class Kept:
 class References:
     """Labelled points first, then picks in the order made.
 
-    A reference's target is ``(2·t, -(1 - slack)·|t|²)`` for its sketch t: its product with a probe ``(s, 1)`` is
-    ``2·s·t - (1 - slack)·|t|²``, which is larger for a nearer reference. Targets that do not fit in memory are made
-    again when they are needed, and so are the shifted float32 rows.
+    The target of a reference y is ``(2·t, slack·|y|² - |t|²)`` for its sketch t: its product with a probe ``(s, 1)`` is
+    larger for a nearer reference. Targets that do not fit in memory are made again when they are needed, and so are the
+    shifted float32 rows.
     """
 
     def __init__(self, problem: Problem, sketch: Sketch, memory: int) -> None:
         self.problem, self.sketch, self.memory = problem, sketch, memory
-        self.longest = 2.0 * np.sqrt(problem.pool.shape[1])
-        """No shifted point is longer: each of its features is at most 2."""
+        self.longest = 2.0 * np.sqrt(problem.pool.shape[1]) * problem.largest * sketch.scale
+        """No shifted point is longer."""
         self.n_labelled = len_of(problem.references)
         self.picks = np.empty(0, dtype=np.int64)
         self.n_bounded = self.n_passed = 0
@@ -45,16 +49,17 @@ class References:
 
     def _make_room(self) -> None:
         room, d = self.n_labelled + self.problem.budget, self.problem.pool.shape[1]
-        target_bytes, row_bytes = 4 * room * (self.sketch.width + 1), 4 * room * d
+        width = self.sketch.width(d) + 1
+        target_bytes, row_bytes = 4 * room * width, 4 * room * d
         keeps_targets = target_bytes <= self.memory
         keeps_rows = keeps_targets and target_bytes + row_bytes <= self.memory
-        self._targets = np.empty((room, self.sketch.width + 1), dtype=np.float32) if keeps_targets else None
+        self._targets = np.empty((room, width), dtype=np.float32) if keeps_targets else None
         self._rows = np.empty((room, d), dtype=np.float32) if keeps_rows else None
 
     def _fill(self, start: int) -> None:
         for span in blocks(len(self) - start, READ_ROWS):
             rows = np.arange(start + span.start, start + span.stop)
-            self._store(start + span.start, self.points(rows))
+            self._store(start + span.start, self._read(rows))
 
     def note(self, n_bounded: int, n_passed: int) -> None:
         """Count the pairs that a sketch bounded, and those it could not rule out."""
@@ -65,7 +70,7 @@ class References:
         """Compare whole points from now on, where a sketch leaves more to do than it saves."""
         is_useless = self.n_bounded > PROOF and self.n_passed > WORTHWHILE * self.n_bounded
         if self.sketch.directions is not None and is_useless:
-            self.sketch = whole(self.sketch)
+            self.sketch = whole(self.sketch, self.problem.pool.shape[1])
             self._make_room()
             self._fill(0)
 
@@ -94,50 +99,50 @@ class References:
         self.picks = np.concatenate([self.picks, picks])
         for span in blocks(len(picks), READ_ROWS):
             rows = self.problem.candidates[picks[span]]
-            self._store(start + span.start, read_rows(self.problem.pool, rows, self.problem.metric))
+            self._store(start + span.start, self.sketch.read(self.problem.pool, rows, self.problem.metric))
 
-    def _store(self, start: int, points: FloatArray) -> None:
+    def _store(self, start: int, shifted: Float32Array) -> None:
         if self._targets is None:
             return
-        stop, shifted = start + len(points), self.sketch.shift(points)
+        stop = start + len(shifted)
         self._targets[start:stop] = self._target(shifted)
         if self._rows is not None:
             self._rows[start:stop] = shifted
 
-    def _target(self, shifted: FloatArray) -> Float32Array:
-        sketches = self.sketch.apply(shifted)
+    def _target(self, shifted: Float32Array) -> Float32Array:
+        sketches, margins = self.sketch.apply(shifted)
         targets = np.empty((len(sketches), sketches.shape[1] + 1), dtype=np.float32)
-        targets[:, :-1] = 2.0 * sketches
-        targets[:, -1] = -(1.0 - self.sketch.slack) * np.einsum("ij,ij->i", sketches, sketches, dtype=np.float64)
+        np.multiply(sketches, 2.0, out=targets[:, :-1])
+        targets[:, -1] = -margins
         return targets
 
     def targets(self, span: slice) -> Float32Array:
         """(span, k + 2) targets."""
         if self._targets is not None:
             return self._targets[span]
-        return self._target(self.sketch.shift(self.points(np.arange(span.start, span.stop))))
-
-    def lengths(self, references: IntArray) -> FloatArray:
-        """Upper bounds (r,) on the lengths of shifted references: a sketch is as long as its point."""
-        if self._targets is None:
-            return np.full(len(references), self.longest)
-        return np.asarray(np.sqrt(-1.01 * self._targets[references, -1].astype(np.float64)))
+        return self._target(self._read(np.arange(span.start, span.stop)))
 
     def rows(self, references: IntArray) -> Float32Array:
         """Shifted rows (r, d)."""
         if self._rows is not None:
             return self._rows[references]
-        return self.sketch.shift(self.points(references)).astype(np.float32)
+        return self._read(references)
 
     def points(self, references: IntArray) -> FloatArray:
         """Rows (r, d) as the reference sees them."""
+        return self._gather(references, np.float64, read_rows)
+
+    def _read(self, references: IntArray) -> Float32Array:
+        return self._gather(references, np.float32, self.sketch.read)
+
+    def _gather(self, references: IntArray, dtype: npt.DTypeLike, read: Reader) -> AnyArray:
         problem, is_labelled = self.problem, references < self.n_labelled
-        points = np.empty((len(references), problem.pool.shape[1]))
+        points = np.empty((len(references), problem.pool.shape[1]), dtype)
         if is_labelled.any():
-            points[is_labelled] = read_rows(problem.references, references[is_labelled], problem.metric)
+            points[is_labelled] = read(problem.references, references[is_labelled], problem.metric)
         if not is_labelled.all():
             picks = self.picks[references[~is_labelled] - self.n_labelled]
-            points[~is_labelled] = read_rows(problem.pool, problem.candidates[picks], problem.metric)
+            points[~is_labelled] = read(problem.pool, problem.candidates[picks], problem.metric)
         return points
 
     def pick_weights(self, span: slice) -> FloatArray | None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.distances import settle
+from dubito.distances import read_rows, settle
 from dubito.engines.references import References
-from dubito.engines.sketch import FLOOR, UNIT, Float32Array
+from dubito.engines.sketch import FLOOR, UNIT, Float32Array, squared_lengths
 from dubito.matrix import FloatArray, IntArray, blocks
 
 PAIR_VALUES = 1 << 19
@@ -37,22 +37,27 @@ class Group:
     """Candidates that are brought up to date together."""
 
     def __init__(
-        self, references: References, points: FloatArray, bounds: FloatArray, weights: FloatArray, needed: float
+        self,
+        references: References,
+        pool_rows: IntArray,
+        bounds: FloatArray,
+        weights: FloatArray,
+        needed: float,
     ) -> None:
-        self.references, self.points, self.weights, self.needed = references, points, weights, needed
+        self.references, self.pool_rows, self.weights, self.needed = references, pool_rows, weights, needed
         self.limits = bounds.copy()
         """(r,) upper bounds on squared priorities."""
-        self.squared = np.full(len(points), np.inf)
+        self.squared = np.full(len(pool_rows), np.inf)
         """(r,) smallest settled squared distance."""
-        self.is_out = np.zeros(len(points), dtype=np.bool_)
+        self.is_out = np.zeros(len(pool_rows), dtype=np.bool_)
         """(r,) True once a limit fell under ``needed``: such a candidate is left unfinished."""
-        sketch = references.sketch
-        shifted = sketch.shift(points.copy())
-        sketches = sketch.apply(shifted)
-        self.shifted = shifted.astype(np.float32)
-        self.sizes = (1.0 - sketch.slack) * np.einsum("ij,ij->i", sketches, sketches, dtype=np.float64) - FLOOR
-        self.lengths = _lengths(sketches) * 1.01
-        self.probes = np.column_stack([sketches, np.ones(len(points), dtype=np.float32)])
+        sketch, problem = references.sketch, references.problem
+        self.shifted = sketch.read(problem.pool, pool_rows, problem.metric)
+        self.lengths = np.sqrt(squared_lengths(self.shifted))
+        sketches, margins = sketch.apply(self.shifted)
+        self.margins = margins - FLOOR
+        self.probes = np.empty((len(sketches), sketches.shape[1] + 1), dtype=np.float32)
+        self.probes[:, :-1], self.probes[:, -1] = sketches, 1.0
         self.unit = sketch.scale**2
         self.pairs: list[Pairs] = []
 
@@ -78,7 +83,7 @@ class Group:
 
     def _scaled_by_pick(self, nearness: Float32Array, own: FloatArray) -> Float32Array:
         """Minus a lower bound on each pair's priority, where the pick's weight scales it."""
-        lower = np.maximum(self.sizes[:, None] - nearness, 0.0)
+        lower = np.maximum(self.margins[:, None] - nearness, 0.0)
         return np.asarray(-lower * own, dtype=np.float32)
 
     def _thresholds(self, own: FloatArray | None) -> Float32Array:
@@ -90,25 +95,26 @@ class Group:
             )
         with np.errstate(over="ignore"):
             reach = np.minimum(self.limits / self.weights * (ROUND_UP * self.unit), 1e30)
-        return np.asarray(self.sizes - reach, dtype=np.float32)
+        return np.asarray(self.margins - reach, dtype=np.float32)
 
     def _lowest(self, rows: IntArray, nearness: Float32Array, own: FloatArray | None) -> FloatArray:
         if own is not None:
             return np.asarray(np.maximum(nearness.astype(np.float64) * (4.0 * UNIT - 1.0) - SUBNORMAL, 0.0) / self.unit)
-        lower = self.sizes[rows] - nearness.astype(np.float64)
+        lower = self.margins[rows] - nearness.astype(np.float64)
         return np.asarray(np.maximum(lower, 0.0) / self.unit * self.weights[rows] * (1.0 - 1e-9))
 
     def _tighten(self, pairs: Pairs) -> Pairs:
         """Lower the limits by float32 differences, and sharpen the pairs' lower bounds."""
-        width = self.points.shape[1]
+        width = self.shifted.shape[1]
         lowest = np.empty(len(pairs.rows))
         for span in blocks(len(pairs.rows), max(1, PAIR_VALUES // width)):
             rows, references = pairs.rows[span], pairs.references[span]
             others = self.references.rows(references)
             points = self.shifted[rows]
-            reach = 4.0 * UNIT * (self.lengths[rows] + self.references.lengths(references)) + 1e-15
             points -= others
-            length = _lengths(points)
+            length = np.sqrt(squared_lengths(points))
+            # A reference is no longer than its candidate and the way to it.
+            reach = 8.0 * UNIT * (self.lengths[rows] + length) + 1e-15
             weights = self._pair_weights(rows, references) / self.unit
             low = np.maximum(length * (1.0 - width * UNIT) - reach, 0.0)
             high = length * (1.0 + width * UNIT) + reach
@@ -134,16 +140,13 @@ class Group:
 
     def _settle(self, pairs: Pairs) -> None:
         """Lower limits and distances by the exact distances of pairs."""
-        for span in blocks(len(pairs.rows), max(1, PAIR_VALUES // self.points.shape[1])):
+        problem = self.references.problem
+        for span in blocks(len(pairs.rows), max(1, PAIR_VALUES // self.shifted.shape[1])):
             rows, references = pairs.rows[span], pairs.references[span]
-            exact = settle(self.points[rows], self.references.points(references))
+            points = read_rows(problem.pool, self.pool_rows[rows], problem.metric)
+            exact = settle(points, self.references.points(references))
             np.minimum.at(self.squared, rows, exact)
             np.minimum.at(self.limits, rows, exact * self._pair_weights(rows, references))
-
-
-def _lengths(rows: Float32Array) -> FloatArray:
-    squared: Float32Array = np.einsum("ij,ij->i", rows, rows)
-    return np.sqrt(squared.astype(np.float64))
 
 
 def _parts(pairs: Pairs) -> tuple[IntArray, IntArray, FloatArray]:

@@ -1,10 +1,9 @@
 """Lower bounds on distances from a few numbers a point: its sketch.
 
-A `Sketch` maps a point to its coordinates along k orthonormal directions, and the length of what they miss. By
-Pythagoras and the triangle inequality, the distance between two sketches never exceeds the distance between the
-points. Features of trained networks vary mostly along few directions, so that the 64 largest say which
-references can be nearest, at an eighth of the cost of the 512 features. Where d is small, or a sketch turns out to
-say nothing, the points themselves are their own sketch.
+A `Sketch` maps a point to its coordinates along k orthonormal directions. The distance between two sketches never
+exceeds the distance between the points. Features of trained networks vary mostly along few directions, so that the
+64 largest say which references can be nearest, at an eighth of the cost of the 512 features. Where d is small, or a
+sketch turns out to say nothing, the points themselves are their own sketch.
 """
 
 from dataclasses import dataclass, replace
@@ -12,12 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from dubito.matrix import FloatArray
+from dubito.distances import read_rows
+from dubito.matrix import FloatArray, IntArray, Matrix
+from dubito.problem import Metric
 
 Float32Array = npt.NDArray[np.float32]
 
 UNIT = 2.0**-24
 """Largest relative rounding error of float32."""
+SINGLE = (np.dtype(np.float16), np.dtype(np.float32))
 FLOAT32_LARGEST = 1e37
 FLOOR = 1e-30
 """Products that underflow float32 are below this, in scaled units, however many features are added."""
@@ -31,59 +33,65 @@ class Sketch:
     """A linear map to few coordinates, with a bound on all rounding in comparing its results.
 
     Points are moved by ``-centre`` and multiplied by ``scale``, a power of two, so that float32 neither loses them in
-    cancellation nor overflows. ``slack`` is such that for sketches s, t of points x, y
-    ``|s|² + |t|² - 2·s·t - slack·(|s|² + |t|²) - FLOOR <= scale²·Δ²(x, y)`` as computed in float32 with any order of
-    additions.
+    cancellation nor overflows; features that are well placed already have no centre and stay as they are. For points x,
+    y so shifted, with sketches s, t, as computed in float32 with any order of additions:
+    ``|s|² + |t|² - 2·s·t - slack·(|x|² + |y|²) - FLOOR <= scale²·Δ²``.
     """
 
-    centre: FloatArray
+    centre: FloatArray | None
     """(d,) representable in float32 where the features are, so that both precisions shift by the same vector."""
     scale: float
-    directions: FloatArray | None
+    directions: Float32Array | None
+    """(d, k) orthonormal but for rounding; None for the points themselves."""
     slack: float
 
-    @property
-    def width(self) -> int:
-        """Numbers in a sketch."""
-        return len(self.centre) if self.directions is None else self.directions.shape[1] + 1
+    def width(self, d: int) -> int:
+        """Numbers in a sketch of d features."""
+        return d if self.directions is None else self.directions.shape[1]
 
-    def shift(self, points: FloatArray) -> FloatArray:
-        """Centred and scaled points (r, d), in place."""
-        points -= self.centre
-        points *= self.scale
+    def read(self, matrix: Matrix, rows: slice | IntArray, metric: Metric) -> Float32Array:
+        """Shifted points in float32, by way of float64 only where their numbers need it. Not to be written to."""
+        if metric == "cosine" or matrix.dtype not in SINGLE or not 1.0 / FLOAT32_LARGEST < self.scale < FLOAT32_LARGEST:
+            return self.shift(read_rows(matrix, rows, metric))
+        points = np.asarray(matrix[rows], dtype=np.float32)
+        if self.centre is not None:
+            points = points - self.centre.astype(np.float32)
+            points *= np.float32(self.scale)
         return points
 
-    @property
-    def fits_float32(self) -> bool:
-        """Whether features, centre and scale are all within float32's range."""
-        return 1.0 / FLOAT32_LARGEST < self.scale < FLOAT32_LARGEST
+    def shift(self, points: FloatArray) -> Float32Array:
+        """Points in float64 shifted, then rounded."""
+        return (points if self.centre is None else (points - self.centre) * self.scale).astype(np.float32)
 
-    def shift32(self, points: Float32Array) -> Float32Array:
-        """The same for float32 points: one rounding of the difference, as `shift` has after it."""
-        points -= self.centre.astype(np.float32)
-        points *= np.float32(self.scale)
-        return points
-
-    def apply(self, shifted: FloatArray) -> Float32Array:
-        """Sketches (r, k + 1) of shifted points; the points themselves where there are no directions."""
+    def apply(self, shifted: Float32Array) -> tuple[Float32Array, FloatArray]:
+        """Sketches (r, k), and (r,) ``|s|² - slack·|x|²``."""
+        sizes = squared_lengths(shifted)
         if self.directions is None:
-            return shifted.astype(np.float32)
-        along = shifted @ self.directions
-        missed = np.einsum("ij,ij->i", shifted, shifted) - np.einsum("ij,ij->i", along, along)
-        return np.column_stack([along, np.sqrt(np.maximum(missed, 0.0))]).astype(np.float32)
+            return shifted, (1.0 - self.slack) * sizes
+        sketches = shifted @ self.directions
+        return sketches, squared_lengths(sketches) - self.slack * sizes
+
+
+def squared_lengths(rows: Float32Array) -> FloatArray:
+    """|x|² of each row, added in float32; `product_slack` has room for that."""
+    squared: Float32Array = np.einsum("ij,ij->i", rows, rows)
+    return squared.astype(np.float64)
 
 
 def plain_sketch(sample: FloatArray, largest: float) -> Sketch:
-    """The points themselves, centred on a sample's mean and scaled by the largest feature there is."""
-    centre = sample.mean(axis=0)
+    """The points themselves, shifted where a sample (r, d), or the largest feature there is, asks for it."""
+    slack, centre = product_slack(sample.shape[1]), sample.mean(axis=0)
+    spread = float(((sample - centre) ** 2).sum(axis=1).mean())
+    if 1e-6 < largest < 1e6 and float(centre @ centre) <= 2.0 * spread:
+        return Sketch(None, 1.0, None, slack)
     if largest < FLOAT32_LARGEST:
         centre = centre.astype(np.float32).astype(np.float64)
-    return Sketch(centre, _power_of_two(2.0 * largest), None, product_slack(sample.shape[1]))
+    return Sketch(centre, _power_of_two(2.0 * largest), None, slack)
 
 
-def whole(sketch: Sketch) -> Sketch:
+def whole(sketch: Sketch, d: int) -> Sketch:
     """The points themselves, shifted as a sketch shifts them."""
-    return replace(sketch, directions=None, slack=product_slack(len(sketch.centre)))
+    return replace(sketch, directions=None, slack=product_slack(d))
 
 
 def fit_sketch(sample: FloatArray, largest: float) -> Sketch:
@@ -91,22 +99,22 @@ def fit_sketch(sample: FloatArray, largest: float) -> Sketch:
 
     Any directions give true bounds; good ones give tight bounds.
     """
-    plain = plain_sketch(sample, largest)
-    if sample.shape[1] < NARROWEST or len(sample) < 2 * SKETCH_WIDTH:
+    plain, d = plain_sketch(sample, largest), sample.shape[1]
+    if d < NARROWEST or len(sample) < 2 * SKETCH_WIDTH:
         return plain
-    centred = plain.shift(sample.copy()).astype(np.float32)
-    basis = np.random.default_rng(0).standard_normal((sample.shape[1], SKETCH_WIDTH)).astype(np.float32)
+    centred = plain.shift(sample - sample.mean(axis=0) + (0.0 if plain.centre is None else plain.centre))
+    basis = np.random.default_rng(0).standard_normal((d, SKETCH_WIDTH)).astype(np.float32)
     for _ in range(3):
         basis, _ = np.linalg.qr(centred.T @ (centred @ basis))
     directions, _ = np.linalg.qr(basis.astype(np.float64))
-    # In float64 the missed length is off by at most sqrt((2·sqrt(k) + 1)·d·2^-53) of a point's own, and what a
-    # sketch is off by counts four times against |s|² + |t|².
-    own = 4.0 * np.sqrt((2.0 * np.sqrt(SKETCH_WIDTH) + 1.0) * sample.shape[1] * 2.0**-53) + 16.0 * UNIT
-    return Sketch(plain.centre, plain.scale, directions, product_slack(SKETCH_WIDTH + 1) + own)
+    # Each coordinate of a sketch is off by at most (d + 8)·UNIT of its point's length, and what the k of them are off
+    # by together counts four times against |x|² + |y|².
+    own = 4.0 * (d + 8) * np.sqrt(SKETCH_WIDTH) * UNIT
+    return replace(plain, directions=directions.astype(np.float32), slack=product_slack(SKETCH_WIDTH) + own)
 
 
 def product_slack(width: int) -> float:
-    """Bound on the relative error of ``|s|² + |t|² - 2·s·t`` in float32, against ``|s|² + |t|²``."""
+    """Bound on the error of ``|s|² + |t|² - 2·s·t`` in float32, against the points' squared lengths."""
     return (width + 32) * UNIT
 
 
