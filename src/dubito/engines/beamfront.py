@@ -13,6 +13,8 @@ from dubito.engines.front import Front, Threshold
 from dubito.matrix import FloatArray, IntArray
 
 FIRST_LIST = 96
+SHARE_EVERY = 8
+"""Steps after which picks that all configurations made by now are taken out of them: short sets compare quickly."""
 
 
 @dataclass(slots=True, eq=False)
@@ -88,15 +90,17 @@ class BeamFront:
         """Intervals (w, M) that each configuration's own picks leave to the listed candidates; -1 where picked."""
         low = np.full((len(self.leaves), len(listed)), np.inf)
         high = low.copy()
+        # Configurations hold many picks in common: bounds once for each, then a minimum for each configuration.
+        picks = np.array(sorted(frozenset().union(*(leaf.own for leaf in self.leaves))), dtype=np.int64)
+        near, far = self.front.bounds_between(picks, listed)
+        place_of = np.full(len(self.rows), -1)
+        place_of[listed] = np.arange(len(listed))
         for leaf, configuration in enumerate(self.leaves):
             own = np.fromiter(configuration.own, dtype=np.int64)
             if len(own):
-                near, far = self.front.bounds_between(own, listed)
-                np.minimum(low[leaf], near.min(axis=0), out=low[leaf])
-                np.minimum(high[leaf], far.min(axis=0), out=high[leaf])
-                places = np.searchsorted(listed, own).clip(max=len(listed) - 1)
-                places = places[listed[places] == own]
-                low[leaf, places] = high[leaf, places] = -1.0
+                rank, places = np.searchsorted(picks, own), place_of[own]
+                low[leaf], high[leaf] = near[rank].min(axis=0), far[rank].min(axis=0)
+                low[leaf, places[places >= 0]] = high[leaf, places[places >= 0]] = -1.0
         return low, high
 
     def _share(self) -> None:
@@ -136,11 +140,13 @@ class BeamFront:
             proposals = self._proposals()
             if proposals is None:
                 return step
-            self._breed(proposals)
+            self._breed(*proposals)
+            if step % SHARE_EVERY == SHARE_EVERY - 1:
+                self._share()
         return limit
 
-    def _proposals(self) -> list[IntArray] | None:
-        """For each configuration its first w candidates (positions in the list); None where that is not certain."""
+    def _proposals(self) -> tuple[IntArray, IntArray] | None:
+        """Each configuration's first w candidates, as ranks and places in the list; None where that is not certain."""
         width, n_listed = self.width, len(self.listed)
         if n_listed > width and not self.has_ties:
             split = n_listed - width
@@ -149,7 +155,7 @@ class BeamFront:
             floor = self.low[rank, order[:, split:]].min(axis=1)
             sure = (floor > self.high[rank[:, 0], order[:, split - 1]]) & (floor > max(self.bar.value, 0.0))
             if sure.all():
-                return list(order[:, split:])
+                return np.repeat(rank[:, 0], width), order[:, split:].ravel()
         else:
             sure, order, split = np.zeros(len(self.leaves), dtype=np.bool_), np.empty((0, 0), dtype=np.int64), 0
         proposals = []
@@ -158,7 +164,8 @@ class BeamFront:
             if first is None:
                 return None
             proposals.append(first)
-        return proposals
+        lengths = [len(first) for first in proposals]
+        return np.repeat(np.arange(len(proposals)), lengths), np.concatenate(proposals)
 
     def _first(self, leaf: int, width: int) -> IntArray | None:
         """A configuration's first candidates in exact order; None where something outside the list may come first."""
@@ -201,10 +208,8 @@ class BeamFront:
         self.low = np.minimum(self.own_low, self.shared_low[self.listed])
         self.high = np.minimum(self.own_high, self.shared_high[self.listed])
 
-    def _breed(self, proposals: list[IntArray]) -> None:
+    def _breed(self, parents: IntArray, places: IntArray) -> None:
         """One step: the w highest-scoring children, no two of them the same set."""
-        parents = np.repeat(np.arange(len(proposals)), [len(first) for first in proposals])
-        places = np.concatenate(proposals)
         candidates = self.listed[places]
         totals = np.array([leaf.score for leaf in self.leaves])[parents] + self.scores[candidates]
         # Proposals are in order of parent's rank and priority, which a stable sort keeps for equal scores.

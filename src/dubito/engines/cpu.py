@@ -195,7 +195,9 @@ class CpuKernels:
     def front(self, rows: IntArray) -> Front:
         """One symmetric product."""
         points = self._points(rows)
-        shifted = self.full.shift(points)
+        # Moved by their own mean, a front's points are shorter, and so are the bounds on rounding.
+        centre = points.sum(axis=0) / max(1, len(points))
+        shifted = ((points - centre) * self.full.scale).astype(np.float32)
         sizes = squared_lengths(shifted)
         squared = shifted @ shifted.T
         squared *= -2.0
