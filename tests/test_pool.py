@@ -51,6 +51,27 @@ def test_labelling_by_id_by_number_and_by_mask() -> None:
     assert len(numbered) == 4
 
 
+def test_rows_and_ids_are_never_taken_for_each_other() -> None:
+    features = np.arange(4.0)[:, None]
+    numbered = dubito.Pool(features, ids=[3, 2, 1, 0])
+    with pytest.raises(InvalidArgument, match=r"ids are numbers, as rows are; pass label\(ids=...\)"):
+        numbered.label([3])
+    numbered.label(ids=[3])
+    numbered.label(rows=[1])
+    assert numbered.labelled.tolist() == [0, 1]
+    picked = numbered.select(1, strategy="coreset")
+    numbered.label(picked)
+    assert numbered.labelled.tolist() == [0, 1, 3]
+    assert repr(numbered) == "Pool(4 x 1, 3 labelled, metric='euclidean')"
+    named = dubito.Pool(features, ids=["a", "b", "c", "d"])
+    named.label([1, 2])
+    assert named.labelled.tolist() == [1, 2]
+    with pytest.raises(InvalidArgument, match="pass exactly one"):
+        named.label([1], ids=["a"])
+    with pytest.raises(InvalidArgument, match="this pool has no ids"):
+        dubito.Pool(features).label(ids=["a"])
+
+
 def test_a_saved_pool_goes_on_where_it_was(tmp_path: Path) -> None:
     features = np.random.default_rng(0).standard_normal((50, 6))
     pool = dubito.Pool(features)
@@ -82,7 +103,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         dubito.Pool(features, ids=["a", "b", "a", "c"])
     with pytest.raises(InvalidArgument, match="ids holds 'z', which is no id of this pool"):
         dubito.Pool(features, ids=["a", "b", "c", "d"]).label(["z"])
-    with pytest.raises(InvalidArgument, match=r"ids\[0\]=9 is no row of the pool"):
+    with pytest.raises(InvalidArgument, match=r"rows\[0\]=9 is no row of the pool"):
         dubito.Pool(features).label([9])
     with pytest.raises(MissingFile, match=r"nowhere.npz is not there"):
         dubito.Pool.load(str(tmp_path / "nowhere.npz"), features)
@@ -90,7 +111,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match=r"broken.npz cannot be read as a saved pool"):
         dubito.Pool.load(str(tmp_path / "broken.npz"), features)
     np.savez(tmp_path / "foreign.npz", a=1)
-    with pytest.raises(InvalidData, match="is no pool saved by this version"):
+    with pytest.raises(InvalidData, match="holds no pool saved by this version"):
         dubito.Pool.load(str(tmp_path / "foreign.npz"), features)
     dubito.Pool(features).save(str(tmp_path / "pool.npz"))
     with pytest.raises(InvalidData, match=r"was saved with other features"):

@@ -42,7 +42,7 @@ class Pool:
     >>> pool = dubito.Pool(np.array([[0.0], [1.0], [5.0], [9.0]]))
     >>> pool.label([0])
     >>> first = pool.select(1, doubt=[0.0, 0.5, 0.5, 0.5])
-    >>> pool.label(first.indices)
+    >>> pool.label(first)
     >>> pool.select(1, doubt=[0.0, 0.5, 0.5, 0.0]).indices.tolist()
     [2]
     """
@@ -64,14 +64,23 @@ class Pool:
         """Rows labelled so far, ascending."""
         return np.sort(self._order)
 
-    def label(self, ids: object) -> None:
-        """Count these as labelled from now on: ids where the pool has ids, else row numbers or a boolean mask (n,).
+    def __repr__(self) -> str:
+        n, d = self._points.pool.shape
+        return f"Pool({n} x {d}, {len(self._order)} labelled, metric={self._points.metric!r})"
 
-        Naming one again changes nothing. What the last round learned of its picks is kept if all of them are now
-        labelled; otherwise what was known before that round. Distances of the rows that earlier rounds looked at are
-        brought up to date here, so that the next round need not.
+    def label(self, which: object = None, *, rows: object = None, ids: object = None) -> None:
+        """Count these as labelled from now on.
+
+        ``which`` is a `Selection`; or ids, where the pool has ids that are text; or row numbers or a boolean mask (n,).
+        ``rows`` and ``ids`` say it outright, as they must where ids are numbers. Naming one again changes nothing.
+
+        What the last round learned of its picks is kept if all of them are now labelled; otherwise what was known
+        before that round. Distances of the rows that earlier rounds looked at are brought up to date here, so that the
+        next round need not.
         """
-        rows = np.setdiff1d(self._rows_of(ids), self._order)
+        if sum(value is not None for value in (which, rows, ids)) != 1:
+            raise InvalidArgument("label takes one of: a Selection or list, rows=, ids=; pass exactly one of them.")
+        rows = np.setdiff1d(self._rows_of(which, rows, ids), self._order)
         added = self._known.added
         if len(added) and not np.isin(added, rows).all():
             self._known = self._before
@@ -96,9 +105,20 @@ class Pool:
         references, rows = Rows(points.pool, self._order), np.flatnonzero(wanted)
         catch_up(Problem(points.pool, references, rows, 1, metric=points.metric, largest=points.largest, known=known))
 
-    def _rows_of(self, ids: object) -> IntArray:
+    def _rows_of(self, which: object, rows: object, ids: object) -> IntArray:
+        if isinstance(which, Selection):
+            rows = which.indices
+        elif which is not None and self.ids is not None and self.ids.dtype.kind in "iuf":
+            raise InvalidArgument("this pool's ids are numbers, as rows are; pass label(ids=...) or label(rows=...).")
+        elif which is not None and self.ids is not None and np.asarray(which).dtype.kind not in "iub":
+            ids = which
+        elif which is not None:
+            rows = which
+        return check_row_numbers(rows, len(self)) if ids is None else self._rows_of_ids(ids)
+
+    def _rows_of_ids(self, ids: object) -> IntArray:
         if self.ids is None:
-            return check_row_numbers(ids, len(self))
+            raise InvalidArgument("this pool has no ids; pass label(rows=...), or make it with Pool(..., ids=...).")
         place = {name: row for row, name in enumerate(self.ids.tolist())}
         names = np.asarray(ids).ravel().tolist()
         for name in names:
@@ -139,7 +159,10 @@ class Pool:
             raise
 
     def save(self, path: str) -> None:
-        """Write what is labelled and known to an ``.npz`` file, whole or not at all; the features are not in it."""
+        """Write what is labelled and known to an ``.npz`` file, whole or not at all; the features are not in it.
+
+        A file that exists is replaced: this is the same pool, further on.
+        """
         buffer = io.BytesIO()
         np.savez(
             buffer,
@@ -177,10 +200,10 @@ class Pool:
         return hashlib.sha256(f"{matrix.shape} {metric}".encode() + sample.tobytes()).hexdigest()
 
 
-def check_row_numbers(ids: object, n_pool: int) -> IntArray:
-    """Row numbers from integers or a mask, under the name the user gave them."""
-    array = as_array("ids", ids)
-    return check_rows("ids", array, n_pool) if array.size else np.empty(0, dtype=np.int64)
+def check_row_numbers(rows: object, n_pool: int) -> IntArray:
+    """Row numbers from integers or a mask."""
+    array = as_array("rows", rows)
+    return check_rows("rows", array, n_pool) if array.size else np.empty(0, dtype=np.int64)
 
 
 def check_ids(ids: Sequence[object] | AnyArray, n_pool: int) -> AnyArray:
@@ -204,5 +227,7 @@ def _read(path: str) -> dict[str, AnyArray]:
         raise InvalidData(f"{path} cannot be read as a saved pool ({error}).") from None
     expected = {"schema", "fingerprint", "order", "squared", "seen"}
     if set(saved) != expected or int(saved["schema"]) != SCHEMA:
-        raise InvalidData(f"{path} is no pool saved by this version of dubito; save it again.")
+        raise InvalidData(
+            f"{path} holds no pool saved by this version of dubito; pass a path that Pool.save was given."
+        )
     return saved
