@@ -205,7 +205,7 @@ def test_a_row_of_zeros_has_no_direction() -> None:
         (lambda: checks.check_choice("metric", np.array(["a", "b"]), ("cosine",)), r"metric=array\(.* is not known"),
         (lambda: checks.check_real("strength", True, least=0.0), r"strength=True is not allowed"),
         (lambda: checks.check_choice("metric", "cosin", ("cosine",)), r"metric='cosin' is not known; did you mean 'co"),
-        (lambda: checks.check_choice("metric", 7, ("cosine",)), r"metric=7 is not known; Choose from cosine"),
+        (lambda: checks.check_choice("metric", 7, ("cosine",)), r"metric=7 is not known; choose from cosine"),
         (lambda: checks.check_memory_limit("much"), r"memory_limit='much' is not a size; pass bytes, or text such as"),
         (lambda: checks.check_memory_limit(0), r"memory_limit=0 is too small"),
         (lambda: checks.check_memory_limit(1.5), r"memory_limit=1.5 is not a whole number"),
@@ -310,3 +310,12 @@ def test_row_numbers_may_be_of_any_integer_type(unsigned: AnyArray) -> None:
     rows = checks.check_rows("candidates", unsigned, 3)
     assert rows.tolist() == [0, 2]
     assert rows.dtype == np.int64
+
+
+def test_a_text_column_of_a_frame_is_named() -> None:
+    columns = {"x": [1.0, 2.0], "city": ["a", "b"]}
+    for frame in (pd.DataFrame(columns), pl.DataFrame(columns)):
+        with pytest.raises(
+            InvalidData, match=r"pool holds objects where numbers belong \(column 'city', dtype object\)"
+        ):
+            checks.as_array("pool", frame)

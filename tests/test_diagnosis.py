@@ -316,7 +316,7 @@ FIFTY = list(range(50))
 bad_calls: list[tuple[str, dict[str, object]]] = [
     (r"labelled names 0 points", {"labelled": []}),
     (r"leaves 0 of the pool's 100", {"labelled": range(100)}),
-    (r"no doubt was given; pass one of", {"doubt": None}),
+    (r"no doubt was given; pass probabilities=", {"doubt": None}),
     (r"probabilities and doubt are two sources", {"probabilities": np.full((100, 2), 0.5)}),
     (r"metric='manhattan' is not known", {"metric": "manhattan"}),
     (r"head bounds the slope over Euclidean distances", {"head": np.eye(2), "metric": "cosine"}),

@@ -40,9 +40,9 @@ def check_choice(name: str, value: object, known: Collection[Choice]) -> Choice:
     for choice in known:
         if isinstance(value, str) and value == choice:
             return choice
-    near = get_close_matches(str(value), known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise InvalidArgument(f"{name}={value!r} is not known; {hint}Choose from {', '.join(sorted(known))}.")
+    near = get_close_matches(str(value), known, n=1, cutoff=0.65)
+    choose = f"did you mean {near[0]!r}? Choose" if near else "choose"
+    raise InvalidArgument(f"{name}={value!r} is not known; {choose} from {', '.join(sorted(known))}.")
 
 
 def check_integer(name: str, value: object, *, least: int) -> int:
@@ -158,9 +158,8 @@ def _magnitude(block: AnyArray) -> float:
 
 
 def _mend(value: float) -> str:
-    if np.isfinite(value):
-        return f"distances would overflow: rescale so that no value passes {LARGEST_FEATURE:g}."
-    return "remove or fill such rows first."
+    too_large = f"distances would overflow: rescale so that no value passes {LARGEST_FEATURE:g}."
+    return too_large if np.isfinite(value) else "remove or fill such rows first."
 
 
 def as_array(name: str, value: Any) -> AnyArray:
@@ -177,11 +176,18 @@ def as_array(name: str, value: Any) -> AnyArray:
     else:
         array = _from_sequence(name, value)
     if array.dtype.kind not in "biuf":
+        where = _odd_column(value) if package in MENDS else ""
         mend = MENDS.get(package, "pass numbers.").format(name=name)
-        raise InvalidData(f"{name} holds {_kind(array)} where numbers belong (dtype {array.dtype}); {mend}")
+        raise InvalidData(f"{name} holds {_kind(array)} where numbers belong ({where}dtype {array.dtype}); {mend}")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InvalidData(f"{name} is a masked array with masked values; fill them first with {name}.filled(...).")
     return array.astype(np.float64) if array.dtype.itemsize > 8 else array
+
+
+def _odd_column(frame: Any) -> str:
+    """The first column of a frame that holds no numbers, as the message has it."""
+    odd = [each for each in getattr(frame, "columns", ()) if frame[each].to_numpy().dtype.kind not in "biuf"]
+    return f"column {odd[0]!r}, " if odd else ""
 
 
 def _kind(array: AnyArray) -> str:
@@ -214,12 +220,11 @@ def _from_arrow(name: str, column: Any) -> AnyArray:
     if "list" not in str(getattr(column, "type", "")):
         return np.asarray(column.to_numpy(zero_copy_only=False))
     values = _from_arrow(name, column.flatten())
-    n_rows = len(column)
     widths = np.asarray(column.value_lengths().to_numpy(zero_copy_only=False))
-    if n_rows and (widths != widths[0]).any():
+    if len(column) and (widths != widths[0]).any():
         row = int(np.argmax(widths != widths[0]))
         raise InvalidData(f"{name} has {widths[row]} values in row {row} and {widths[0]} in row 0; pass equal rows.")
-    return values.reshape(n_rows, -1)
+    return values.reshape(len(column), -1)
 
 
 def refuse_zero_rows(name: str, matrix: Matrix) -> None:
@@ -239,10 +244,7 @@ def check_labelled(labelled: object, pool: Matrix) -> Labelled:
     nothing = Labelled(Rows(pool, no_rows), no_rows, 0.0)
     if labelled is None:
         return nothing
-    if isinstance(labelled, Rows | Stack):
-        array: AnyArray | Matrix = labelled
-    else:
-        array = as_array("labelled", labelled)
+    array: Matrix = labelled if isinstance(labelled, Rows | Stack) else as_array("labelled", labelled)
     if 0 in array.shape:
         return nothing
     if len(array.shape) == 1:

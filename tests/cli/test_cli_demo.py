@@ -82,15 +82,14 @@ def test_the_pictures_are_pictures(run: Program) -> None:
             assert len(picture.convert("L").getcolors() or ()) > 20
 
 
-def test_an_earlier_demo_is_replaced_and_anything_else_is_not(run: Program) -> None:
+def test_a_second_demo_replaces_the_first_and_names_every_file(run: Program) -> None:
     assert run(*QUICK).code == 0
-    assert run(*QUICK).code == 0
-    Path("mine").mkdir()
-    Path("mine/digits.npz").write_text("mine")
-    ran = run(*QUICK, "-o", "mine")
-    assert (ran.code, "mine/digits.npz exists; pass --force" in ran.complaint) == (2, True)
-    assert Path("mine/digits.npz").read_text() == "mine"
-    assert run(*QUICK, "-o", "mine", "--force").code == 0
+    Path("dubito-demo/curves.svg").unlink()
+    ran = run(*QUICK)
+    assert ran.code == 0
+    for name in os.listdir("dubito-demo"):
+        assert f"  dubito-demo/{name}\n" in ran.out
+    assert sorted(os.listdir("dubito-demo")) == ["curves.png", "curves.svg", "digits.npz", "picked.png"]
     Path("file").write_text("")
     assert "file is a file" in run(*QUICK, "-o", "file").complaint
 
@@ -100,7 +99,7 @@ def test_an_earlier_demo_is_replaced_and_anything_else_is_not(run: Program) -> N
     [
         (("--seeds", "0"), "--seeds 0 is too small"),
         (("--rounds", "some"), "--rounds some is not a whole number"),
-        (("--rounds", "99"), "pass rounds <= 58"),
+        (("--rounds", "99"), "pass --rounds <= 58"),
         (("--strategy", "corset"), "did you mean 'coreset'?"),
     ],
 )
@@ -126,8 +125,24 @@ def test_nothing_is_claimed_where_nothing_was_gained() -> None:
     worse = Curve("doubt-coreset", labels, np.array([[0.5, 0.8], [0.5, 0.9]]))
     text = "\n".join(report(Rehearsal(Plan(rounds=1, seeds=2), (flat, worse), ()), "folder"))
     assert "nothing beat random here" in text
-    assert "-5.0 points at 40 labels, ahead of random in 0 of 2 seeds; labels saved: none" in text
+    assert "-5.0 points at 40 labels, ahead of random in 0 of 2 seeds; no labels saved" in text
     assert "At 40 labels doubt-coreset is within one standard deviation of random: no sure difference." in text
+
+
+def test_less_than_a_whole_label_is_none_saved() -> None:
+    labels = np.array([20, 40])
+    slow = Curve("random", labels, np.array([[0.5, 0.9]]))
+    close = Curve("coreset", labels, np.array([[0.5, 0.901]]))
+    assert "no labels saved" in "\n".join(report(Rehearsal(Plan(rounds=1, seeds=1), (slow, close), ()), "folder"))
+
+
+def test_one_seed_has_no_spread_and_the_next_steps_say_to_label(run: Program) -> None:
+    ran = run("demo", "--seeds", "1", "--rounds", "1")
+    assert "±" not in ran.out
+    steps = ran.out.splitlines()
+    at = steps.index("  (fill in a column label first)")
+    assert "-o dubito-demo/picks.csv" in steps[at - 1]
+    assert "--labelled dubito-demo/picks.csv" in steps[at + 1]
 
 
 def test_the_program_goes_by_a_name_the_shell_can_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ import io
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,6 +78,22 @@ def test_an_appended_file_is_the_file_of_both_rounds(tmp_path: Path, format: For
     append_picks(selection([1], [float("inf")], ids=np.array([10])), appended)
     save_selection(selection([5, 3, 1], [2.0, float("nan"), float("inf")], ids=np.array([50, 30, 10])), at_once)
     assert Path(appended).read_bytes() == Path(at_once).read_bytes()
+
+
+def test_columns_a_person_added_stay_and_are_empty_in_the_new_rows(tmp_path: Path) -> None:
+    table = tmp_path / "picks.csv"
+    table.write_text("rank,index,priority,label,who\n1,4,2.0,cat,me\n")
+    append_picks(selection([7]), str(table))
+    assert table.read_text() == "rank,index,priority,label,who\n1,4,2.0,cat,me\n2,7,1.0,,\n"
+    columns = tmp_path / "picks.parquet"
+    pq.write_table(pa.table({"rank": [1], "index": [4], "priority": [2.0], "label": ["cat"]}), columns)
+    append_picks(selection([7]), str(columns))
+    assert pq.read_table(columns).to_pydict() == {
+        "rank": [1, 2],
+        "index": [4, 7],
+        "priority": [2.0, 1.0],
+        "label": ["cat", None],
+    }
 
 
 def test_a_missing_last_newline_is_added(tmp_path: Path) -> None:

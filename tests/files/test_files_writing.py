@@ -112,10 +112,10 @@ def test_an_existing_file_is_replaced_only_by_force(tmp_path: Path) -> None:
 
 
 def test_an_unknown_format_is_answered_with_the_known(tmp_path: Path) -> None:
-    with pytest.raises(
-        InvalidArgument, match=r"picks.txt has no suffix that tells its format; known are csv, json, jsonl"
-    ):
-        save_selection(ODD, str(tmp_path / "picks.txt"))
+    with pytest.raises(InvalidArgument, match=r"picks.xlsx: suffix .xlsx is not known; use .csv, .json, .jsonl"):
+        save_selection(ODD, str(tmp_path / "picks.xlsx"))
+    with pytest.raises(InvalidArgument, match=r"picks: there is no suffix that tells the format; use .csv"):
+        save_selection(ODD, str(tmp_path / "picks"))
     with pytest.raises(InvalidArgument, match=r"format='jsonll' is unknown; did you mean 'jsonl'\? known are csv"):
         output_format("picks.csv", "jsonll")
     assert list(tmp_path.iterdir()) == []

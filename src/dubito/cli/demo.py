@@ -45,7 +45,6 @@ def demo(
         ),
     ] = "dubito-demo",
     as_json: options.AsJson = False,
-    force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
     """
@@ -64,7 +63,7 @@ def demo(
         seeds=check_integer("seeds", read_number(seeds), least=1),
         rounds=check_integer("rounds", read_number(rounds), least=1),
     )
-    check_folder(output, force)
+    check_folder(output)
     played = play(plan, [*STRATEGIES, *(strategy or [])], quiet)
     write_files(played, output)
     if as_json:
@@ -74,16 +73,12 @@ def demo(
     print("\n".join(report(played, output)))
 
 
-def check_folder(folder: str, force: bool) -> None:
-    """Refuse a folder in which something else would be overwritten; what an earlier demo wrote is replaced."""
+def check_folder(folder: str) -> None:
+    """Refuse what is no folder; in one that exists, files of the demo's names are replaced."""
     from dubito.errors import OutputExists
 
-    taken = [name for name in WRITTEN if os.path.lexists(os.path.join(folder, name))]
     if os.path.isfile(folder):
         raise OutputExists(f"{folder} is a file; pass -o with another folder.")
-    if taken and len(taken) < len(WRITTEN) and not force:
-        path = os.path.join(folder, taken[0])
-        raise OutputExists(f"{path} exists; pass --force to replace it, or another folder with -o.")
 
 
 def play(plan: "Plan", names: list[str], quiet: bool) -> "Rehearsal":
@@ -173,7 +168,7 @@ def pool_bytes(features: "AnyArray", classes: "AnyArray", plan: "Plan") -> bytes
 
 
 def show_table(played: "Rehearsal") -> None:
-    """Accuracy in percent, mean ± one standard deviation, a row for each number of labels."""
+    """Accuracy in percent, mean and (of several seeds) ± one standard deviation, a row for each number of labels."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -188,7 +183,8 @@ def show_table(played: "Rehearsal") -> None:
             str(labels),
             *(
                 Text(
-                    f"{100 * curve.mean[at]:.1f} ± {100 * curve.spread[at]:.1f}",
+                    f"{100 * curve.mean[at]:.1f}"
+                    + (f" ± {100 * curve.spread[at]:.1f}" if played.plan.seeds > 1 else ""),
                     style="bold" if curve.mean[at] == best else "",
                 )
                 for curve in played.curves
@@ -208,7 +204,7 @@ def report(played: "Rehearsal", folder: str) -> Iterator[str]:
     yield f"Seed by seed all start from the same {plan.initial} random labels and ask for {plan.batch} a round."
     yield "doubt-coreset runs as it does by default: strength 1, no beam."
     yield ""
-    for name in ("curves.png", "picked.png"):
+    for name in WRITTEN:
         yield f"  {os.path.join(folder, name)}"
     yield ""
     yield "Next, on the same digits with their first 20 labels:"
@@ -227,9 +223,10 @@ def comparisons(played: "Rehearsal") -> Iterator[str]:
             continue
         gain = curve.accuracy[:, -1] - random.accuracy[:, -1]
         saved = labels_saved(curve, random)
+        told = "no labels saved" if saved is None or saved < 1 else f"labels saved: {round(saved)}"
         yield (
             f"  {curve.name:<18}{100 * gain.mean():+.1f} points at {random.labels[-1]} labels, ahead of random in "
-            f"{int((gain > 0).sum())} of {len(gain)} seeds; labels saved: {'none' if saved is None else round(saved)}"
+            f"{int((gain > 0).sum())} of {len(gain)} seeds; {told}"
         )
 
 
@@ -257,6 +254,7 @@ def next_steps(folder: str) -> Iterator[str]:
     )
     picture = shlex.quote(os.path.join(folder, "diagnosis.png"))
     yield f"  {program} select {pool} --budget 20 -o {picks}"
+    yield "  (fill in a column label first)"
     yield f"  {program} select {pool} --budget 20 --labelled {picks}"
     yield f"  {program} diagnose {pool} --plot {picture}"
 

@@ -36,11 +36,15 @@ def diagnose(
     import json
 
     from dubito.cli import inputs
+    from dubito.errors import InvalidArgument
 
     check_plot(plot, force)
     sources: inputs.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     columns = inputs.read_columns(id_column, label_column, feature_columns)
-    told = measure(inputs.read_inputs(pool, labelled, sources, columns, quiet=quiet), head, checked, id_column, metric)
+    found = inputs.read_inputs(pool, labelled, sources, columns, quiet=quiet)
+    if not len(found.labelled.rows) and not found.labelled.foreign:
+        raise InvalidArgument("nothing is labelled; pass --labelled FILE.")
+    told = measure(found, head, checked, id_column, metric)
     if as_json:
         print(json.dumps({"schema": 1, **told.to_dict()}, indent=2, allow_nan=False))
     else:

@@ -25,6 +25,8 @@ ARGUMENTS = (
 PYTHON_TWIN = re.compile(r"(--[a-z-]+(?: \w+)?) \(\w+=?\w*\)")
 PYTHON_ONLY = re.compile(r" \(in Python (?:[^()]|\([^()]*\))*\)")
 """A mend that the command line does not have, such as ``(in Python Margin(...) does it)``."""
+BOUND = re.compile(rf"\bpass ({ARGUMENTS}) (?=[<>]=)")
+TAKEN = re.compile(rf"\bit takes ((?:{ARGUMENTS})(?:, (?:{ARGUMENTS}))*)")
 KEYWORD = re.compile(rf"\b({ARGUMENTS})=('[^']*'|[^\s;,)]*)")
 
 
@@ -99,7 +101,9 @@ def in_options(message: str) -> str:
     Examples
     --------
     >>> in_options("beam_width=0 is too small; pass beam_width >= 1.")
-    '--beam-width 0 is too small; pass beam_width >= 1.'
+    '--beam-width 0 is too small; pass --beam-width >= 1.'
+    >>> in_options("coreset takes no strength; it takes beam_width, scaling.")
+    'coreset takes no strength; it takes --beam-width, --scaling.'
     >>> in_options("pass probabilities= or doubt=, or strategy='coreset'.")
     'pass --probabilities or --doubt, or --strategy coreset.'
     >>> in_options("picks.csv exists; pass --force (force=True).")
@@ -108,12 +112,17 @@ def in_options(message: str) -> str:
     'pass fewer points.'
     """
 
-    def as_option(match: re.Match[str]) -> str:
-        name, value = match.group(1).replace("_", "-"), match.group(2).strip("'")
-        return f"--{name} {value}".rstrip()
+    def option(name: str) -> str:
+        return "--" + name.replace("_", "-")
+
+    def with_value(match: re.Match[str]) -> str:
+        name, value = option(match.group(1)), match.group(2).strip("'")
+        return f"{name} {value}" if value.strip(".") else name + value
 
     message = PYTHON_TWIN.sub(r"\1", PYTHON_ONLY.sub("", message)).replace("force=True", "--force")
-    return KEYWORD.sub(as_option, message)
+    message = BOUND.sub(lambda match: f"pass {option(match.group(1))} ", message)
+    message = TAKEN.sub(lambda match: "it takes " + ", ".join(map(option, match.group(1).split(", "))), message)
+    return KEYWORD.sub(with_value, message)
 
 
 @contextmanager

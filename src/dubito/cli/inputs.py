@@ -4,11 +4,19 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dubito.cli.labelled import NOTHING, Labelled, as_labelled, read_labelled
+import numpy as np
+
+from dubito.cli.labelled import NOTHING, Labelled, as_labelled, own_labels, read_labelled
 from dubito.cli.messages import say
+from dubito.cli.tables import Note
 from dubito.errors import InvalidArgument
 from dubito.files import Columns, DoubtRole, PoolFile, find_array, find_doubt, read_array, read_pool, split_spec
 from dubito.matrix import AnyArray, len_of
+
+MOST_NAMED = 5
+"""Columns that a note names."""
+SAMPLED_ROWS, FEWEST_ROWS = 10_000, 20
+"""Rows on which a column is judged to be an id; among fewer, whole numbers may well differ by chance."""
 
 DoubtSpecs = Mapping[DoubtRole, str | None]
 
@@ -59,19 +67,50 @@ def read_inputs(
         names = " and ".join(f"--{role}" for role in given)
         raise InvalidArgument(f"{names} are two sources of doubt; pass only one of them.")
     pool_file = read_pool(pool, columns=columns)
+    notes = [told_features(pool_file, columns)] if pool_file.feature_names else []
     source = read_doubt_source(pool_file, given)
     files: dict[str, str] = {role: given.get(role, pool) for role in source}
     files |= {"pool": pool, "labelled": ", ".join(labelled or [pool])}
-    return Inputs(pool_file, read_all_labelled(pool_file, labelled or [], columns, quiet), source, files)
+    found = Inputs(pool_file, read_all_labelled(pool_file, labelled or [], columns, notes.append), source, files)
+    for note in notes:  # Only now: a file that is refused leaves its error alone on stderr.
+        say(note, quiet=quiet)
+    return found
 
 
-def read_all_labelled(pool: PoolFile, specs: Sequence[str], columns: Columns, quiet: bool) -> Labelled:
+def read_all_labelled(pool: PoolFile, specs: Sequence[str], columns: Columns, note: Note) -> Labelled:
     """What the pool's own file says is labelled, and every file named."""
+    if pool.source.is_table and not specs and columns.label is not None:
+        pool.source.entry(columns.label)  # Refuses a name that is not there.
     own = find_array(pool.source, "labelled")
     found = NOTHING if own is None else as_labelled(own, len_of(pool.features))
+    found = found.joined(own_labels(pool, columns, note))
     for spec in specs:
-        found = found.joined(read_labelled(spec, pool, columns, note=lambda text: say(text, quiet=quiet)))
+        found = found.joined(read_labelled(spec, pool, columns, note))
     return found
+
+
+def told_features(pool: PoolFile, columns: Columns) -> str:
+    """Which columns of a table are features, and a hint where one looks like an id."""
+    names = pool.feature_names
+    shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    told = f"{len(names)} feature{'s' * (len(names) > 1)}: {shown}"
+    suspect = None if columns.features else looks_like_an_id(pool)
+    if suspect is None:
+        return told
+    mend = f"pass --id-column {suspect}" if pool.ids is None else "leave it out with --feature-columns"
+    return f"{told}; {suspect} looks like an id: {mend}"
+
+
+def looks_like_an_id(pool: PoolFile) -> str | None:
+    """The first feature called so, or that counts: whole numbers, none of them twice."""
+    sample = np.asarray(pool.features[:SAMPLED_ROWS], dtype=np.float64)
+    for name, values in zip(pool.feature_names, sample.T, strict=True):
+        whole = np.isfinite(values).all() and (values == np.round(values)).all()
+        if name.lower().endswith("_id") or (
+            len(values) >= FEWEST_ROWS and whole and len(np.unique(values)) == len(values)
+        ):
+            return name
+    return None
 
 
 def read_doubt_source(pool: PoolFile, given: Mapping[DoubtRole, str]) -> dict[DoubtRole, AnyArray]:

@@ -4,25 +4,16 @@ The round trip: ``picks.csv`` gets a column of labels and comes back as ``--labe
 their ids where the pool has ids, else by ``index``; rows whose label is still empty do not count.
 """
 
-import csv
-import json
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dubito.checks import check_rows
+from dubito.cli.tables import ID_NAMES, Note, Table, read_table
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
-from dubito.files import Columns, PoolFile, open_source, read_array, split_spec
-from dubito.files.entries import reading, suffix_of
+from dubito.files import Columns, PoolFile, read_array, split_spec
+from dubito.files.choosing import usual_name
 from dubito.matrix import BoolArray, IntArray, Matrix, Rows, Stack, len_of
-
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-ID_NAMES = ("id", "ids")
-LABEL_NAMES = ("label", "labels", "class", "classes")
-
-Note = Callable[[str], None]
-"""Where a remark goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,47 +43,20 @@ class Labelled:
 NOTHING = Labelled(np.empty(0, dtype=np.int64))
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A small table of names and labels, as it is written in a file."""
-
-    path: str
-    header: tuple[str, ...]
-    records: Sequence[Mapping[str, object]]
-
-    def column(self, wanted: str | None, usual: Sequence[str]) -> str | None:
-        """The column of that name, or the first with a usual name."""
-        return next((name for name in (wanted, *usual) if name in self.header), None)
-
-    def named(self, name: str) -> list[str]:
-        """The values of a column as text."""
-        for number, record in enumerate(self.records, start=1):
-            if record.get(name) in (None, ""):
-                raise InvalidData(f"{self.path} has no {name} in row {number}; fill it in or drop the row.")
-        return [str(record[name]).strip() for record in self.records]
-
-    def only_labelled(self, wanted: str | None, note: Note) -> "Table":
-        """Without the rows whose label is still empty; all of them where there is no column of labels."""
-        name = self.column(wanted, LABEL_NAMES)
-        if name is None:
-            return self
-        kept = [record for record in self.records if str(record.get(name) or "").strip() or record.get(name) == 0]
-        if len(kept) < len(self.records):
-            note(f"{len(kept)} of the {len(self.records)} rows in {self.path} have a {name}; the others do not count.")
-        return Table(self.path, self.header, kept)
-
-
 def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> Labelled:
     """What one file says is labelled: rows by id or index, row numbers, a mask, or features."""
     path, key = split_spec(spec)
-    table = read_table(path, "index" if pool.ids is None else "id") if key is None else None
+    table = read_table(path, "index" if pool.ids is None else "id", columns) if key is None else None
     if table is None:
         return read_plain(spec, pool, columns)
+    elsewhere = pool.source.is_table and columns.label in pool.source.names
     id_column = table.column(columns.id, ID_NAMES)
     if pool.ids is not None and id_column is not None:
-        return read_by_id(table.only_labelled(columns.label, note), id_column, pool, columns)
+        table = table.only_labelled(columns.label, note, elsewhere=elsewhere)
+        note_conflict(table, id_column, pool, note)
+        return read_by_id(table, id_column, pool, columns)
     if "index" in table.header:
-        table = table.only_labelled(columns.label, note)
+        table = table.only_labelled(columns.label, note, elsewhere=elsewhere)
         return Labelled(np.unique(rows_by_index(table, len_of(pool.features))))
     try:
         return read_plain(spec, pool, columns)
@@ -103,6 +67,52 @@ def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> La
             f"{path} names rows by {id_column}, and the pool has no ids; name them with --id-column, or give {path} an "
             "index column of row numbers."
         ) from error
+
+
+def note_conflict(table: Table, column: str, pool: PoolFile, note: Note) -> None:
+    """Say where an id and an index name different rows of the pool: the id counts."""
+    if "index" not in table.header:
+        return
+    places = places_of(pool)
+    for number, record in enumerate(table.records, start=1):
+        name, index = (str(record.get(key) if record.get(key) is not None else "").strip() for key in (column, "index"))
+        if name in places and index and index != str(places[name]):
+            note(
+                f"{table.path}: in row {number} the {column} {name!r} is row {places[name]} of the pool, but "
+                f"index says {index}; the {column} counts, here and below."
+            )
+            return
+
+
+def own_labels(pool: PoolFile, columns: Columns, note: Note) -> Labelled:
+    """Rows of a pool's own table whose label is filled in."""
+    source = pool.source
+    name = columns.label if columns.label in source.names else usual_name(source, "labels")
+    if not source.is_table or name is None or name in pool.feature_names:
+        return NOTHING
+    rows = np.flatnonzero(source.entry(name).filled())
+    if len(rows):
+        note(f"{source.path}: {len(rows)} of {len_of(pool.features)} rows have a {name} and count as labelled.")
+    return Labelled(rows)
+
+
+def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns) -> IntArray:
+    """Rows of the pool from a table with an id or index, from row numbers or from a mask."""
+    path, key = split_spec(spec)
+    table = read_table(path, "index" if pool.ids is None else "id", columns) if key is None else None
+    if table is None or "candidates" in table.header:
+        return check_rows("candidates", read_array(spec, "candidates"), len_of(pool.features))
+    return np.unique(named_rows(table, columns.id, pool))
+
+
+def named_rows(table: Table, id_column: str | None, pool: PoolFile) -> IntArray:
+    """The pool's row for each record, by id where both have ids, else by index."""
+    column = table.column(id_column, ID_NAMES)
+    if pool.ids is not None and column is not None:
+        return rows_by_id(table, column, pool)
+    if "index" in table.header:
+        return rows_by_index(table, len_of(pool.features))
+    raise MissingFile(f"{table.path} has no column that names rows of the pool; give it an id or index.")
 
 
 def read_plain(spec: str, pool: PoolFile, columns: Columns) -> Labelled:
@@ -158,64 +168,12 @@ def rows_by_index(table: Table, n_pool: int) -> IntArray:
     return rows
 
 
-def read_table(path: str, only_column: str) -> Table | None:
-    """The file as a table of names where it is one: it has an ``id``, ``ids`` or ``index``, or is plain text.
-
-    ``only_column`` says what the lines of a ``.txt`` are.
-    """
-    suffix = suffix_of(path)
-    if suffix in DELIMITERS:
-        with reading(path), open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, delimiter=DELIMITERS[suffix])
-            return Table(path, tuple(reader.fieldnames or ()), list(reader))
-    if suffix in (".json", ".jsonl"):
-        return table_of_records(path, json_records(path))
-    if suffix == ".txt":
-        with reading(path), open(path, encoding="utf-8-sig") as file:
-            return Table(path, (only_column,), [{only_column: line.strip()} for line in file if line.strip()])
-    if suffix == ".parquet":
-        source = open_source(path)
-        names = [name for name in source.names if name in ("index", *ID_NAMES, *LABEL_NAMES)]
-        values = [source.entry(name).names().tolist() for name in names]
-        return Table(path, tuple(names), [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)])
-    return None
-
-
-def json_records(path: str) -> list[object]:
-    """The objects of a JSONL file, or the picks of a JSON one."""
-    with reading(path), open(path, encoding="utf-8") as file:
-        if suffix_of(path) == ".jsonl":
-            return [json.loads(line) for line in file if line.strip()]
-        content = json.load(file)
-    records = content.get("picks") if isinstance(content, dict) else content
-    if not isinstance(records, list):
-        raise InvalidData(f"{path} holds no list of labelled items; pass a list of objects with an id or index.")
-    return records
-
-
-def table_of_records(path: str, records: Sequence[object]) -> Table:
-    """Objects as a table; each must be one and name its row."""
-    rows: list[dict[str, object]] = []
-    for number, record in enumerate(records, start=1):
-        if not isinstance(record, dict):
-            raise InvalidData(f"{path} holds {record!r} as item {number}; pass objects with an id or index.")
-        rows.append(record)
-    header = tuple(dict.fromkeys(name for row in rows for name in row))
-    return Table(path, header, rows)
-
-
 def read_outcomes(path: str, pool: PoolFile, id_column: str | None) -> tuple[IntArray, BoolArray]:
     """Rows that were checked, and whether the model was wrong there: a table with ``wrong`` and an id or index."""
-    table = read_table(path, "index")
+    table = read_table(path, "index", Columns(id=id_column))
     if table is None or "wrong" not in table.header:
         raise MissingFile(f"{path} has no column wrong; pass a table with an id or index, and 0 or 1 in wrong.")
-    column = table.column(id_column, ID_NAMES)
-    if pool.ids is not None and column is not None:
-        rows = rows_by_id(table, column, pool)
-    elif "index" in table.header:
-        rows = rows_by_index(table, len_of(pool.features))
-    else:
-        raise MissingFile(f"{path} has no column that names rows of the pool; give it an id or index.")
+    rows = named_rows(table, id_column, pool)
     return rows, np.array([truth(text, path) for text in table.named("wrong")], dtype=np.bool_)
 
 

@@ -36,6 +36,7 @@ Labelled = Annotated[
     list[str] | None,
     typer.Option(
         "--labelled",
+        "--labeled",
         metavar="FILE",
         rich_help_panel=FILES,
         help="What is labelled already: a table with an id or index column (rows whose label is empty do not count), "
@@ -56,7 +57,9 @@ Doubt = Annotated[
 ]
 Candidates = Annotated[
     str | None,
-    typer.Option("--candidates", metavar="FILE", rich_help_panel=FILES, help="Rows or a mask: pick only from these."),
+    typer.Option(
+        "--candidates", metavar="FILE", rich_help_panel=FILES, help="Rows, ids or a mask: pick only from these."
+    ),
 ]
 Head = Annotated[
     str | None,

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import get_args
 
@@ -11,11 +13,21 @@ import numpy as np
 from dubito.checks import check_candidates, check_choice, check_integer, check_memory_limit, check_rows
 from dubito.cli.failures import Stopped, naming_files
 from dubito.cli.inputs import Inputs, read_number
-from dubito.cli.labelled import Labelled
+from dubito.cli.labelled import Labelled, read_candidate_rows
 from dubito.cli.messages import Bar, say
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
 from dubito.estimating import estimate
-from dubito.files import Format, append_picks, output_format, read_array, read_picks, render_selection, save_selection
+from dubito.files import (
+    FORMATS,
+    Columns,
+    Format,
+    append_picks,
+    output_format,
+    read_picks,
+    render_selection,
+    save_selection,
+)
+from dubito.files.entries import suffix_of
 from dubito.matrix import IntArray, Rows, len_of
 from dubito.problem import Configuration, Interrupted, Metric, Progress, Request, Selection
 from dubito.selecting import DEFAULTS, select
@@ -48,7 +60,10 @@ def check_target(output: str | None, format: str | None, as_json: bool, append: 
         if chosen in BINARY and sys.stdout.isatty():
             raise InvalidArgument(f"--format {chosen} is not for a terminal; pass -o FILE.")
         return Target(None, chosen, append, force)
-    chosen = output_format(path, wanted)
+    chosen, suffix = output_format(path, wanted), suffix_of(path)[1:]
+    if suffix in FORMATS and suffix != chosen:
+        asked = "--json" if as_json else f"--format {chosen}"
+        raise InvalidArgument(f"{asked} and -o {path} disagree; leave {asked} out, or give the file another suffix.")
     if append and force:
         raise InvalidArgument("--append adds to the file and --force replaces it; pass one of them.")
     if append and chosen == "json":
@@ -105,13 +120,13 @@ def without_earlier_picks(found: Inputs, target: Target) -> Inputs:
     return replace(found, labelled=found.labelled.joined(Labelled(earlier)))
 
 
-def read_candidates(spec: str | None, found: Inputs) -> IntArray | None:
+def read_candidates(spec: str | None, found: Inputs, columns: Columns) -> IntArray | None:
     """Rows that may be picked, or None for all that are not labelled."""
     n_pool = len_of(found.pool.features)
     wanted = None
     if spec is not None:
         with naming_files({"candidates": spec}):
-            wanted = check_rows("candidates", np.asarray(read_array(spec, "labelled")[:]), n_pool)
+            wanted = read_candidate_rows(spec, found.pool, columns)
     if found.labelled.foreign and len(found.labelled.rows):
         # select() keeps rows back that it knows to be labelled, but not where they come as features.
         return check_candidates(wanted, n_pool, found.labelled.rows)
@@ -149,7 +164,7 @@ def call_select(found: Inputs, allowed: IntArray | None, method: Method, progres
         )
 
 
-def finish(selection: Selection, target: Target, quiet: bool) -> None:
+def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence[str] = ()) -> None:
     """Write the picks and say what they are; an interrupted run says so in its exit code, too."""
     where = "to stdout" if target.path is None else f"to {target.path}"
     if len(selection):
@@ -165,7 +180,9 @@ def finish(selection: Selection, target: Target, quiet: bool) -> None:
         quiet=quiet,
     )
     if target.path is not None:
-        say(f"next round: label them, train again, and pass --labelled {target.path}", quiet=quiet)
+        files = dict.fromkeys([*labelled, target.path])
+        options = " ".join(f"--labelled {shlex.quote(path)}" for path in files)
+        say(f"next round: label them, train again, and pass {options}", quiet=quiet)
 
 
 def write(selection: Selection, target: Target) -> None:

@@ -49,8 +49,8 @@ def select(
     columns = inputs.read_columns(id_column, label_column, feature_columns)
     found = inputs.read_inputs(pool, labelled, sources, columns, quiet=quiet)
     found = picking.without_earlier_picks(found, target)
-    allowed = picking.read_candidates(candidates, found)
+    allowed = picking.read_candidates(candidates, found, columns)
     if dry_run:
         picking.show_sizes(found, allowed, method, as_json)
     else:
-        picking.finish(picking.pick(found, allowed, method, quiet), target, quiet)
+        picking.finish(picking.pick(found, allowed, method, quiet), target, quiet, labelled or [])

@@ -73,7 +73,7 @@ def diagnose(
         )
     classes, all_doubt = read_doubt(len_of(matrix), probabilities, logits, doubt)
     if all_doubt is None:
-        raise InvalidArgument("no doubt was given; pass one of probabilities, logits or doubt.")
+        raise InvalidArgument("no doubt was given; pass probabilities=, logits= or doubt=.")
     weights = check_head(head, matrix.shape[1], classes, known_metric)
     outcomes = check_outcomes(checked, wrong, len_of(matrix), labelled_rows)
     if known_metric == "cosine":

@@ -11,8 +11,8 @@ from dubito.files.entries import Entry, Source
 MatrixRole = Literal["features", "labelled"]
 DoubtRole = Literal["probabilities", "logits", "doubt"]
 NameRole = Literal["ids", "labels"]
-HeadRole = Literal["head"]
-Role = Literal["features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head"]
+OtherRole = Literal["head", "candidates"]
+Role = Literal["features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates"]
 
 DOUBT_ROLES: tuple[DoubtRole, ...] = ("probabilities", "logits", "doubt")
 
@@ -25,6 +25,7 @@ USUAL_NAMES: dict[Role, tuple[str, ...]] = {
     "ids": ("ids", "id"),
     "labels": ("labels", "classes", "label", "class"),
     "head": ("head", "head.weight"),
+    "candidates": ("candidates",),
 }
 """The names tried, in this order."""
 
@@ -37,6 +38,7 @@ SHAPES: dict[Role, tuple[tuple[int, ...], str]] = {
     "ids": ((1,), "1-D (n,) integers or text"),
     "labels": ((1,), "1-D (n,) integers or text"),
     "head": ((2,), "2-D (c, d) numbers"),
+    "candidates": ((1,), "1-D row numbers or a boolean mask"),
 }
 """The numbers of dimensions a role may have, and what a message says of them."""
 
@@ -116,7 +118,9 @@ def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Ent
     return {
         name: entry
         for name, entry in source.entries.items()
-        if name not in claimed and not name.startswith("__index_level_")
+        if name not in claimed
+        and not name.startswith("__index_level_")
+        and not (source.is_table and "labels" not in own and name.lower() in USUAL_NAMES["labels"])
     }
 
 
@@ -143,6 +147,8 @@ def given_name(role: Role, columns: Columns) -> str | None:
 def usual_name(source: Source, role: Role) -> str | None:
     """The first usual name in the file; a table's features must be a column of lists to go by their name."""
     names = [name for name in USUAL_NAMES[role] if name in source.entries]
+    if source.is_table and role == "labels":
+        names += [name for name in source.names if name.lower() in USUAL_NAMES[role]]
     if source.is_table and role in ("features", "head"):
         names = [name for name in names if source.entries[name].ndim > 1]
     return names[0] if names else None

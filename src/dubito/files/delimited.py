@@ -11,7 +11,7 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.files.entries import Entry, Source, reading
-from dubito.matrix import AnyArray, FloatArray
+from dubito.matrix import AnyArray, BoolArray, FloatArray
 
 ROWS_PER_BLOCK = 4096
 SAMPLED_ROWS = 100
@@ -69,6 +69,12 @@ class Table:
         if all(map(PLAIN_INTEGER.fullmatch, values)):
             return np.array(values, dtype=np.int64)
         return np.array(values, dtype=np.str_)
+
+    def filled(self, name: str) -> BoolArray:
+        """Which rows hold anything in a column."""
+        place = self.header.index(name)
+        with reading(self.path):
+            return np.array([bool(row[place].strip()) for block in self.blocks() for _, row in block], dtype=np.bool_)
 
     def _parse(self, block: list[Line], places: list[int]) -> FloatArray:
         try:
@@ -147,7 +153,7 @@ def _check_header(path: str, header: tuple[str, ...]) -> None:
 def _entry(table: Table, name: str, sample: list[str]) -> Entry:
     values = [value for value in sample if value]
     strange = next((value for value in values if not is_number(value)), None)
-    reads = partial(table.column, name), partial(table.labels, name)
+    reads = partial(table.column, name), partial(table.labels, name), partial(table.filled, name)
     if strange is None and (values or not sample):
         return Entry(1, "numbers", "(numbers)", *reads)
     return Entry(1, "text", f"(text such as {strange!r})" if strange else "(nothing)", *reads)

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
-from dubito.matrix import AnyArray, Matrix, Stack
+from dubito.matrix import AnyArray, BoolArray, Matrix, Stack
 
 Content = Literal["numbers", "text", "other"]
 
@@ -29,10 +29,18 @@ class Entry:
     read: Callable[[], Matrix]
     read_names: Callable[[], AnyArray] | None = None
     """Reads a column as names; None where `read` gives them already."""
+    read_filled: Callable[[], BoolArray] | None = None
+    """Reads which rows of a column hold anything; None for what is no column of a table."""
 
     def names(self) -> AnyArray:
         """The values as names: integers or text, never parsed into anything else."""
         return whole(self.read()) if self.read_names is None else self.read_names()
+
+    def filled(self) -> BoolArray:
+        """Which rows hold anything; an array has no empty ones."""
+        if self.read_filled is None:
+            return np.ones(self.read().shape[0], dtype=np.bool_)
+        return self.read_filled()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ import stat
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import numpy as np
+
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files.arrays import open_npy, open_npz, open_safetensors
 from dubito.files.delimited import open_delimited
 from dubito.files.entries import Content, Entry, Source, one_below_another, reading, suffix_of, whole
 from dubito.files.parquet import open_parquet
-from dubito.matrix import AnyArray, Matrix
+from dubito.matrix import AnyArray, BoolArray, Matrix
 
 OPENERS: dict[str, Callable[[str], Source]] = {
     ".npy": open_npy,
@@ -126,9 +128,8 @@ def _joined_entry(name: str, sources: list[Source]) -> Entry:
         )
     content: Content = next((part.content for part in parts if part.content != "numbers"), "numbers")
     summary = f"{first.summary} in {len(parts)} shards"
-    return Entry(
-        first.ndim, content, summary, partial(_joined_read, parts, paths), partial(_joined_names, parts, paths)
-    )
+    reads = partial(_joined_read, parts, paths), partial(_joined_names, parts, paths), partial(_joined_filled, parts)
+    return Entry(first.ndim, content, summary, *reads)
 
 
 def _joined_read(parts: list[Entry], paths: list[str]) -> Matrix:
@@ -137,6 +138,10 @@ def _joined_read(parts: list[Entry], paths: list[str]) -> Matrix:
 
 def _joined_names(parts: list[Entry], paths: list[str]) -> AnyArray:
     return whole(one_below_another([part.names() for part in parts], paths))
+
+
+def _joined_filled(parts: list[Entry]) -> BoolArray:
+    return np.concatenate([part.filled() for part in parts])
 
 
 def _joined_columns(sources: list[Source], names: Sequence[str]) -> Matrix:

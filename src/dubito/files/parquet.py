@@ -9,7 +9,7 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.files.entries import Entry, Source, one_below_another, reading
-from dubito.matrix import AnyArray, Matrix
+from dubito.matrix import AnyArray, BoolArray, Matrix
 from dubito.optional import require
 
 ROWS_PER_BATCH = 16_384
@@ -39,10 +39,10 @@ def _entry(path: str, name: str, kind: Any) -> Entry:
         if _is_numeric(types, kind.value_type):
             return Entry(2, "numbers", f"(lists of {kind.value_type})", partial(_lists, path, name))
     elif _is_numeric(types, kind):
-        return Entry(1, "numbers", f"({kind})", partial(_column, path, name))
+        return Entry(1, "numbers", f"({kind})", partial(_column, path, name), None, partial(_filled, path, name))
     elif types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
-        return Entry(1, "text", "(text)", partial(_texts, path, name))
-    return Entry(1, "other", f"({kind})", partial(_refuse, path, name, kind))
+        return Entry(1, "text", "(text)", partial(_texts, path, name), None, partial(_filled, path, name))
+    return Entry(1, "other", f"({kind})", partial(_refuse, path, name, kind), None, partial(_filled, path, name))
 
 
 def _is_numeric(types: ModuleType, kind: Any) -> bool:
@@ -72,6 +72,13 @@ def _refuse_nulls(values: Any, path: str, name: str, first_row: int, width: int 
 def _column(path: str, name: str) -> AnyArray:
     array: AnyArray = _read(path, [name])[0].to_numpy()
     return array
+
+
+def _filled(path: str, name: str) -> BoolArray:
+    """Which rows hold anything: neither null, nor NaN, nor blank text."""
+    with reading(path), _pyarrow("parquet").ParquetFile(path) as file:
+        values = file.read(columns=[name]).column(name).to_pylist()
+    return np.array([value is not None and value == value and bool(str(value).strip()) for value in values], np.bool_)
 
 
 def _texts(path: str, name: str) -> AnyArray:

@@ -1,5 +1,6 @@
 """Picks over several rounds: reading a file of picks back, and adding the next round to it."""
 
+import io
 import json
 import os
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from dubito.files.writing import (
     write_atomically,
 )
 from dubito.matrix import AnyArray, IntArray
+from dubito.optional import require
 
 PICKS_WITHOUT_ARRAYS = (".json", ".jsonl")
 """Files of picks that `open_source` does not read."""
@@ -50,7 +52,8 @@ def append_picks(selection: Picks, path: str, *, format: Format | None = None) -
     """Add a round's picks below those a file holds already; ranks go on counting.
 
     The file is read, checked and replaced whole, so that a failure leaves the old one. A file that does not exist
-    is made. ``json`` describes one run and cannot be added to.
+    is made. Columns that were added behind those of picks, such as ``label``, stay empty in the new rows. ``json``
+    describes one run and cannot be added to.
 
     Parameters
     ----------
@@ -93,29 +96,45 @@ def _joined(path: str, added: PickColumns, format: Format, earlier: IntArray) ->
     if format == "npy":
         return render_columns({"index": [*earlier.tolist(), *added["index"]]}, "npy")
     if format == "parquet":
-        return render_columns(_below(path, added), "parquet")
-    new = render_columns(added, format)
+        return _below(path, added)
     with reading(path), open(path, "rb") as file:
         old = file.read()
     if format == "csv":
-        _check_columns(path, open_source(path).names, added)
-        new = new.partition(b"\n")[2]
+        names = open_source(path).names
+        _check_columns(path, names, added)
+        nothing = [""] * len(added["index"])
+        new = render_columns({name: added.get(name, nothing) for name in names}, "csv").partition(b"\n")[2]
+    else:
+        new = render_columns(added, format)
     return old + (b"" if old.endswith(b"\n") or not old else b"\n") + new
 
 
-def _below(path: str, added: PickColumns) -> PickColumns:
-    """The columns of a Parquet file with the new ones below."""
-    source = open_source(path)
-    _check_columns(path, source.names, added)
-    old = {name: whole(source.entry(name).names()) for name in added}
-    both = "id" in added and len(added["id"]) and len(old["id"])
-    if both and old["id"].dtype.kind != np.asarray(added["id"]).dtype.kind:
-        raise InvalidData(f"the ids in {path} are of another type than the new ones; choose another file.")
-    return {name: [*old[name].tolist(), *values] for name, values in added.items()}
+def _below(path: str, added: PickColumns) -> bytes:
+    """A Parquet file with the new picks below; columns that only the file has stay empty there."""
+    pyarrow, parquet = require("pyarrow", extra="files"), require("pyarrow.parquet", extra="files")
+    with reading(path):
+        old = parquet.read_table(path)
+    _check_columns(path, old.schema.names, added)
+    if not len(old):
+        return render_columns(added, "parquet")
+    try:
+        new = [
+            pyarrow.array(list(added[field.name]), field.type)
+            if field.name in added
+            else pyarrow.nulls(len(added["index"]), field.type)
+            for field in old.schema
+        ]
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
+        raise InvalidData(f"the ids in {path} are of another type than the new ones; choose another file.") from error
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.concat_tables([old, pyarrow.table(new, schema=old.schema)]), buffer)
+    return buffer.getvalue()
 
 
 def _check_columns(path: str, names: Sequence[str], added: PickColumns) -> None:
-    if list(names) != list(added):
+    """Every column of picks in its order; others, such as ``label``, may stand behind."""
+    first, more = list(names)[: len(added)], list(names)[len(added) :]
+    if first != list(added) or "id" in more:
         raise InvalidData(
             f"{path} has the columns {','.join(names)} but the new picks {','.join(added)}; choose another file."
         )

@@ -12,9 +12,9 @@ from dubito.files.choosing import (
     SHAPES,
     Columns,
     DoubtRole,
-    HeadRole,
     MatrixRole,
     NameRole,
+    OtherRole,
     Role,
     check_numbers,
     check_role,
@@ -35,6 +35,8 @@ class PoolFile:
     features: Matrix
     ids: AnyArray | None
     source: Source
+    feature_names: tuple[str, ...] = ()
+    """The columns of a table that stand side by side as features; none for a single array."""
 
 
 def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
@@ -71,13 +73,15 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
     ids = find_array(source, "ids", columns=columns)
     if ids is not None:
         _check_ids(source.path, ids, len_of(features))
-    return PoolFile(features, ids, source)
+    chosen = choose(source, "features", key, columns)
+    beside = source.is_table and source.entry(chosen[0]).ndim == 1
+    return PoolFile(features, ids, source, tuple(chosen) if beside else ())
 
 
 @overload
 def read_array(spec: str | Source, role: MatrixRole, *, columns: Columns = ...) -> Matrix: ...
 @overload
-def read_array(spec: str | Source, role: DoubtRole | NameRole | HeadRole, *, columns: Columns = ...) -> AnyArray: ...
+def read_array(spec: str | Source, role: DoubtRole | NameRole | OtherRole, *, columns: Columns = ...) -> AnyArray: ...
 
 
 def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS) -> Matrix:
@@ -92,7 +96,7 @@ def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS
     ----------
     spec : str or Source
         ``path`` or ``path::key``, or what `open_source` gave.
-    role : {"features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head"}
+    role : {"features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates"}
         What the array is wanted for.
     columns : Columns
         Names given by the user.
@@ -122,7 +126,9 @@ def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS
 @overload
 def find_array(source: Source, role: MatrixRole, *, columns: Columns = ...) -> Matrix | None: ...
 @overload
-def find_array(source: Source, role: DoubtRole | NameRole | HeadRole, *, columns: Columns = ...) -> AnyArray | None: ...
+def find_array(
+    source: Source, role: DoubtRole | NameRole | OtherRole, *, columns: Columns = ...
+) -> AnyArray | None: ...
 
 
 def find_array(source: Source, role: Role, *, columns: Columns = ANY_COLUMNS) -> Matrix | None:
@@ -167,7 +173,8 @@ def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matr
     chosen = choose(source, role, key, columns)
     entry = source.entry(chosen[0])
     # A table's column stands for rows of the pool only when it says so: numbers may also be a lone feature.
-    is_rows = role == "labelled" and (key is not None or chosen[0] in ("labelled", "index"))
+    named_rows = role == "labelled" and (key is not None or chosen[0] in ("labelled", "index"))
+    is_rows = named_rows or role == "candidates"
     side_by_side = source.columns is not None and 2 in SHAPES[role][0] and (entry.ndim == 1 or len(chosen) > 1)
     if source.columns is not None and side_by_side and not is_rows:
         for name in chosen:
@@ -194,8 +201,8 @@ def _as_names(source: Source, name: str, values: AnyArray) -> AnyArray:
 
 
 def _as_rows(name: str, values: AnyArray) -> AnyArray:
-    """A table's labelled column: row numbers, or a mask where it is called labelled and all zeros and ones."""
-    if name == "labelled" and np.isin(values, (0, 1)).all():
+    """A table's column of rows: their numbers, or a mask where its name is the role's and all are zeros and ones."""
+    if name in ("labelled", "candidates") and np.isin(values, (0, 1)).all():
         return values.astype(np.bool_)
     return values.astype(np.int64) if values.dtype.kind == "f" and _are_whole(values) else values
 

@@ -167,8 +167,10 @@ def output_format(path: str, format: str | None = None) -> Format:
     if format is not None and format not in FORMATS:
         raise InvalidArgument(f"format={format!r} is unknown;{nearest(format, FORMATS)} known are {known}.")
     if format is None and suffix_of(path)[1:] not in FORMATS:
+        suffix = suffix_of(path)
+        what = f"suffix {suffix} is not known" if suffix else "there is no suffix that tells the format"
         raise InvalidArgument(
-            f"{path} has no suffix that tells its format; known are {known}: or pass --format (format=)."
+            f"{path}: {what}; use {', '.join(f'.{name}' for name in FORMATS)}, or pass --format (format=)."
         )
     return cast(Format, format or suffix_of(path)[1:])
 
