@@ -116,3 +116,23 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     dubito.Pool(features).save(str(tmp_path / "pool.npz"))
     with pytest.raises(InvalidData, match=r"was saved with other features"):
         dubito.Pool.load(str(tmp_path / "pool.npz"), features + 1.0)
+
+
+@pytest.mark.parametrize("exponent", [150, 158, 160, 161])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_round_of_vanishing_doubts_teaches_nothing_false(seed: int, exponent: int) -> None:
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((30, 2))
+    pool = dubito.Pool(features)
+    pool.label([0])
+    pool.label(pool.select(10, doubt=rng.random(30) * 10.0**-exponent))
+    doubt = np.full(30, 0.5)
+    assert_same(pool.select(3, doubt=doubt), dubito.select(features, 3, labelled=pool.labelled, doubt=doubt))
+
+
+def test_a_cold_round_that_is_not_labelled_leaves_nothing_behind() -> None:
+    features, doubt = np.array([[0.0], [1.0], [5.0], [9.0], [20.0]]), [0.5] * 5
+    pool = dubito.Pool(features)
+    pool.select(2, doubt=doubt, strength=0, scaling="acquired")
+    pool.label([0])
+    assert_same(pool.select(2, doubt=doubt), dubito.select(features, 2, labelled=[0], doubt=doubt))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+import dubito
 from dubito import reference
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.engines.cpu import CpuEngine
@@ -146,3 +147,29 @@ def test_a_beam_may_be_wider_than_the_pool(width: int) -> None:
             np.array([[0.0], [1.0]]), np.array([[5.0]]), np.arange(2), budget, doubt, doubt, scores, beam_width=width
         )
         assert_same(CpuEngine().solve(problem), problem)
+
+
+# Numbers far apart
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e30])
+@pytest.mark.parametrize("width", [1, 4])
+def test_an_outlier_changes_neither_the_picks_nor_their_cost_much(factor: float, width: int) -> None:
+    rng = np.random.default_rng(0)
+    pool, doubt = rng.standard_normal((600, 40)), rng.random(600)
+    pool[3] *= factor
+    budget = 300 if width == 1 else 30
+    ours = dubito.select(pool, budget, doubt=doubt, beam_width=width)
+    oracle = dubito.select(pool, budget, doubt=doubt, beam_width=width, engine="reference")
+    assert ours.indices.tolist() == oracle.indices.tolist()
+    assert ours.seconds < 20 * oracle.seconds + 2.0
+
+
+@pytest.mark.parametrize("seed", range(367, 387))
+def test_doubts_whose_squares_lose_digits_give_exact_priorities(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pool, doubt = rng.standard_normal((300, 2)), 10.0 ** rng.uniform(-162, -160, 300)
+    ours = dubito.select(pool, 150, labelled=[0], doubt=doubt)
+    oracle = dubito.select(pool, 150, labelled=[0], doubt=doubt, engine="reference")
+    assert ours.indices.tolist() == oracle.indices.tolist()
+    assert ours.priorities.tobytes() == oracle.priorities.tobytes()

@@ -162,7 +162,7 @@ def rows_by_index(table: Table, n_pool: int) -> IntArray:
     """The row number of each record, from the column ``index``."""
     try:
         rows = np.array([int(text) for text in table.named("index")], dtype=np.int64)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InvalidData(f"{table.path} holds an index that is no row number ({error}); pass integers.") from None
     check_rows(table.path, rows, n_pool)
     return rows

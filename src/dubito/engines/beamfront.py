@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dubito.engines.front import Front, Threshold
+from dubito.engines.front import Exact, Front, Threshold
 from dubito.matrix import FloatArray, IntArray
 
 FIRST_LIST = 96
@@ -52,7 +52,7 @@ class BeamFront:
     ) -> None:
         self.front, self.rows, self.start, self.scores = front, rows, start, scores
         self.threshold, self.leaves, self.width = threshold, leaves, width
-        self.shared_low, self.shared_high = start.copy(), start.copy()
+        self.shared_low, self.shared_high, self.exact = start.copy(), start.copy(), Exact(start)
         self.common: list[int] = []
         """Picks of this front that every configuration holds."""
         self.list_size = max(FIRST_LIST, 4 * width)
@@ -199,9 +199,8 @@ class BeamFront:
         candidates = self.listed[places]
         candidates = candidates[self.shared_low[candidates] < self.shared_high[candidates]]
         if len(candidates):
-            common = np.array(self.common, dtype=np.int64)
-            exact = self.front.settled(candidates, common, self.start[candidates], self.shared_high[candidates])
-            self.shared_low[candidates] = self.shared_high[candidates] = exact
+            self.exact.settle(self.front, candidates, self.common, self.shared_high[candidates])
+            self.shared_low[candidates] = self.shared_high[candidates] = self.exact.values[candidates]
 
     def _merge(self) -> None:
         """Each configuration's intervals: the lower of what common picks and its own picks leave."""

@@ -109,7 +109,9 @@ class CpuKernels:
         """What is known from an earlier run; else the nearest of a few anchors, one product over the pool."""
         known, rows = self.problem.known, self.problem.candidates
         own = self.references.pick_weights(slice(0, len(self.references)))
-        if known is None or own is not None:
+        # A cold start's pick is a reference of this run alone, unless the run is one to learn from.
+        is_own = self.learned is None and self.references.n_labelled == 0
+        if known is None or own is not None or is_own:
             return self._scale(self._anchored(own), own), np.zeros(len(rows), dtype=np.int32)
         if not np.isfinite(known.squared[rows]).all():
             known.squared[rows] = np.minimum(known.squared[rows], self._anchored(None))

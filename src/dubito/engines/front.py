@@ -1,6 +1,6 @@
 """Greedy picking inside a front: a few hundred candidates with all distances among them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,28 +25,30 @@ class Front:
     """(K,) squared scaling factors."""
     by_pick: bool
     """Whether an update is scaled by the pick's weight instead of the remaining point's."""
-    reach: FloatArray = field(init=False)
-    """(K,) weights in units of ``unit``."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reach", self.weights * self.unit)
 
     def bounds(self, pick: int) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds (K,) on the squared priorities that a pick leaves."""
-        weight = self.weights[pick] * self.unit if self.by_pick else self.reach
-        scaled = self.squared[pick] * weight
         slack = self.error + self.error[pick]
-        slack *= weight
-        high = scaled + slack
-        scaled -= slack
-        return np.maximum(scaled, 0.0, out=scaled), high
+        return self._scaled(self.squared[pick], slack, self.weights[pick] if self.by_pick else self.weights)
 
     def bounds_between(self, picks: IntArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds (picks, rows) on the squared priorities that picks leave."""
-        weight = (self.weights[picks, None] if self.by_pick else self.weights[rows]) * self.unit
-        scaled = self.squared[picks[:, None], rows] * weight
-        slack = (self.error[picks, None] + self.error[rows]) * weight
-        return np.maximum(scaled - slack, 0.0), scaled + slack
+        slack = self.error[picks, None] + self.error[rows]
+        weights = self.weights[picks, None] if self.by_pick else self.weights[rows]
+        return self._scaled(self.squared[picks[:, None], rows], slack, weights)
+
+    def _scaled(
+        self, squared: Float32Array, slack: FloatArray, weights: FloatArray | np.float64
+    ) -> tuple[FloatArray, FloatArray]:
+        """Bounds on distances first, then one product each: rounding keeps their order, however small the weights."""
+        low, high = squared - slack, squared + slack
+        np.maximum(low, 0.0, out=low)
+        if self.unit != 1.0:
+            low *= self.unit
+            high *= self.unit
+        low *= weights
+        high *= weights
+        return low, high
 
     def settled(self, rows: IntArray, picks: IntArray, start: FloatArray, limits: FloatArray) -> FloatArray:
         """Exact squared priorities of rows, from ``start`` and those picks that may leave a row within its limit.
@@ -60,6 +62,25 @@ class Front:
         weights = self.weights[picks[pick] if self.by_pick else rows[which]]
         np.minimum.at(lowest, which, settle(self.points[rows[which]], self.points[picks[pick]]) * weights)
         return lowest
+
+
+class Exact:
+    """Exact squared priorities of a front's candidates against the first of a growing list of picks.
+
+    Each pick is looked at once for each candidate, so that a front full of near-ties costs no more than its pairs.
+    """
+
+    def __init__(self, start: FloatArray) -> None:
+        self.values = start.copy()
+        self.n_seen = np.zeros(len(start), dtype=np.int64)
+
+    def settle(self, front: Front, rows: IntArray, picks: list[int], limits: FloatArray) -> None:
+        """Bring rows up to date with the picks, given upper bounds ``limits`` on what comes of it."""
+        first = int(self.n_seen[rows].min(initial=len(picks)))
+        new = np.array(picks[first:], dtype=np.int64)
+        is_new = np.arange(first, len(picks)) >= self.n_seen[rows, None]
+        self.values[rows] = front.settled(rows, new, self.values[rows], np.where(is_new, limits[:, None], -1.0))
+        self.n_seen[rows] = len(picks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +101,7 @@ class Picking:
     def __init__(self, front: Front, priorities: FloatArray) -> None:
         self.front = front
         self.start = priorities
+        self.exact = Exact(priorities)
         self.low = priorities.copy()
         self.high = priorities.copy()
         self.picks: list[int] = []
@@ -115,9 +137,8 @@ class Picking:
 
     def settle(self, unsure: IntArray) -> None:
         """Make the intervals of some candidates exact."""
-        picks = np.array(self.picks, dtype=np.int64)
-        exact = self.front.settled(unsure, picks, self.start[unsure], self.high[unsure])
-        self.low[unsure] = self.high[unsure] = exact
+        self.exact.settle(self.front, unsure, self.picks, self.high[unsure])
+        self.low[unsure] = self.high[unsure] = self.exact.values[unsure]
 
     def priorities(self) -> FloatArray:
         """Exact squared priorities of the picks, each when it was picked."""

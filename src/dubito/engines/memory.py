@@ -29,7 +29,7 @@ def plan_memory(n_pool: int, d: int, limit: int | None) -> Plan:
     if limit is not None and limit < least_bytes(n_pool, d):
         raise MemoryLimit(
             f"memory_limit={limit} cannot hold what {n_pool} rows of {d} features need; pass at least "
-            f"{least_bytes(n_pool, d)} bytes ({least_bytes(n_pool, d) / 1e6:.0f} MB)."
+            f"{least_bytes(n_pool, d)} bytes ({-(-least_bytes(n_pool, d) // 10**6)} MB)."
         )
     share = min(1.0, working / (2 * block_bytes(d, FIRST_FRONT, REFRESH_ROWS, REFERENCE_ROWS)))
     return Plan(

@@ -15,6 +15,8 @@ from dubito.matrix import FloatArray, IntArray, blocks
 PAIR_VALUES = 1 << 19
 """Features in a block of pairs."""
 ROUND_UP = 1.0 + 1e-9
+SMALLEST = 1e-321
+"""More than the rounding of a product too small for all its digits."""
 SUBNORMAL = 1e-37
 """float32 numbers below this have lost digits."""
 
@@ -29,7 +31,7 @@ class Pairs:
 
     def within(self, limits: FloatArray) -> "Pairs":
         """Those that may still lower their candidate's limit."""
-        near = self.lowest <= limits[self.rows] * ROUND_UP
+        near = self.lowest <= limits[self.rows] * ROUND_UP + SMALLEST
         return Pairs(self.rows[near], self.references[near], self.lowest[near])
 
 
@@ -94,7 +96,7 @@ class Group:
                 np.minimum(self.limits * self.unit, 1e30) * -(1.0 + 4.0 * UNIT) - SUBNORMAL, dtype=np.float32
             )
         with np.errstate(over="ignore"):
-            reach = np.minimum(self.limits / self.weights * (ROUND_UP * self.unit), 1e30)
+            reach = np.minimum((self.limits + SMALLEST) / self.weights * (ROUND_UP * self.unit), 1e30)
         return np.asarray(self.margins - reach, dtype=np.float32)
 
     def _lowest(self, rows: IntArray, nearness: Float32Array, own: FloatArray | None) -> FloatArray:

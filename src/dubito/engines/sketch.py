@@ -23,6 +23,7 @@ SINGLE = (np.dtype(np.float16), np.dtype(np.float32))
 FLOAT32_LARGEST = 1e37
 FLOOR = 1e-30
 """Products that underflow float32 are below this, in scaled units, however many features are added."""
+MEDIAN_ROWS = 128
 SKETCH_WIDTH = 64
 NARROWEST = 160
 """Fewer features than this are compared as they are."""
@@ -80,8 +81,10 @@ def squared_lengths(rows: Float32Array) -> FloatArray:
 
 def plain_sketch(sample: FloatArray, largest: float) -> Sketch:
     """The points themselves, shifted where a sample (r, d), or the largest feature there is, asks for it."""
-    slack, centre = product_slack(sample.shape[1]), sample.mean(axis=0)
-    spread = float(((sample - centre) ** 2).sum(axis=1).mean())
+    # Medians: one outlier must not move the centre away from all the others.
+    slack, few = product_slack(sample.shape[1]), sample[:: max(1, len(sample) // MEDIAN_ROWS)]
+    centre = np.median(few, axis=0)
+    spread = float(np.median(((few - centre) ** 2).sum(axis=1)))
     if 1e-6 < largest < 1e6 and float(centre @ centre) <= 2.0 * spread:
         return Sketch(None, 1.0, None, slack)
     if largest < FLOAT32_LARGEST:

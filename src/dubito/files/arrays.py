@@ -47,7 +47,7 @@ def open_npz(path: str) -> Source:
                 continue
             with archive.open(member) as file:
                 shape, dtype = _header(file)
-            if math.prod(shape) * dtype.itemsize > member.file_size:
+            if not dtype.hasobject and math.prod(shape) * dtype.itemsize > member.file_size:
                 raise ValueError(f"{member.filename} is shorter than its header says")
             name = member.filename.removesuffix(".npy")
             entries[name] = _entry(path, name, shape, dtype, partial(_read_member, path, member.filename))
