@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -29,7 +31,7 @@ def test_a_limit_that_cannot_hold_the_minimum_is_refused_with_the_minimum() -> N
 
 
 @pytest.mark.parametrize("wrong", [{"n": 0}, {"d": 1.5}, {"m": -1}, {"budget": "many"}, {"beam_width": 0}])
-def test_sizes_must_be_whole_numbers(wrong: dict[str, object]) -> None:
-    sizes: dict[str, object] = {"n": 10, "d": 2, "m": 0, "budget": 1, **wrong}
+def test_sizes_must_be_whole_numbers(wrong: dict[str, Any]) -> None:
+    sizes: dict[str, Any] = {"n": 10, "d": 2, "m": 0, "budget": 1, **wrong}
     with pytest.raises(InvalidArgument, match=next(iter(wrong))):
-        dubito.estimate(**sizes)  # type: ignore[arg-type]
+        dubito.estimate(**sizes)

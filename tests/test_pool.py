@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +31,9 @@ def test_every_round_selects_what_a_fresh_call_would(seed: int, width: int, scal
         if round_number % 2:
             pool.prepare()
         doubt = rng.choice([0.0, 0.25, 0.5, 1.0], n)
-        options = {"doubt": doubt, "beam_width": width, "scaling": scaling}
-        picked = pool.select(3, **options)  # type: ignore[arg-type]
-        assert_same(picked, dubito.select(features, 3, labelled=pool.labelled, **options))  # type: ignore[arg-type]
+        options: dict[str, Any] = {"doubt": doubt, "beam_width": width, "scaling": scaling}
+        picked = pool.select(3, **options)
+        assert_same(picked, dubito.select(features, 3, labelled=pool.labelled, **options))
         labels = {"all": picked.indices, "some": picked.indices[:2], "others": rng.integers(0, n, 2)}[whole]
         pool.label(labels)
         assert set(np.asarray(labels).tolist()) <= set(pool.labelled.tolist())
@@ -43,7 +44,9 @@ def test_labelling_by_id_by_number_and_by_mask() -> None:
     named = dubito.Pool(features, ids=["a", "b", "c", "d"])
     named.label(["c", "a", "c"])
     assert named.labelled.tolist() == [0, 2]
-    assert named.select(1, strategy="coreset").ids.tolist() == ["b"]  # type: ignore[union-attr]
+    ids = named.select(1, strategy="coreset").ids
+    assert ids is not None
+    assert ids.tolist() == ["b"]
     numbered = dubito.Pool(features)
     numbered.label(np.array([False, True, False, False]))
     numbered.label([])

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from dubito.engines.memory import least_bytes, plan_memory
 from dubito.matrix import FloatArray
 
 
-def peak_of(pool: object, budget: int, **options: object) -> tuple[dubito.Selection, int]:
+def peak_of(pool: object, budget: int, **options: Any) -> tuple[dubito.Selection, int]:
     tracemalloc.start()
     try:
-        picked = dubito.select(pool, budget, **options)  # type: ignore[arg-type]
+        picked = dubito.select(pool, budget, **options)
         return picked, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
