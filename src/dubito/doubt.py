@@ -132,15 +132,14 @@ def scaling_weights(doubt: FloatArray, strength: float) -> FloatArray:
     >>> scaling_weights(np.array([0.0, 0.25, 1.0]), 0.5).tolist()
     [0.0, 0.25, 1.0]
     """
-    squared = doubt * doubt
-    by_hand = {
-        0.0: np.ones_like(doubt),
-        0.25: np.sqrt(doubt),
-        0.5: doubt,
-        1.0: squared,
-        2.0: squared * squared,
-    }
-    return by_hand[strength] if strength in by_hand else np.power(doubt, 2.0 * strength)
+    if strength == 0.0:
+        return np.ones_like(doubt)
+    if strength in (0.25, 0.5):
+        return np.sqrt(doubt) if strength == 0.25 else doubt
+    if strength in (1.0, 2.0):
+        squared = doubt * doubt
+        return squared if strength == 1.0 else squared * squared
+    return np.asarray(np.power(doubt, 2.0 * strength))
 
 
 def entropy(probabilities: Matrix) -> FloatArray:
@@ -225,9 +224,10 @@ def check_probabilities(probabilities: object, n_pool: int) -> AnyArray:
 def _check_rows_of_classes(name: str, value: object, n_pool: int, dimensions: tuple[int, ...]) -> AnyArray:
     array = as_array(name, value)
     if array.ndim not in dimensions or array.shape[0] != n_pool or array.shape[-1] < 2 or array.shape[1] < 1:
+        samples = f", or ({n_pool}, k, classes) of k posterior samples" if 3 in dimensions else ""
         raise InvalidArgument(
             f"{name} has shape {array.shape}; pass one row of at least two classes for each of the "
-            f"{n_pool} pool rows, shape ({n_pool}, classes)."
+            f"{n_pool} pool rows, shape ({n_pool}, classes){samples}."
         )
     check_finite(name, array)
     return array

@@ -60,7 +60,8 @@ def select(
         What is labelled already: features (m, d); or 1-D integers or a boolean mask (n,), rows of ``pool``.
         Such rows are never picked.
     probabilities, logits, doubt : array, optional
-        At most one: class probabilities (n, c), logits (n, c), or doubt ``1 - max P`` (n,) in [0, 1].
+        At most one: class probabilities (n, c), logits (n, c), or doubt ``1 - max P`` (n,) in [0, 1]. Probabilities
+        (n, k, c) are those of k posterior samples, which ``bald`` and ``batchbald`` need; their mean gives the doubt.
     strategy : str or Strategy
         A name, or an object of `dubito.strategies` with its own options.
     strength : float

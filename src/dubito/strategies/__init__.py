@@ -10,14 +10,20 @@ from importlib.metadata import entry_points
 
 from dubito.checks import check_choice, shorten
 from dubito.errors import InvalidArgument
+from dubito.strategies.badge import Badge
+from dubito.strategies.bald import Bald, BatchBald
 from dubito.strategies.base import Choice, Strategy
 from dubito.strategies.coreset import Coreset, DoubtCoreset
 from dubito.strategies.kmeans import ClosestKMeans
 from dubito.strategies.optimal import OptimalCoreset
+from dubito.strategies.probabilistic import ProbabilisticCoreset
 from dubito.strategies.random import Random
 from dubito.strategies.uncertainty import Entropy, LeastConfidence, Margin
 
 __all__ = [
+    "Badge",
+    "Bald",
+    "BatchBald",
     "Choice",
     "ClosestKMeans",
     "Coreset",
@@ -26,6 +32,7 @@ __all__ = [
     "LeastConfidence",
     "Margin",
     "OptimalCoreset",
+    "ProbabilisticCoreset",
     "Random",
     "Strategy",
     "build_strategy",
@@ -43,6 +50,10 @@ BUILT_IN: dict[str, Factory] = {
     "doubt-coreset": DoubtCoreset,
     "closest-kmeans": ClosestKMeans,
     "optimal-coreset": OptimalCoreset,
+    "badge": Badge,
+    "bald": Bald,
+    "batchbald": BatchBald,
+    "probabilistic-coreset": ProbabilisticCoreset,
 }
 ENTRY_POINTS = "dubito.strategies"
 
