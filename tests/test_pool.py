@@ -39,6 +39,33 @@ def test_every_round_selects_what_a_fresh_call_would(seed: int, width: int, scal
         assert set(np.asarray(labels).tolist()) <= set(pool.labelled.tolist())
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_labels_may_come_one_at_a_time(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((120, 6))
+    pool = dubito.Pool(features)
+    pool.label(np.arange(30))
+    for _ in range(3):
+        for row in pool.select(8, doubt=rng.random(120)).indices:
+            pool.label([row])
+        doubt = rng.random(120)
+        assert_same(pool.select(8, doubt=doubt), dubito.select(features, 8, labelled=pool.labelled, doubt=doubt))
+
+
+def test_labelling_a_round_brings_the_next_ones_in_its_order_up_to_date() -> None:
+    rng = np.random.default_rng(0)
+    features, doubt = rng.standard_normal((4000, 16)), rng.random(4000) ** 4
+    pool, unprepared = dubito.Pool(features), dubito.Pool(features)
+    pool.label(np.arange(50))
+    picked = pool.select(100, doubt=doubt)
+    pool.label(picked)
+    unprepared.label(np.append(np.arange(50), picked.indices))
+    assert_same(pool.select(100, doubt=doubt), unprepared.select(100, doubt=doubt))
+    is_known = pool._before.seen == 150
+    assert 150 <= np.count_nonzero(is_known) < 1500
+    assert doubt[is_known].mean() > 4 * doubt[~is_known].mean()
+
+
 def test_labelling_by_id_by_number_and_by_mask() -> None:
     features = np.arange(4.0)[:, None]
     named = dubito.Pool(features, ids=["a", "b", "c", "d"])

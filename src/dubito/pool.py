@@ -9,7 +9,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from dubito.checks import Labelled, as_array, check_rows
-from dubito.engines.cpu import catch_up
+from dubito.engines.cpu import catch_up, likely_next
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files import write_atomically
 from dubito.matrix import AnyArray, BoolArray, IntArray, Rows, len_of
@@ -19,6 +19,8 @@ from dubito.strategies import Strategy
 
 SCHEMA = 1
 PRINT_ROWS = 64
+GROWTH = 1.05
+"""How much the labelled must grow before distances are brought up to date: labels may come one at a time."""
 
 
 class Pool:
@@ -55,6 +57,7 @@ class Pool:
         self.ids = row_ids(features) if ids is None else check_ids(ids, len(self))
         self._known = Known(np.full(len(self), np.inf), np.zeros(len(self), np.int32), self._order)
         self._before = self._known
+        self._n_caught_up = 0
 
     def __len__(self) -> int:
         return len_of(self._points.pool)
@@ -75,8 +78,9 @@ class Pool:
         ``rows`` and ``ids`` say it outright, as they must where ids are numbers. Naming one again changes nothing.
 
         What the last round learned of its picks is kept if all of them are now labelled; otherwise what was known
-        before that round. Distances of the rows that earlier rounds looked at are brought up to date here, so that the
-        next round need not.
+        before that round. Once the labelled have grown by a twentieth, distances are brought up to date here, so that
+        the next round need not: those of the rows that earlier rounds looked at, and of the next ones in the last
+        round's order, two for every pick. That takes about as long as the next round is spared.
         """
         if sum(value is not None for value in (which, rows, ids)) != 1:
             raise InvalidArgument("label takes one of: a Selection or list, rows=, ids=; pass exactly one of them.")
@@ -88,7 +92,11 @@ class Pool:
         self._order = np.concatenate([self._order, added, np.setdiff1d(rows, added)])
         self._known.added = self._order[:0]
         self._before = self._known
-        self._catch_up(self._known.seen > 0)
+        if len(self._order) > GROWTH * self._n_caught_up:
+            self._n_caught_up = len(self._order)
+            wanted = self._known.seen > 0
+            wanted[likely_next(self._known)] = True
+            self._catch_up(wanted)
 
     def prepare(self) -> None:
         """Bring the distance of every row to what is labelled up to date.

@@ -47,6 +47,22 @@ def test_the_picks_do_not_depend_on_the_memory(memory: int, set_constant: SetCon
     check_engine(CpuEngine(), examples=60, seed=2000)
 
 
+@pytest.mark.parametrize(("name", "value"), [("LOOK_AHEAD", 0), ("LOOK_AHEAD", 3), ("SPARE", 0.0), ("WASTED_PAIRS", 0)])
+def test_the_picks_do_not_depend_on_what_is_brought_up_to_date_together(
+    name: str, value: float, set_constant: SetConstant
+) -> None:
+    set_constant("FIRST_FRONT", 8)
+    set_constant(name, value)
+    check_engine(CpuEngine(), examples=40, seed=4000)
+
+
+@pytest.mark.parametrize("anchors", [1, 3])
+def test_the_picks_do_not_depend_on_the_anchors(anchors: int, set_constant: SetConstant) -> None:
+    set_constant("ANCHORS", anchors)
+    set_constant("CHOICE", 2 * anchors)
+    check_engine(CpuEngine(), examples=40, seed=5000)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_picks_do_not_depend_on_the_number_of_threads(threads: int) -> None:
     with import_module("threadpoolctl").threadpool_limits(limits=threads):

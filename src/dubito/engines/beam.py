@@ -27,7 +27,8 @@ class Beam:
         self.problem, self.kernels, self.scores = problem, kernels, scores[problem.candidates]
         self.leaves = [Leaf(None, 0, frozenset())]
         self.n_steps = 0
-        self.size = max(kernels.front_rows, 8 * problem.beam_width)
+        # Every configuration looks through the whole front now and then, so that a smaller one is quicker.
+        self.size = max(kernels.front_rows // 2, 8 * problem.beam_width)
         first = self._cold_start() if len_of(problem.references) == 0 else kernels.first_bounds()
         self.bounds = Bounds(kernels, *first, len_of(problem.references))
 
@@ -70,7 +71,7 @@ class Beam:
         self.bounds.refresh(own, needed=0.0)
         while True:
             rows, threshold = self.bounds.first(self.size)
-            if not self.bounds.refresh(rows, threshold.value):
+            if not self.bounds.refresh_first(rows, threshold):
                 return np.union1d(rows, own), threshold
 
     def _front(self, rows: IntArray, threshold: Threshold) -> BeamFront:

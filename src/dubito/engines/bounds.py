@@ -10,6 +10,10 @@ from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
 from dubito.problem import Problem
 
 REPORT_SECONDS = 0.1
+LOOK_AHEAD = 512
+"""Where fewer candidates are to be brought up to date, as many again go with them."""
+SPARE = 0.8
+"""The share of the threshold under which a candidate is left unfinished."""
 TOP_FRONTS = 8
 """Fronts that the candidates looked through between passes over the pool would fill."""
 
@@ -84,9 +88,21 @@ class Bounds:
         after = Threshold(after.value, int(self._top[after.row]))
         return rows, after if rest.admits(after.value, after.row) else rest
 
+    def refresh_first(self, rows: IntArray, threshold: Threshold) -> bool:
+        """Bring the first candidates in order up to date, or under the threshold; False where they all were."""
+        n_stale = int(np.count_nonzero(self._is_stale(rows)))
+        if 0 < n_stale < LOOK_AHEAD:
+            # A few take nearly as long as many, and those that fall make room for others.
+            rows, threshold = self.first(len(rows) + min(n_stale, LOOK_AHEAD - n_stale))
+        # One that falls just under the threshold will be wanted soon.
+        return self.refresh(rows, SPARE * threshold.value)
+
+    def _is_stale(self, rows: IntArray) -> BoolArray:
+        return (self.seen[rows] < self.n_references) & (self.bound[rows] > 0.0)
+
     def refresh(self, rows: IntArray, needed: float) -> bool:
         """Bring candidates up to date, or under ``needed``; False where they all were."""
-        stale = rows[(self.seen[rows] < self.n_references) & (self.bound[rows] > 0.0)]
+        stale = rows[self._is_stale(rows)]
         if len(stale):
             self.bound[stale], is_fresh = self.kernels.refresh(stale, self.bound[stale], self.seen[stale], needed)
             self.seen[stale[is_fresh]] = self.n_references

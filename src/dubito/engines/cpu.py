@@ -1,6 +1,6 @@
 """The lazy engine's kernels on NumPy and BLAS: products in float32, decisions in float64."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -8,20 +8,26 @@ import numpy as np
 
 from dubito.distances import read_rows
 from dubito.engines import lazy
+from dubito.engines.bounds import first_in_order
 from dubito.engines.front import Front
 from dubito.engines.memory import plan_memory
 from dubito.engines.references import Kept, References
 from dubito.engines.refresh import Group
 from dubito.engines.sketch import FLOOR, Float32Array, Sketch, fit_sketch, plain_sketch, squared_lengths, whole
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
-from dubito.problem import Problem, Solution
+from dubito.problem import Known, Problem, Solution
 
 Reduction = Callable[..., AnyArray]
 
 SAMPLE_ROWS = 1024
 SMALL_PROBLEM = 1e9
 """Products of features below which finding a sketch costs more than it saves."""
-ANCHORS = 64
+ANCHORS, CHOICE = 64, 1024
+"""References that first bounds are made of, and those they are chosen from."""
+WASTED_PAIRS = 1 << 18
+"""Pairs compared once more for nothing: beyond this, rows that have seen more go by themselves."""
+AHEAD = 2
+"""Rows to bring up to date between runs, for each pick of the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +44,13 @@ class CpuEngine:
         """See `dubito.engines.lazy`."""
         kernels = CpuKernels(problem)
         solution = lazy.solve(problem, kernels)
-        kernels.keep()
+        kernels.keep(kernels.ahead())
         return solution
+
+
+def likely_next(known: Known) -> IntArray:
+    """Rows of the pool that the last run would have looked at next."""
+    return known.kept.ahead if isinstance(known.kept, Kept) else np.empty(0, dtype=np.int64)
 
 
 def catch_up(problem: Problem) -> None:
@@ -49,7 +60,7 @@ def catch_up(problem: Problem) -> None:
         kernels = CpuKernels(problem)
         kernels.first_bounds()
         kernels.refresh(np.arange(len(rows)), known.squared[rows], known.seen[rows], 0.0)
-        kernels.keep()
+        kernels.keep(likely_next(known))
 
 
 class CpuKernels:
@@ -73,11 +84,20 @@ class CpuKernels:
             return plain_sketch(sample, problem.largest)
         return fit_sketch(sample, problem.largest)
 
-    def keep(self) -> None:
-        """Leave the references for the next run on these points."""
+    def keep(self, ahead: IntArray) -> None:
+        """Leave the references for the next run on these points, and the rows that it will likely look at."""
         if self.problem.known is not None:
             n_kept = len(self.references) if self.learned is not None else self.references.n_labelled
-            self.problem.known.kept = self.references.keep(n_kept)
+            self.problem.known.kept = self.references.keep(n_kept, ahead)
+
+    def ahead(self) -> IntArray:
+        """Rows of the pool that are left and have the largest priorities, by what is known of them."""
+        known, rows = self.problem.known, self.problem.candidates
+        if known is None or (self.learned is None and self.references.n_labelled == 0):
+            return rows[:0]
+        priorities = self._scale(known.squared[rows], None)
+        priorities[self.references.picks] = -1.0
+        return rows[first_in_order(priorities, AHEAD * self.problem.budget)[0]]
 
     def _sample(self) -> FloatArray:
         problem = self.problem
@@ -123,8 +143,19 @@ class CpuKernels:
         return self._scale(self._bounds_to(self._points(picks), own, np.ndarray.max), own)
 
     def _anchored(self, own: FloatArray | None) -> FloatArray:
-        anchors = np.unique(np.linspace(0, len(self.references) - 1, ANCHORS).astype(np.int64))
+        anchors = self._anchors()
         return self._bounds_to(self.references.points(anchors), None if own is None else own[anchors], np.ndarray.min)
+
+    def _anchors(self) -> IntArray:
+        """The references that are nearest to most of a few candidates, by their sketches."""
+        rows, n_references = self.problem.candidates, len(self.references)
+        step = -(-n_references // min(CHOICE, self.plan.reference_rows))
+        targets = self.references.targets(slice(0, n_references, step))
+        few = rows[:: -(-len(rows) // self.plan.refresh_rows)]
+        sketches, _ = self.references.sketch.apply(self.full.read(self.problem.pool, few, self.problem.metric))
+        nearest = (sketches @ targets[:, :-1].T + targets[:, -1]).argmax(axis=1)
+        popular = np.argsort(-np.bincount(nearest, minlength=len(targets)), kind="stable")
+        return np.sort(popular[:ANCHORS]) * step
 
     def _scale(self, squared: FloatArray, own: FloatArray | None) -> FloatArray:
         """Squared priorities, in place; scaled by pick already where ``own``, but without any doubt they are 0."""
@@ -164,8 +195,7 @@ class CpuKernels:
             needed = 0.0  # What is finished now need not be looked at again in the next run.
         order = np.argsort(seen, kind="stable")
         exact, is_fresh = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_)
-        for span in blocks(len(rows), self.plan.refresh_rows):
-            part = order[span]
+        for part in self._parts(order, seen):
             self.references.drop_useless_sketch()
             pool_rows = self.problem.candidates[rows[part]]
             group = Group(self.references, pool_rows, bounds[part], self._weights(rows[part]), needed)
@@ -175,6 +205,17 @@ class CpuKernels:
             is_fresh[part] = ~group.is_out
             self._learn(rows[part], group)
         return exact, is_fresh
+
+    def _parts(self, order: IntArray, seen: AnyArray) -> Iterator[IntArray]:
+        """Cut rows, ordered by what they have seen: a part is compared with all that its first row has not seen."""
+        values, starts = np.unique(seen[order], return_index=True)
+        cuts, stops = [0], [*starts[1:].tolist(), len(order)]
+        for value, start, stop in zip(values.tolist(), starts.tolist(), stops, strict=True):
+            if (value - int(seen[order[cuts[-1]]])) * (stop - start) > WASTED_PAIRS:
+                cuts.append(start)
+        for begin, end in pairwise([*cuts, len(order)]):
+            for span in blocks(end - begin, self.plan.refresh_rows):
+                yield order[begin:end][span]
 
     def _learn(self, rows: IntArray, group: Group) -> None:
         """Keep unscaled distances for the next run on these points."""

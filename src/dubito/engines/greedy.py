@@ -45,7 +45,7 @@ class Greedy:
             # Nothing positive is left: the lowest indices meet the budget.
             zeros = np.flatnonzero(bounds.bound == 0.0)[:n_left]
             self._take(zeros, np.zeros(len(zeros)))
-        elif not bounds.refresh(rows, threshold.value):
+        elif not bounds.refresh_first(rows, threshold):
             picking = Picking(self.kernels.front(rows), bounds.bound[rows])
             picking.run(rows, threshold, n_left)
             bounds.bound[rows] = picking.high

@@ -27,6 +27,8 @@ class Kept:
     sketch: Sketch
     targets: Float32Array
     rows: Float32Array | None
+    ahead: IntArray
+    """Rows of the pool that the run would have looked at next."""
 
 
 class References:
@@ -84,11 +86,11 @@ class References:
             self._rows[:n_kept] = kept.rows
         return n_kept
 
-    def keep(self, n_kept: int) -> Kept | None:
+    def keep(self, n_kept: int, ahead: IntArray) -> Kept | None:
         """The first references, for the next run."""
         if self._targets is None:
             return None
-        return Kept(self.sketch, self._targets[:n_kept], None if self._rows is None else self._rows[:n_kept])
+        return Kept(self.sketch, self._targets[:n_kept], None if self._rows is None else self._rows[:n_kept], ahead)
 
     def __len__(self) -> int:
         return self.n_labelled + len(self.picks)
@@ -117,10 +119,10 @@ class References:
         return targets
 
     def targets(self, span: slice) -> Float32Array:
-        """(span, k + 2) targets."""
+        """(span, k + 1) targets."""
         if self._targets is not None:
             return self._targets[span]
-        return self._target(self._read(np.arange(span.start, span.stop)))
+        return self._target(self._read(np.arange(span.start, span.stop, span.step)))
 
     def rows(self, references: IntArray) -> Float32Array:
         """Shifted rows (r, d)."""

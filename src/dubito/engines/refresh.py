@@ -12,7 +12,7 @@ from dubito.engines.references import References
 from dubito.engines.sketch import FLOOR, UNIT, Float32Array, squared_lengths
 from dubito.matrix import FloatArray, IntArray, blocks
 
-PAIR_VALUES = 1 << 19
+PAIR_VALUES = 1 << 17
 """Features in a block of pairs."""
 ROUND_UP = 1.0 + 1e-9
 SMALLEST = 1e-321

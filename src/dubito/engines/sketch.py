@@ -107,7 +107,7 @@ def fit_sketch(sample: FloatArray, largest: float) -> Sketch:
         return plain
     centred = plain.shift(sample - sample.mean(axis=0) + (0.0 if plain.centre is None else plain.centre))
     basis = np.random.default_rng(0).standard_normal((d, SKETCH_WIDTH)).astype(np.float32)
-    for _ in range(3):
+    for _ in range(2):
         basis, _ = np.linalg.qr(centred.T @ (centred @ basis))
     directions, _ = np.linalg.qr(basis.astype(np.float64))
     # Each coordinate of a sketch is off by at most (d + 8)·UNIT of its point's length, and what the k of them are off
@@ -118,7 +118,8 @@ def fit_sketch(sample: FloatArray, largest: float) -> Sketch:
 
 def product_slack(width: int) -> float:
     """Bound on the error of ``|s|² + |t|² - 2·s·t`` in float32, against the points' squared lengths."""
-    return (width + 32) * UNIT
+    # Added one after another: width roundings in the lengths, and as many, of twice the product, in the product.
+    return (2 * width + 32) * UNIT
 
 
 def _power_of_two(largest: float) -> float:
