@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dubito import checks
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
-from dubito.matrix import AnyArray, Rows, Stack
+from dubito.matrix import AnyArray, OnDevice, Rows, Stack
 
 VALUES = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
@@ -54,6 +54,7 @@ FORMS: dict[str, Callable[[], object]] = {
         [pa.array([[9.0, 9.0], *part.tolist()], pa.list_(pa.float64(), 2)) for part in (VALUES,)]
     )[1:],
     "rows of a matrix": lambda: Rows(VALUES[::-1], np.array([2, 1, 0])),
+    "a tensor on its device": lambda: OnDevice(torch.tensor(VALUES, dtype=torch.bfloat16)),
     "a stack": lambda: Stack([VALUES[:1].astype(np.float32), VALUES[1:]]),
     "a masked array with nothing masked": lambda: np.ma.masked_array(VALUES),
 }
@@ -126,6 +127,14 @@ RAGGED = pa.array([[1.0, 2.0], [3.0]])
         (scipy.sparse.coo_matrix(np.eye(2)), InvalidArgument, r"pool is a sparse matrix"),
         (torch.eye(2).to_sparse(), InvalidArgument, r"pool is a sparse tensor; pass pool.to_dense\(\)"),
         (torch.tensor([[1.0, float("nan")]]), InvalidData, r"pool holds nan at row 0, column 1"),
+        (
+            OnDevice(torch.tensor([[1.0, float("nan")]])),
+            InvalidData,
+            r"pool holds nan at row 0, column 1; remove or fill",
+        ),
+        (OnDevice(torch.tensor([[1.0], [-float("inf")]])), InvalidData, r"pool holds -inf at row 1, column 0"),
+        (OnDevice(torch.tensor([[2e140]], dtype=torch.float64)), InvalidData, r"pool holds 2e\+140 .*would overflow"),
+        (OnDevice(torch.empty(0, 2)), InvalidArgument, r"pool is empty \(shape \(0, 2\)\)"),
         (np.array([[1.0], [np.nan]], dtype=np.float16), InvalidData, r"pool holds nan at row 1, column 0"),
         (np.array([[1.0], [np.inf]], dtype=np.float16), InvalidData, r"pool holds inf at row 1, column 0"),
         ({"a": 1}, InvalidData, r"pool holds objects where numbers belong"),
@@ -172,8 +181,16 @@ def test_nothing_has_no_magnitude() -> None:
 
 
 def test_a_row_of_zeros_has_no_direction() -> None:
-    with pytest.raises(InvalidData, match=r"pool is all zeros at row 1, .*drop such rows or pass metric='euclidean'"):
-        checks.refuse_zero_rows("pool", np.array([[0.0, 1.0], [0.0, 0.0]]))
+    values = np.array([[0.0, 1.0], [0.0, 0.0]])
+    for matrix in (values, OnDevice(torch.tensor(values))):
+        with pytest.raises(InvalidData, match=r"pool is all zeros at row 1, .*drop such rows or pass metric='euclid"):
+            checks.refuse_zero_rows("pool", matrix)
+        checks.refuse_zero_rows("pool", matrix[:1])
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.bool])
+def test_a_tensor_that_is_not_on_a_gpu_is_an_array(kind: torch.dtype) -> None:
+    assert isinstance(checks.as_matrix("pool", torch.ones((2, 2)).to(kind)), np.ndarray)
 
 
 # Numbers and names

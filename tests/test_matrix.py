@@ -2,10 +2,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito.matrix import Rows, Stack, blocks, len_of, rows_per_read
+from dubito.matrix import OnDevice, Rows, Stack, blocks, len_of, rows_per_read
 
 TALL = np.arange(21.0).reshape(7, 3)
 PARTS = (TALL[:2], TALL[2:2], TALL[2:6], TALL[6:])
@@ -56,3 +57,38 @@ def test_a_block_holds_at_least_one_row(width: int, least: int) -> None:
     matrix = np.broadcast_to(np.float64(0.0), (3, width))
     assert rows_per_read(matrix) == least
     assert len_of(matrix) == 3
+
+
+# Tensors that stay on their device
+
+
+@pytest.mark.parametrize(
+    ("kind", "read"),
+    [(torch.float16, "float16"), (torch.bfloat16, "float32"), (torch.float32, "float32"), (torch.float64, "float64")],
+)
+def test_a_tensor_is_a_matrix(kind: torch.dtype, read: str) -> None:
+    matrix = OnDevice(torch.tensor(TALL, requires_grad=True).to(kind))
+    assert (matrix.shape, matrix.dtype, len_of(matrix)) == ((7, 3), np.dtype(read), 7)
+    for rows in (slice(None), slice(2, 5), slice(6, 9), np.array([4, 0, 4]), np.empty(0, dtype=np.int64)):
+        assert matrix[rows].dtype == matrix.dtype
+        assert matrix[rows].tolist() == TALL[rows].tolist()
+    assert Rows(matrix, np.array([5, 1]))[:].tolist() == TALL[[5, 1]].tolist()
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(
+    ("values", "largest"),
+    [([1.0, -3.0], 3.0), ([4.0, -3.0], 4.0), ([0.0, 0.0], 0.0), ([1.0, -np.inf], np.inf), ([np.nan, 1.0], np.nan)],
+)
+def test_the_magnitude_of_a_tensor_is_that_of_its_largest_number(
+    kind: torch.dtype, values: list[float], largest: float
+) -> None:
+    found = OnDevice(torch.tensor([[0.5, 0.25], values], dtype=kind)).magnitude()
+    assert found == max(largest, 0.5) or (np.isnan(found) and np.isnan(largest))
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32])
+def test_the_first_row_of_zeros_in_a_tensor_is_found(kind: torch.dtype) -> None:
+    tensor = torch.tensor([[1.0, 0.0], [0.0, -1.0], [0.0, -0.0], [0.0, 0.0]], dtype=kind)
+    assert OnDevice(tensor).first_zero_row() == 2
+    assert OnDevice(tensor[:2]).first_zero_row() is None

@@ -15,10 +15,13 @@ from typing import Any, NamedTuple, SupportsIndex, TypeVar
 import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, blocks, len_of, rows_per_read
+from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, OnDevice, Rows, Stack, blocks, len_of, rows_per_read
 
 LARGEST_FEATURE = 1e140
 """Beyond this, squared distances could overflow float64."""
+
+KEPT_TENSORS = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
+"""What a tensor on a GPU may hold to stay there."""
 
 MENDS = {
     "pandas": "pass columns of numbers, such as {name}.astype(float), or np.stack(column) for a column of lists.",
@@ -111,14 +114,10 @@ class Labelled(NamedTuple):
 
 def check_features(name: str, value: object) -> Features:
     """(n, d) finite numbers, n and d at least 1, as an array or another `Matrix`."""
-    if isinstance(value, Rows | Stack):
-        matrix: Matrix = value
-    else:
-        array = as_array(name, value)
-        if array.ndim != 2:
-            mend = f"; use {name}.reshape(-1, 1) for one feature a row" if array.ndim == 1 else ""
-            raise InvalidArgument(f"{name} has shape {array.shape}; pass a 2-D array (rows, features){mend}.")
-        matrix = array
+    matrix = value if isinstance(value, Rows | Stack | OnDevice) else as_matrix(name, value)
+    if len(matrix.shape) != 2:
+        mend = f"; use {name}.reshape(-1, 1) for one feature a row" if len(matrix.shape) == 1 else ""
+        raise InvalidArgument(f"{name} has shape {matrix.shape}; pass a 2-D array (rows, features){mend}.")
     if len_of(matrix) == 0:
         raise InvalidArgument(f"{name} is empty (shape {matrix.shape}); pass at least one row.")
     if matrix.shape[1] == 0:
@@ -131,6 +130,8 @@ def check_finite(name: str, matrix: Matrix) -> float:
 
     Read blockwise, once.
     """
+    if isinstance(matrix, OnDevice) and (largest := matrix.magnitude()) <= LARGEST_FEATURE:
+        return largest
     largest = 0.0
     for span in blocks(len_of(matrix), rows_per_read(matrix, matrix.dtype.itemsize)):
         block = np.asarray(matrix[span])
@@ -160,6 +161,14 @@ def _magnitude(block: AnyArray) -> float:
 def _mend(value: float) -> str:
     too_large = f"distances would overflow: rescale so that no value passes {LARGEST_FEATURE:g}."
     return too_large if np.isfinite(value) else "remove or fill such rows first."
+
+
+def as_matrix(name: str, value: Any) -> Matrix:
+    """An array, or a tensor of floats that stays on its GPU."""
+    is_tensor = type(value).__module__.partition(".")[0] == "torch"
+    if is_tensor and value.is_cuda and str(value.dtype) in KEPT_TENSORS and str(value.layout) == "torch.strided":
+        return OnDevice(value)
+    return as_array(name, value)
 
 
 def as_array(name: str, value: Any) -> AnyArray:
@@ -207,7 +216,12 @@ def _from_torch(name: str, tensor: Any) -> AnyArray:
     host = tensor.detach().cpu()
     if str(host.dtype) == "torch.bfloat16":
         host = host.float()  # NumPy has no bfloat16; float32 holds every one of them.
-    return np.asarray(host.numpy())
+    try:
+        return np.asarray(host.numpy())
+    except TypeError:
+        raise InvalidArgument(
+            f"{name} is a tensor of {tensor.dtype}; NumPy has no such type: pass {name}.float()."
+        ) from None
 
 
 def _from_arrow(name: str, column: Any) -> AnyArray:
@@ -229,13 +243,19 @@ def _from_arrow(name: str, column: Any) -> AnyArray:
 
 def refuse_zero_rows(name: str, matrix: Matrix) -> None:
     """A row of zeros has no direction, so no cosine distance."""
+    row = matrix.first_zero_row() if isinstance(matrix, OnDevice) else _first_zero_row(matrix)
+    if row is not None:
+        raise InvalidData(
+            f"{name} is all zeros at row {row}, which has no direction; drop such rows or pass metric='euclidean'."
+        )
+
+
+def _first_zero_row(matrix: Matrix) -> int | None:
     for span in blocks(len_of(matrix), rows_per_read(matrix)):
         zero = ~np.asarray(matrix[span]).any(axis=1)
         if zero.any():
-            row = span.start + int(np.argmax(zero))
-            raise InvalidData(
-                f"{name} is all zeros at row {row}, which has no direction; drop such rows or pass metric='euclidean'."
-            )
+            return int(span.start + np.argmax(zero))
+    return None
 
 
 def check_labelled(labelled: object, pool: Matrix) -> Labelled:
@@ -244,11 +264,11 @@ def check_labelled(labelled: object, pool: Matrix) -> Labelled:
     nothing = Labelled(Rows(pool, no_rows), no_rows, 0.0)
     if labelled is None:
         return nothing
-    array: Matrix = labelled if isinstance(labelled, Rows | Stack) else as_array("labelled", labelled)
+    array = labelled if isinstance(labelled, Rows | Stack) else as_matrix("labelled", labelled)
     if 0 in array.shape:
         return nothing
     if len(array.shape) == 1:
-        rows = check_rows("labelled", np.asarray(array), len_of(pool))
+        rows = check_rows("labelled", np.asarray(array[:]), len_of(pool))
         return Labelled(Rows(pool, rows), rows, 0.0)
     references, largest = check_features("labelled", array)
     if references.shape[1] != pool.shape[1]:

@@ -121,3 +121,28 @@ def blocks(n_rows: int, rows_per_block: int) -> Iterator[slice]:
 def rows_per_read(matrix: Matrix, bytes_per_value: int = 8) -> int:
     """How many rows of a matrix make a block of about `READ_BYTES`."""
     return max(1, READ_BYTES // max(1, prod(matrix.shape[1:]) * bytes_per_value))
+
+
+class OnDevice:
+    """A tensor (n, d) of floats that stays on its device; the blocks read of it are copies on the host."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor.detach()
+        self.shape = tuple(int(length) for length in tensor.shape)
+        name = str(tensor.dtype).removeprefix("torch.")
+        # NumPy has no bfloat16; float32 holds every one of them.
+        self.dtype = np.dtype("float32" if name == "bfloat16" else name)
+
+    def __getitem__(self, rows: slice | IntArray) -> AnyArray:
+        block = self.tensor[rows].cpu()
+        return np.asarray((block.float() if str(block.dtype) == "torch.bfloat16" else block).numpy())
+
+    def magnitude(self) -> float:
+        """The largest magnitude, in one pass on the device; NaN where there is one."""
+        lowest, highest = self.tensor.aminmax()
+        return max(float(highest), -float(lowest)) if float(lowest) == float(lowest) else float("nan")
+
+    def first_zero_row(self) -> int | None:
+        """The first row of zeros; None where there is none."""
+        is_zero = ~self.tensor.any(dim=1)
+        return int(is_zero.int().argmax()) if bool(is_zero.any()) else None

@@ -3,6 +3,7 @@ import pytest
 
 from dubito.engines.base import Engine
 from dubito.engines.cpu import CpuEngine
+from dubito.engines.cuda import CudaEngine
 from dubito.engines.dispatch import choose_engine, installed_engines
 from dubito.engines.oracle import ReferenceEngine
 from dubito.errors import InvalidArgument
@@ -14,6 +15,17 @@ PROBLEM = Problem(np.eye(3), np.zeros((1, 3)), np.arange(3), 2)
 
 def test_the_fastest_engine_that_refuses_nothing_is_taken() -> None:
     assert choose_engine("auto", PROBLEM).name == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("pays", "reasons", "taken"), [(True, [], "cuda"), (True, ["there is none"], "cpu"), (False, [], "cpu")]
+)
+def test_a_gpu_is_taken_where_it_pays_and_there_is_one(
+    pays: bool, reasons: list[str], taken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CudaEngine, "pays", lambda self, problem: pays)
+    monkeypatch.setattr(CudaEngine, "refusals", lambda self, problem: reasons)
+    assert choose_engine("auto", PROBLEM).name == taken
 
 
 @pytest.mark.parametrize("name", ["cpu", "reference"])
@@ -44,7 +56,7 @@ def test_a_named_engine_that_refuses_never_falls_back(monkeypatch: pytest.Monkey
         choose_engine("unwilling", PROBLEM)
 
 
-@pytest.mark.parametrize("engine", [CpuEngine(), ReferenceEngine(), Unwilling()])
+@pytest.mark.parametrize("engine", [CpuEngine(), CudaEngine(), ReferenceEngine(), Unwilling()])
 def test_engines_are_recognised_by_what_they_can_do(engine: object) -> None:
     assert isinstance(engine, Engine)
     assert not isinstance(engine, Strategy)

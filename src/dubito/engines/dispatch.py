@@ -6,11 +6,12 @@ from importlib.metadata import entry_points
 from dubito.checks import check_choice
 from dubito.engines.base import Engine
 from dubito.engines.cpu import CpuEngine
+from dubito.engines.cuda import CudaEngine
 from dubito.engines.oracle import ReferenceEngine
 from dubito.errors import InvalidArgument
 from dubito.problem import Problem
 
-BUILT_IN: tuple[Engine, ...] = (CpuEngine(), ReferenceEngine())
+BUILT_IN: tuple[Engine, ...] = (CudaEngine(), CpuEngine(), ReferenceEngine())
 """In order of preference."""
 ENTRY_POINTS = "dubito.engines"
 
@@ -26,12 +27,16 @@ def installed_engines() -> dict[str, Engine]:
 
 
 def choose_engine(name: str, problem: Problem) -> Engine:
-    """The engine of that name, or for ``"auto"`` the first that takes the problem."""
+    """The engine of that name, or for ``"auto"`` the first that takes the problem, a GPU only where it pays."""
     engines = installed_engines()
     if name == "auto":
-        return next(engine for engine in engines.values() if not engine.refusals(problem))
+        return next(engine for engine in engines.values() if _pays(engine, problem) and not engine.refusals(problem))
     engine = engines[check_choice("engine", name, ("auto", *engines))]
     reasons = engine.refusals(problem)
     if reasons:
         raise InvalidArgument(f"engine={name!r} cannot do this: {'; '.join(reasons)}; pass engine='auto'.")
     return engine
+
+
+def _pays(engine: Engine, problem: Problem) -> bool:
+    return not isinstance(engine, CudaEngine) or engine.pays(problem)

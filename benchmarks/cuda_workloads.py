@@ -1,0 +1,76 @@
+"""Pools on a GPU: a real one from a file, and generated ones made there, seeded, of the character of `workloads`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from workloads import CLASSES, RANK, WIDTH, Array, Floats, Mixture
+
+from dubito.doubt import doubt_from_logits
+
+Tensor = Any
+BLOCK = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class GpuWorkload:
+    """Features on the GPU and doubts on the host, before a budget is named."""
+
+    title: str
+    pool: Tensor
+    labelled: Tensor
+    doubt: Floats
+
+    def head(self, n_pool: int) -> "GpuWorkload":
+        """The first rows of the pool."""
+        return GpuWorkload(self.title, self.pool[:n_pool], self.labelled, self.doubt[:n_pool])
+
+    def on_host(self) -> tuple[Array, Array]:
+        """Pool and labelled in float32, for those that run on the CPU."""
+        return self.pool.float().cpu().numpy(), self.labelled.float().cpu().numpy()
+
+
+def read_gpu_workload(path: Path) -> GpuWorkload:
+    """A real pool: an .npz with features (N, d), logits (N, c) and labelled, the rows that are."""
+    with np.load(path) as file:
+        features, logits, rows = file["features"], file["logits"], file["labelled"]
+    is_labelled = np.zeros(len(features), dtype=np.bool_)
+    is_labelled[rows] = True
+    pool, labelled = (torch.tensor(features[which], device="cuda") for which in (~is_labelled, is_labelled))
+    return GpuWorkload(path.name, pool, labelled, doubt_from_logits(logits[~is_labelled]))
+
+
+def generate_gpu_workload(n_pool: int, n_labelled: int, dtype: Any) -> GpuWorkload:
+    """A generated pool in GPU memory."""
+    pool, doubt = _draw(n_pool, 0, dtype)
+    return GpuWorkload("generated", pool, _draw(n_labelled, 1, dtype)[0], doubt)
+
+
+def _draw(n: int, seed: int, dtype: Any) -> tuple[Tensor, Floats]:
+    mixture, generator = Mixture(), torch.Generator(device="cuda").manual_seed(seed)
+    features = torch.empty((n, WIDTH), dtype=dtype, device="cuda")
+    doubt = torch.empty(n, dtype=torch.float64, device="cuda")
+    for start in range(0, n, BLOCK):
+        span = slice(start, min(start + BLOCK, n))
+        features[span], doubt[span] = _draw_block(span.stop - start, mixture, generator)
+    return features, doubt.cpu().numpy()
+
+
+def _draw_block(n: int, mixture: Mixture, generator: Any) -> tuple[Tensor, Tensor]:
+    """As `Mixture.draw` has it."""
+    there: dict[str, Any] = {"device": "cuda", "generator": generator}
+    margin = (9.0 * torch.randn(n, dtype=torch.float64, **there) + 11.5).abs()
+    share = (0.5 / (1.0 + margin / 6.0)).float()
+    first = torch.randint(CLASSES, (n,), **there)
+    second = (first + torch.randint(1, CLASSES, (n,), **there)) % CLASSES
+    blend = torch.zeros((n, CLASSES), device="cuda")
+    blend.scatter_(1, first[:, None], 1.0 - share[:, None]).scatter_(1, second[:, None], share[:, None])
+    along = torch.randn((n, RANK), **there) * (0.6 + 1.6 * share)[:, None]
+    centres, directions, bias = (
+        torch.tensor(each, device="cuda") for each in (mixture.centres, mixture.directions, mixture.bias)
+    )
+    features = blend @ centres + along @ directions + bias + 1.5 * torch.randn((n, WIDTH), **there)
+    features *= torch.exp(0.22 * torch.randn(n, **there))[:, None]
+    return features.clamp(min=0.0), 1.0 / (1.0 + torch.exp(margin))

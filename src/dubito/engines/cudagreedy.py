@@ -1,0 +1,154 @@
+"""Greedy picks on a device: whole fronts at once, in rounds of picks that cannot touch each other.
+
+Greedy picks are ordered by priority, largest first, ties by index, since a priority only falls. So a candidate is
+certain to be picked, at the priority it has, once no candidate that comes before it could lower it: whatever is picked
+earlier leaves it alone. A front of thousands is decided in a few rounds: pick all that are certain, lower by them the
+others that come after them, and again. Only pairs near enough to lower one another count, a few for each candidate.
+Products on tensor cores find them, with bounds that never miss one, and their distances are then settled as the
+reference does. So every number that decides is the reference's own, ties included.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from dubito.engines.bounds import Reporter
+from dubito.engines.cudabounds import DeviceBounds
+from dubito.engines.cudapoints import Tensor
+from dubito.engines.cudatriton import decide, near_pairs, settle
+from dubito.engines.front import Threshold
+from dubito.engines.greedy import finished
+from dubito.problem import Configuration, Problem, Solution
+
+RADIUS_FRONT = 64
+TOP_FRONTS = 8
+"""Fronts that the candidates brought up to date by products would fill."""
+
+
+class Ranked(NamedTuple):
+    """Candidates ascending by number, and what comes next."""
+
+    rows: Tensor
+    threshold: Threshold
+
+
+class DeviceGreedy:
+    """A greedy run: bounds between fronts, and the picks so far."""
+
+    def __init__(self, problem: Problem, bounds: DeviceBounds) -> None:
+        self.problem, self.bounds, self.front = problem, bounds, bounds.sizes.front
+        self.is_small = len(bounds.value) <= 2 * TOP_FRONTS * self.front
+        n_first = len(bounds.picked)
+        self.squared = [torch.full((n_first,), torch.inf, dtype=torch.float64, device=bounds.device)]
+        self.next_squared: float | None = None
+
+    def solve(self) -> Solution:
+        """Pick until the budget is met, or until Ctrl-C: the picks so far are a prefix of the answer."""
+        reporter, complete = Reporter(self.problem), True
+        try:
+            while len(self.bounds.picked) < self.problem.budget:
+                self._step()
+                if self.problem.progress is not None:
+                    reporter.report(len(self.bounds.picked), float(self.bounds.value.max()))
+        except KeyboardInterrupt:
+            complete = False
+        return Solution((self._configuration(),), complete)
+
+    def _step(self) -> None:
+        """One front: found, brought up to date, and decided."""
+        bounds, n_left = self.bounds, self.problem.budget - len(self.bounds.picked)
+        rows, threshold = self._fresh(min(self.front, 2 * n_left + RADIUS_FRONT))
+        if not len(rows):
+            # Nothing positive is left: the lowest numbers meet the budget.
+            zeros = torch.nonzero(bounds.value == 0.0)[:n_left, 0]
+            self._take(zeros, bounds.value[zeros])
+            return
+        priorities = bounds.value[rows]
+        picked = self._decide(rows, threshold, priorities)
+        # Ascending places, and a sort that keeps them: equal priorities go by index.
+        places = torch.nonzero(picked)[:, 0]
+        squared, order = torch.sort(priorities[places], descending=True, stable=True)
+        if len(places) > n_left:
+            self.next_squared = float(squared[n_left])
+        bounds.value[rows] = priorities
+        self._take(rows[places[order[:n_left]]], squared[:n_left])
+        bounds.seen[rows] = bounds.references.count
+        bounds.tight[rows] = bounds.n_wanted
+
+    def _take(self, rows: Tensor, squared: Tensor) -> None:
+        self.bounds.pick(rows)
+        self.squared.append(squared)
+
+    def _fresh(self, size: int) -> Ranked:
+        """The first candidates in order, each with its exact priority."""
+        ranked = self._first_of_all(size) if self.is_small else self._first_of_top(size)
+        self.bounds.refresh(ranked.rows)
+        return ranked
+
+    def _first_of_all(self, size: int) -> Ranked:
+        """In a small pool every bound is kept tight."""
+        self.bounds.tighten_all()
+        return first_in_order(self.bounds.value, size)
+
+    def _first_of_top(self, size: int) -> Ranked:
+        """In a large pool only the bounds of those that come first: several times as many as are asked for."""
+        value = self.bounds.value
+        while True:
+            top = first_in_order(value, TOP_FRONTS * size)
+            was_stale = self.bounds.tighten(top.rows)
+            within = first_in_order(value[top.rows], size)
+            rows, threshold = top.rows[within.rows], within.threshold
+            if threshold.row >= 0:
+                threshold = Threshold(threshold.value, int(top.rows[threshold.row]))
+            n_first = int((value[rows] > top.threshold.value).sum())
+            if not was_stale or 4 * n_first >= len(rows):
+                return Ranked(rows, _first_of(threshold, top.threshold))
+
+    def _decide(self, rows: Tensor, threshold: Threshold, priorities: Tensor) -> Tensor:
+        """Which candidates of a front are picked; lowers the others' ``priorities``."""
+        bounds, references = self.bounds, self.bounds.references
+        exact = references.widen(bounds.exact(rows))
+        own, weights = references.shape_of(exact), bounds.weights[rows]
+        pairs = near_pairs(
+            own, own, rows, bounds.value, bounds.weights, bounds.constants, references.shape.precise,
+            weights if bounds.by_pick else None,
+        )  # fmt: skip
+        squared = settle(exact, exact, pairs)
+        return decide(pairs, squared, weights, rows, threshold, priorities, by_pick=bounds.by_pick)
+
+    def _radius(self) -> float:
+        """The priority that the next pick would have."""
+        while self.next_squared is None:
+            rows, threshold = self._fresh(RADIUS_FRONT)
+            highest = float(self.bounds.value[rows].max()) if len(rows) else 0.0
+            if highest >= threshold.value:
+                self.next_squared = highest
+        return float(np.sqrt(self.next_squared))
+
+    def _configuration(self) -> Configuration:
+        radius, squared = self._radius(), torch.cat(self.squared).cpu().numpy()
+        picks = self.bounds.picked[: len(squared)].cpu().numpy()
+        return finished(self.problem, self.problem.candidates[picks], squared, radius)
+
+
+def first_in_order(bound: Tensor, size: int) -> Ranked:
+    """The first by (bound, largest first; number, lowest first), all of them positive, at most ``size``."""
+    n_asked = min(size + 1, len(bound))
+    values, rows = torch.topk(bound, n_asked)
+    if n_asked <= size:
+        return Ranked(rows[values > 0.0].sort().values, Threshold(0.0, -1))
+    last = values[-1].clamp(min=0.0)
+    told = torch.stack([last, (values > last).sum(), (bound == last).int().argmax()])
+    cut, n_above, level = told.tolist()
+    if n_above > 0 or cut == 0.0:
+        return Ranked(rows[: int(n_above)].sort().values, Threshold(cut, int(level) if cut > 0.0 else -1))
+    tied = torch.nonzero(bound == cut)[:, 0]
+    return Ranked(tied[:size], Threshold(cut, int(tied[size])))
+
+
+def _first_of(one: Threshold, other: Threshold) -> Threshold:
+    """Whichever comes first."""
+    if one.row < 0 or (other.row >= 0 and one.admits(other.value, other.row)):
+        return other
+    return one
