@@ -16,7 +16,7 @@ BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 14
 
-demo: .venv-demo/.ready ## Select real handwritten digits, offline: a table, two pictures, the next steps
+demo: .venv-demo/.ready ## Replay labelling on real digits, offline: a table, a report, two pictures, the next steps
 	@.venv-demo/bin/python -m dubito demo $(ARGS)
 
 test: .venv/.ready ## Run every test and doctest, and hold branch coverage at 95%

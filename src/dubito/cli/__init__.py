@@ -13,13 +13,23 @@ from dubito.cli.diagnose import diagnose
 from dubito.cli.doctor import doctor
 from dubito.cli.failures import exit_code_of
 from dubito.cli.helping import HELP_NAMES, tidied
+from dubito.cli.report import report
+from dubito.cli.reproduce import reproduce
+from dubito.cli.resume import resume
+from dubito.cli.run import run
 from dubito.cli.select import select
+from dubito.cli.simulate import simulate
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(name="dubito", rich_markup_mode="rich", context_settings={"help_option_names": HELP_NAMES})
 app.command(short_help="Pick the rows of a pool that are worth labelling next.")(select)
+app.command(short_help="Replay active learning on labelled data: would it save labels?")(simulate)
 app.command(short_help="Say where a pool stands in the theory, and what follows.")(diagnose)
+app.command(short_help="Play an experiment that a TOML file describes.")(run)
+app.command(short_help="Go on with a run that was stopped.")(resume)
+app.command(short_help="Make the report of a run again.")(report)
+app.command(short_help="Measure the paper's figures again, and check their claims.")(reproduce)
 app.command(short_help="See it work on real handwritten digits, offline.")(demo)
 app.command(short_help="Show versions, engines, extras and this machine.")(doctor)
 

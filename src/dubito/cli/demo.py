@@ -4,21 +4,24 @@ import os
 import shlex
 import shutil
 import sys
-import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dubito.cli import options
-from dubito.cli.messages import Bar, say, show
 
 if TYPE_CHECKING:
-    from dubito.matrix import AnyArray
-    from dubito.rehearsal import Plan, Rehearsal
+    from dubito.experiments.config import Experiment
+    from dubito.experiments.records import Round
+    from dubito.matrix import BoolArray
+    from dubito.plots.picks import Asked
 
 STRATEGIES = ("random", "least-confidence", "margin", "coreset", "doubt-coreset")
-WRITTEN = ("digits.npz", "curves.png", "curves.svg", "picked.png")
+DIGITS, PICKED = "digits.npz", "picked.png"
+INITIAL = BUDGET = 20
+TEST_SHARE = 1 / 3
 
 
 def demo(
@@ -29,7 +32,8 @@ def demo(
             "-s",
             metavar="NAME",
             autocompletion=options.strategy_names,
-            help="Another beside random, least-confidence, margin, coreset and doubt-coreset. May be repeated.",
+            help="Another beside random, least-confidence, margin, coreset and doubt-coreset, such as "
+            "doubt-coreset:strength=0.5. May be repeated.",
         ),
     ] = None,
     seeds: Annotated[str, typer.Option("--seeds", metavar="N", help="Repetitions from different labels.")] = "10",
@@ -41,7 +45,7 @@ def demo(
             "-o",
             metavar="FOLDER",
             rich_help_panel=options.OUTPUT,
-            help="Where pictures and data go.",
+            help="Where report, pictures and data go.",
         ),
     ] = "dubito-demo",
     as_json: options.AsJson = False,
@@ -51,107 +55,71 @@ def demo(
     [bold]dubito demo[/bold]
 
     Label, train and select in rounds, on scikit-learn's 1,797 handwritten
-    digits, and see which strategy learns most from its labels. No network.
+    digits, and see which strategy learns most from its labels: what dubito
+    simulate does with your own data. No network.
     """
-    import json
-
     from dubito.checks import check_integer
+    from dubito.cli import reporting, simulating
     from dubito.cli.inputs import read_number
-    from dubito.rehearsal import Plan
+    from dubito.files import Columns
 
-    plan = Plan(
+    folder = Path(output)
+    experiment = plan(
+        [*STRATEGIES, *(strategy or [])],
         seeds=check_integer("seeds", read_number(seeds), least=1),
         rounds=check_integer("rounds", read_number(rounds), least=1),
+        folder=folder,
     )
-    check_folder(output)
-    played = play(plan, [*STRATEGIES, *(strategy or [])], quiet)
-    write_files(played, output)
-    if as_json:
-        print(json.dumps(as_record(played, output), indent=2))
-        return
-    show_table(played)
-    print("\n".join(report(played, output)))
+    prepare_folder(experiment, folder)
+    data = simulating.read_data(str(folder / DIGITS), None, Columns())
+    simulating.run(experiment, folder, data, "dubito demo", workers="1", quiet=quiet)
+    written = reporting.make_report(folder, folder, (), force=True)
+    draw_picks(experiment, folder)
+    also = (folder / DIGITS, folder / PICKED)
+    reporting.tell(written, as_json, also=also, advice=list(next_steps(output)))
 
 
-def check_folder(folder: str) -> None:
-    """Refuse what is no folder; in one that exists, files of the demo's names are replaced."""
-    from dubito.errors import OutputExists
+def plan(names: list[str], *, seeds: int, rounds: int, folder: Path) -> "Experiment":
+    """The demo as an experiment; refused where the digits are too few for it."""
+    from dubito.cli.simulating import read_arms
+    from dubito.experiments.config import Data, Experiment, Schedule
 
-    if os.path.isfile(folder):
-        raise OutputExists(f"{folder} is a file; pass -o with another folder.")
-
-
-def play(plan: "Plan", names: list[str], quiet: bool) -> "Rehearsal":
-    """The rehearsal itself, with a bar."""
-    from dubito.rehearsal import rehearse
-    from dubito.strategies import build_strategy
-
-    arms = {name: build_strategy(name, {}) for name in names}
-    features, classes, _ = digits()
-    started = time.perf_counter()
-    with Bar("rehearsing", quiet=quiet) as bar:
-        played = rehearse(
-            features,
-            classes,
-            arms,
-            plan,
-            progress=lambda done, total: bar(done, total, None, time.perf_counter() - started),
-        )
-    trainings = plan.seeds * len(arms) * (plan.rounds + 1)
-    say(f"trained {trainings} models in {time.perf_counter() - started:.0f} s", quiet=quiet)
-    return played
+    schedule = Schedule(INITIAL, BUDGET, rounds)
+    schedule.check_size(1797 - round(1797 * TEST_SHARE))
+    data = Data(path=os.path.abspath(folder / DIGITS), test_share=TEST_SHARE)
+    return Experiment("digits", read_arms(names), data, schedule, seeds=tuple(range(seeds)))
 
 
-def digits() -> "tuple[AnyArray, AnyArray, AnyArray]":
-    """Features (n, 64) in [0, 1], classes (n,) and images (n, 8, 8), from scikit-learn's own copy."""
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    return data.data / 16.0, data.target, data.images
-
-
-def write_files(played: "Rehearsal", folder: str) -> None:
-    """The two pictures, and the digits as a pool to try commands on."""
+def prepare_folder(experiment: "Experiment", folder: Path) -> None:
+    """Make the folder and the digits in it; a demo with other settings makes room for this one."""
+    from dubito.cli.simulating import clear_run
+    from dubito.errors import InvalidArgument, OutputExists
+    from dubito.experiments.running import check_folder
     from dubito.files import write_atomically
-    from dubito.plots import save_figure
-    from dubito.plots.curves import curves_figure
-    from dubito.plots.picks import picks_figure
 
-    os.makedirs(folder, exist_ok=True)
-    features, classes, images = digits()
-    n, seeds = len(features), played.plan.seeds
-    curves = curves_figure(
-        played,
-        detail=f"{n:,} handwritten digits, logistic regression; mean and one standard deviation of {seeds} seeds",
-    )
-    picked = picks_figure(
-        images,
-        classes,
-        played.asked,
-        headline=what_was_asked(played),
-        detail="the first batch of the first seed, in the order picked; underlined: the model had it wrong",
-    )
-    save_figure(curves, os.path.join(folder, "curves"), force=True)
-    save_figure(picked, os.path.join(folder, "picked"), formats=("png",), force=True)
-    write_atomically(os.path.join(folder, "digits.npz"), pool_bytes(features, classes, played.plan))
+    if folder.is_file():
+        raise OutputExists(f"{folder} is a file; pass -o with another folder.")
+    try:
+        check_folder(experiment, folder)
+    except InvalidArgument:
+        clear_run(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(str(folder / DIGITS), digits_bytes())
 
 
-def what_was_asked(played: "Rehearsal") -> str:
-    """The picture's headline: how many of the first questions were misread, the method's against random's."""
-    misread = {each.name: int(each.misread.sum()) for each in played.asked}
-    ours, random = misread["doubt-coreset"], misread["random"]
-    return f"of its first {played.plan.batch} digits doubt-coreset picks {ours} that were misread, random {random}"
-
-
-def pool_bytes(features: "AnyArray", classes: "AnyArray", plan: "Plan") -> bytes:
-    """An ``.npz`` as a user would make one: features, a model's probabilities, ids, and the rows labelled so far."""
+def digits_bytes() -> bytes:
+    """An ``.npz`` as a user would make one: features, labels, a model's probabilities, ids, what is labelled so far."""
     import io
 
     import numpy as np
+    from sklearn.datasets import load_digits
+    from sklearn.linear_model import LogisticRegression
 
-    from dubito.rehearsal import first_state
-
-    labelled, model = first_state(features, classes, plan)
+    features, classes = load_digits(return_X_y=True)
+    features = features / 16.0
+    shuffled = np.random.default_rng(0).permutation(len(features))
+    labelled = np.sort(shuffled[round(len(features) * TEST_SHARE) :][:INITIAL])
+    model = LogisticRegression(max_iter=2000).fit(features[labelled], classes[labelled])
     # The first labels may lack a digit: the model never names it, and its row of weights is zero.
     probabilities, head = np.zeros((len(features), 10), np.float32), np.zeros((10, features.shape[1]))
     probabilities[:, model.classes_], head[model.classes_] = model.predict_proba(features), model.coef_
@@ -159,6 +127,7 @@ def pool_bytes(features: "AnyArray", classes: "AnyArray", plan: "Plan") -> bytes
     np.savez_compressed(
         buffer,
         features=features.astype(np.float32),
+        labels=classes,
         probabilities=probabilities,
         ids=np.array([f"digit-{row:04d}" for row in range(len(features))]),
         labelled=labelled,
@@ -167,96 +136,64 @@ def pool_bytes(features: "AnyArray", classes: "AnyArray", plan: "Plan") -> bytes
     return buffer.getvalue()
 
 
-def show_table(played: "Rehearsal") -> None:
-    """Accuracy in percent, mean and (of several seeds) ± one standard deviation, a row for each number of labels."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def draw_picks(experiment: "Experiment", folder: Path) -> None:
+    """The first questions of the first seed, as images."""
+    from dubito.experiments.loop import lesson_of, set_stage
+    from dubito.experiments.running import dataset_for, read_rounds
+    from dubito.plots import save_figure
+    from dubito.plots.picks import picks_figure
 
-    table = Table(box=box.SIMPLE_HEAD, title="accuracy on held-out digits, %", title_style="bold", title_justify="left")
-    table.add_column("labels", justify="right")
-    for curve in played.curves:
-        table.add_column(curve.name, justify="right", no_wrap=True)
-    for at, labels in enumerate(played.plan.labels):
-        best = max(curve.mean[at] for curve in played.curves)
-        table.add_row(
-            str(labels),
-            *(
-                Text(
-                    f"{100 * curve.mean[at]:.1f}"
-                    + (f" ± {100 * curve.spread[at]:.1f}" if played.plan.seeds > 1 else ""),
-                    style="bold" if curve.mean[at] == best else "",
-                )
-                for curve in played.curves
-            ),
-        )
-    show(table)
+    seed = experiment.seeds[0]
+    stage = set_stage(experiment, dataset_for(experiment, seed), seed)
+    guessed = experiment.model.fit(lesson_of(experiment, stage, [], 0, {})).predict_proba(stage.data.features)
+    wrong = guessed.argmax(axis=1) != stage.data.labels
+    first = [each for each in read_rounds(folder) if (each.seed, each.turn) == (seed, 0)]
+    asked = [what_was_asked(each, wrong) for each in first]
+    picture = picks_figure(
+        stage.data.features.reshape(-1, 8, 8),
+        stage.data.labels,
+        asked,
+        headline=told_of_picks(asked),
+        detail="the first batch of the first seed, in the order picked; underlined: the model had it wrong",
+    )
+    save_figure(picture, folder / PICKED, formats=("png",), force=True)
 
 
-def report(played: "Rehearsal", folder: str) -> Iterator[str]:
-    """What was found, where the pictures are, and what to run next."""
-    from dubito.rehearsal import finding
+def what_was_asked(first: "Round", wrong: "BoolArray") -> "Asked":
+    """One strategy's first questions, and which of them the model had wrong."""
+    import numpy as np
 
-    plan = played.plan
-    yield f"In short: {finding(played, 'random')}."
-    yield from comparisons(played)
-    yield from level_with_the_best(played)
-    yield f"Seed by seed all start from the same {plan.initial} random labels and ask for {plan.batch} a round."
-    yield "doubt-coreset runs as it does by default: strength 1, no beam."
-    yield ""
-    for name in WRITTEN:
-        yield f"  {os.path.join(folder, name)}"
-    yield ""
-    yield "Next, on the same digits with their first 20 labels:"
-    yield from next_steps(folder)
-    yield ""
-    yield "With your own: numpy.savez('pool.npz', features=..., probabilities=..., ids=...), and name pool.npz instead."
+    from dubito.plots.picks import Asked
+
+    rows = np.array(first.picked, dtype=np.int64)
+    return Asked(first.strategy, rows, wrong[rows])
 
 
-def comparisons(played: "Rehearsal") -> Iterator[str]:
-    """A line for each strategy: seed by seed against random, and labels saved."""
-    from dubito.rehearsal import labels_saved
-
-    random = played.curve("random")
-    for curve in played.curves:
-        if curve.name == "random":
-            continue
-        gain = curve.accuracy[:, -1] - random.accuracy[:, -1]
-        saved = labels_saved(curve, random)
-        told = "no labels saved" if saved is None or saved < 1 else f"labels saved: {round(saved)}"
-        yield (
-            f"  {curve.name:<18}{100 * gain.mean():+.1f} points at {random.labels[-1]} labels, ahead of random in "
-            f"{int((gain > 0).sum())} of {len(gain)} seeds; {told}"
-        )
-
-
-def level_with_the_best(played: "Rehearsal") -> Iterator[str]:
-    """A line on those whose last mean is within one standard deviation of the best, which is no sure lead."""
-    best = max(played.curves, key=lambda curve: float(curve.mean[-1]))
-    level = [
-        curve.name
-        for curve in played.curves
-        if curve is not best and best.mean[-1] - curve.mean[-1] <= max(best.spread[-1], curve.spread[-1])
-    ]
-    if level:
-        verb = "is" if len(level) == 1 else "are"
-        yield (
-            f"At {best.labels[-1]} labels {' and '.join(level)} {verb} within one standard deviation of {best.name}: "
-            "no sure difference."
-        )
+def told_of_picks(asked: "list[Asked]") -> str:
+    """The picture's headline: how many of the first questions were misread, the method's against random's."""
+    misread = {each.name: int(each.misread.sum()) for each in asked}
+    ours, random = misread["doubt-coreset"], misread["random"]
+    return f"of its first {BUDGET} digits doubt-coreset picks {ours} that were misread, random {random}"
 
 
 def next_steps(folder: str) -> Iterator[str]:
-    """Commands to copy, which work as they are printed."""
+    """What to run next: commands to copy, which work as they are printed."""
     program, pool, picks = (
         program_name(),
-        *(shlex.quote(os.path.join(folder, name)) for name in ("digits.npz", "picks.csv")),
+        *(shlex.quote(os.path.join(folder, name)) for name in (DIGITS, "picks.csv")),
     )
-    picture = shlex.quote(os.path.join(folder, "diagnosis.png"))
+    picture, again = (shlex.quote(os.path.join(folder, name)) for name in ("diagnosis.png", "redundant"))
+    yield ""
+    yield "Next, on the same digits with 20 labels:"
     yield f"  {program} select {pool} --budget 20 -o {picks}"
     yield "  (fill in a column label first)"
     yield f"  {program} select {pool} --budget 20 --labelled {picks}"
     yield f"  {program} diagnose {pool} --plot {picture}"
+    yield ""
+    yield "And if every digit were there six times?"
+    yield f"  {program} simulate {pool} --pool redundant:5 --seeds 5 -o {again}"
+    yield ""
+    yield "With your own: numpy.savez('data.npz', features=..., labels=...), and name data.npz instead."
 
 
 def program_name() -> str:
@@ -266,22 +203,3 @@ def program_name() -> str:
         return "dubito"
     near = os.path.relpath(sys.executable)
     return f"{shlex.quote(min(near, sys.executable, key=len))} -m dubito"
-
-
-def as_record(played: "Rehearsal", folder: str) -> dict[str, object]:
-    """The result as JSON holds it."""
-    from dubito.rehearsal import labels_saved
-
-    random = played.curve("random")
-    curves = [
-        {
-            "strategy": curve.name,
-            "accuracy": curve.accuracy.tolist(),
-            "mean": curve.mean.tolist(),
-            "standard_deviation": curve.spread.tolist(),
-            "labels_saved": labels_saved(curve, random),
-        }
-        for curve in played.curves
-    ]
-    files = [os.path.join(folder, name) for name in WRITTEN]
-    return {"schema": 1, "labels": played.plan.labels.tolist(), "curves": curves, "files": files}

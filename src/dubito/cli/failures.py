@@ -19,15 +19,15 @@ TRACEBACK = "DUBITO_TRACEBACK"
 """Set in the environment, it lets an unexpected error through with its traceback."""
 
 ARGUMENTS = (
-    "beam_width|budget|candidates|checked|doubt|engine|format|head|labelled|logits|memory_limit|metric|probabilities"
-    "|rounds|scaling|seed|seeds|strategy|strength"
+    "beam_width|budget|candidates|checked|doubt|engine|format|head|initial|labelled|logits|memory_limit|metric|pool"
+    "|probabilities|rounds|scaling|seed|seeds|strategy|strength|target|test_share|workers"
 )
 PYTHON_TWIN = re.compile(r"(--[a-z-]+(?: \w+)?) \(\w+=?\w*\)")
 PYTHON_ONLY = re.compile(r" \(in Python (?:[^()]|\([^()]*\))*\)")
 """A mend that the command line does not have, such as ``(in Python Margin(...) does it)``."""
 BOUND = re.compile(rf"\bpass ({ARGUMENTS}) (?=[<>]=)")
 TAKEN = re.compile(rf"\bit takes ((?:{ARGUMENTS})(?:, (?:{ARGUMENTS}))*)")
-KEYWORD = re.compile(rf"\b({ARGUMENTS})=('[^']*'|[^\s;,)]*)")
+KEYWORD = re.compile(rf"(?<![:,])\b({ARGUMENTS})=('[^']*'|[^\s;,)]*)")
 
 
 class Stopped(Exception):

@@ -105,7 +105,8 @@ Strategy = Annotated[
         metavar="NAME",
         rich_help_panel=METHOD,
         autocompletion=strategy_names,
-        help="doubt-coreset, coreset, random, least-confidence, margin, entropy, closest-kmeans or optimal-coreset.",
+        help="doubt-coreset, coreset, random, least-confidence, margin, entropy, closest-kmeans, optimal-coreset, "
+        "badge, bald, batchbald or probabilistic-coreset.",
     ),
 ]
 Strength = Annotated[

@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from dubito.diagnosis import Diagnosis
 from dubito.matrix import FloatArray
-from dubito.plots.curves import spread_apart
+from dubito.plots.naming import spread_apart
 from dubito.plots.style import INK, OKABE_ITO, QUIET, new_figure, title
 from dubito.theory import doubt_bound
 

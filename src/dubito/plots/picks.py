@@ -1,18 +1,29 @@
 """Pictures of what was picked: one row of small images for each strategy, in the order picked."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dubito.matrix import AnyArray
+from dubito.matrix import AnyArray, BoolArray, IntArray
 from dubito.plots.style import INK, QUIET, strategy_colour
-from dubito.rehearsal import Asked
 
 TILE, LEFT, HEADER = 0.46, 1.75, 0.62
 """Inches: an image with its share of the gaps, the room for names, and that for the title."""
 ROW = 0.66
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """What one strategy asked for."""
+
+    name: str
+    rows: IntArray
+    """(b,) rows of the images, in the order picked."""
+    misread: BoolArray
+    """(b,) True where the model, before these labels, had the class wrong."""
 
 
 def picks_figure(

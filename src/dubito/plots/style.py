@@ -36,8 +36,13 @@ STRATEGY_COLOURS = {
     "entropy": OKABE_ITO["purple"],
     "closest-kmeans": OKABE_ITO["orange"],
     "optimal-coreset": OKABE_ITO["black"],
+    "badge": "#7A4A1E",
+    "bald": "#F4A6B7",
+    "batchbald": "#332288",
+    "probabilistic-coreset": "#5A1A1A",
 }
-"""Random is grey: it is what the others are held against."""
+"""Random is grey: it is what the others are held against. The last four are no part of the palette; they were
+chosen so that readers with either red-green blindness tell them from it and from each other."""
 
 
 def strategy_colour(name: str) -> str:

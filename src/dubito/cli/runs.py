@@ -1,0 +1,116 @@
+"""What ``dubito run`` and ``dubito resume`` share: playing an experiment in its folder, and telling what came out."""
+
+import json
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from dubito.checks import check_integer
+from dubito.cli.board import Board
+from dubito.cli.demo import program_name
+from dubito.cli.failures import Stopped
+from dubito.cli.inputs import read_number
+from dubito.cli.messages import say, show
+from dubito.errors import MissingFile
+from dubito.experiments.config import Experiment
+from dubito.experiments.records import Round, curves
+from dubito.experiments.running import EXPERIMENT, is_finished, read_rounds, run_experiment
+
+MOST_WORKERS = 8
+
+
+def finish(experiment: Experiment, folder: Path, workers: int, *, as_json: bool, quiet: bool) -> None:
+    """Play what is left, and print what came out."""
+    turns = experiment.schedule.rounds + 1
+    say(
+        f"{experiment.name}: {len(experiment.strategies)} strategies x {len(experiment.seeds)} seeds x {turns} "
+        f"trainings in {folder}",
+        quiet=quiet,
+    )
+    rounds = play(experiment, folder, workers, quiet)
+    if as_json:
+        print(json.dumps(as_record(experiment, folder, rounds), indent=2))
+    else:
+        show_results(experiment, rounds)
+        print(f"\n{folder / 'journal.jsonl'} holds every round. Next:\n  {command('report', folder)}")
+
+
+def read_workers(text: str | None, experiment: Experiment) -> int:
+    """How many processes: as asked, or one a core; on a GPU, where they would only take turns, one."""
+    if text is not None:
+        return check_integer("workers", read_number(text), least=1)
+    on_cpu = getattr(experiment.model, "device", "cpu") == "cpu"
+    return min(os.cpu_count() or 1, MOST_WORKERS) if on_cpu else 1
+
+
+def play(experiment: Experiment, folder: Path, workers: int, quiet: bool) -> list[Round]:
+    """Run with a live display; after Ctrl-C say how to go on."""
+    with Board(quiet=quiet) as board:
+        try:
+            rounds = run_experiment(experiment, folder, workers=workers, progress=board)
+        except KeyboardInterrupt:
+            kept, way = len(read_rounds(folder)), command("resume", folder)
+            raise Stopped(f"interrupted; {kept} trainings are kept. Go on with: {way}") from None
+    if board.last is None:
+        say("everything was done already", quiet=quiet)
+    else:
+        trained = board.last.done - board.last.resumed
+        say(f"trained {trained} models in {board.last.seconds:.0f} s", quiet=quiet)
+    return rounds
+
+
+def command(name: str, folder: Path) -> str:
+    """A command to copy."""
+    return f"{program_name()} {name} {shlex.quote(str(folder))}"
+
+
+def show_results(experiment: Experiment, rounds: Sequence[Round]) -> None:
+    """Test accuracy in percent at the first and last number of labels, mean and standard deviation over seeds."""
+    from rich import box
+    from rich.table import Table
+
+    found = curves(rounds)
+    labels = found[0].labels
+    table = Table(box=box.SIMPLE_HEAD, title="test accuracy, %", title_style="bold", title_justify="left")
+    table.add_column("strategy")
+    places = sorted({0, len(labels) // 2, len(labels) - 1})
+    for place in places:
+        table.add_column(f"{labels[place]} labels", justify="right", no_wrap=True)
+    for curve in found:
+        cells = [f"{100 * curve.mean[place]:.1f} ± {100 * curve.spread[place]:.1f}" for place in places]
+        table.add_row(curve.name, *(cells if len(experiment.seeds) > 1 else [cell.split(" ")[0] for cell in cells]))
+    show(table)
+
+
+def as_record(experiment: Experiment, folder: Path, rounds: Sequence[Round]) -> dict[str, object]:
+    """The results as JSON holds them."""
+    found = curves(rounds)
+    return {
+        "schema": 1,
+        "name": experiment.name,
+        "experiment": experiment.hash8,
+        "folder": str(folder),
+        "seeds": list(experiment.seeds),
+        "labels": found[0].labels.tolist(),
+        "strategies": [
+            {"strategy": curve.name, "mean": curve.mean.tolist(), "standard_deviation": curve.spread.tolist()}
+            for curve in found
+        ],
+    }
+
+
+def latest_unfinished(runs: Path) -> Path:
+    """The run in that folder that was worked on last and is not done."""
+    found = [path.parent for path in runs.glob(f"*/{EXPERIMENT}")]
+    for folder in sorted(found, key=last_worked_on, reverse=True):
+        if not is_finished(folder):
+            return folder
+    there = f"every run in {runs} is done" if found else f"{runs} holds no run"
+    raise MissingFile(f"{there}: there is nothing to resume; begin one with dubito run FILE.toml.")
+
+
+def last_worked_on(folder: Path) -> float:
+    """When a run's journal was last written to."""
+    journal = folder / "journal.jsonl"
+    return (journal if journal.exists() else folder / EXPERIMENT).stat().st_mtime

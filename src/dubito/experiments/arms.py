@@ -1,0 +1,121 @@
+"""What an experiment compares: a strategy with its options, under the name that records and pictures show."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import get_args
+
+from dubito.checks import check_choice
+from dubito.errors import InvalidArgument
+from dubito.problem import Metric
+from dubito.strategies import Strategy, build_strategy, installed_strategies
+from dubito.strategies import option_names as strategy_options
+
+Option = str | int | float | bool
+OWN_KEYS = ("strategy", "label", "metric")
+NEEDS_SAMPLES = ("bald", "batchbald")
+"""Strategies that ask for probabilities of posterior samples, (n, k, c)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A strategy with its options.
+
+    Examples
+    --------
+    >>> Arm("doubt-coreset", {"strength": 0.5}).name
+    'doubt-coreset:strength=0.5'
+    """
+
+    strategy: str
+    options: Mapping[str, Option] = field(default_factory=dict)
+    label: str | None = None
+    """The name shown, where the strategy and its options are not to be it."""
+    metric: Metric = "euclidean"
+
+    def __post_init__(self) -> None:
+        check_choice("strategy", self.strategy, installed_strategies())
+        check_choice("metric", self.metric, get_args(Metric))
+        known = strategy_options(installed_strategies()[self.strategy])
+        for option in self.options:
+            if option not in known:
+                check_choice(f"{self.strategy}: option", option, known | set(OWN_KEYS))
+        if self.label is not None and not self.label.strip():
+            raise InvalidArgument(f"label={self.label!r} of strategy {self.strategy} is empty; leave it out.")
+        self.build()
+
+    @property
+    def name(self) -> str:
+        """The label, or the strategy and its options as `parse_strategy` reads them."""
+        if self.label is not None:
+            return self.label
+        shown = {**self.options, **({} if self.metric == "euclidean" else {"metric": self.metric})}
+        return self.strategy + (":" if shown else "") + ",".join(f"{key}={value}" for key, value in shown.items())
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether it wants probabilities of posterior samples."""
+        return self.strategy in NEEDS_SAMPLES
+
+    def build(self) -> Strategy:
+        """The strategy itself."""
+        return build_strategy(self.strategy, self.options)
+
+    def as_dict(self) -> dict[str, object]:
+        """As a TOML table holds it."""
+        own = {"label": self.label, "metric": None if self.metric == "euclidean" else self.metric}
+        return {"strategy": self.strategy, **self.options, **{key: value for key, value in own.items() if value}}
+
+
+def arm_from_table(table: Mapping[str, object]) -> Arm:
+    """An arm out of a ``[[strategies]]`` table: ``strategy``, ``label``, ``metric``, and the strategy's options."""
+    name, label = table.get("strategy"), table.get("label")
+    if not isinstance(name, str):
+        raise InvalidArgument('strategy is missing from a [[strategies]] table; write strategy = "random", say.')
+    if label is not None and not isinstance(label, str):
+        raise InvalidArgument(f"label={label!r} of strategy {name} is no text; write it in quotes.")
+    metric: Metric = check_choice("metric", table.get("metric", "euclidean"), get_args(Metric))
+    options: dict[str, Option] = {}
+    for key, value in table.items():
+        if key in OWN_KEYS:
+            continue
+        if not isinstance(value, str | int | float | bool):
+            raise InvalidArgument(f"{key}={value!r} of strategy {name} is no number, text or truth value.")
+        options[key] = value
+    return Arm(name, options, label, metric)
+
+
+def parse_strategy(text: str) -> Arm:
+    """An arm out of text such as ``doubt-coreset:strength=0.5,beam_width=4``.
+
+    Examples
+    --------
+    >>> parse_strategy("doubt-coreset:strength=0.5").options
+    {'strength': 0.5}
+    >>> parse_strategy("coreset:metric=cosine").metric
+    'cosine'
+    """
+    name, _, rest = text.partition(":")
+    table: dict[str, object] = {"strategy": name.strip()}
+    for part in rest.split(",") if rest.strip() else ():
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not key or not equals or not value:
+            raise InvalidArgument(
+                f"strategy {text!r} has the option {part.strip()!r}; write name:option=value,option=value."
+            )
+        option = key.replace("-", "_")
+        if option in table:
+            raise InvalidArgument(f"strategy {text!r} has the option {option!r} twice; leave one out.")
+        table[option] = _value(value)
+    return arm_from_table(table)
+
+
+def _value(text: str) -> Option:
+    """A number or truth value where the text spells one."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,259 @@
+"""An experiment, as one TOML file says it: data, pool, model, schedule, strategies and seeds."""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, cast
+
+import numpy as np
+
+from dubito.checks import check_integer, check_real
+from dubito.errors import InvalidArgument
+from dubito.experiments.arms import Arm, arm_from_table, parse_strategy
+from dubito.experiments.models import Model, model_as_table, model_from_table
+from dubito.experiments.models_sklearn import Linear
+from dubito.experiments.pools import parse_pool
+from dubito.experiments.toml import check_keys, naming, read_toml, write_toml
+from dubito.matrix import IntArray
+
+SCHEMA = 1
+DEFAULT_TEST_SHARE = 0.2
+KEYS = ("schema", "name", "seeds", "pool", "data", "model", "schedule", "strategies")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Where features and labels come from: a file, something built in, or (with neither) what Python hands in."""
+
+    path: str | None = None
+    builtin: str | None = None
+    """``digits``, or the name of a toy."""
+    test: str | None = None
+    """A file with the test set; an archive may hold its own as ``test_features`` and ``test_labels``."""
+    test_share: float | None = None
+    """Where there is no test set: the share of every class set apart, by default 0.2."""
+    id_column: str | None = None
+    label_column: str | None = None
+    feature_columns: tuple[str, ...] = ()
+    standardise: bool = False
+    """Give every feature mean 0 and standard deviation 1 over the training part."""
+
+    def __post_init__(self) -> None:
+        for name in ("path", "builtin", "test", "id_column", "label_column"):
+            _check_text(name, getattr(self, name))
+        if self.path is not None and self.builtin is not None:
+            raise InvalidArgument("path and builtin are two sources of data; pass only one of them.")
+        if self.test is not None and self.path is None:
+            raise InvalidArgument(f"test={self.test!r} belongs to a path; name the path, or leave test out.")
+        if self.test is not None and self.test_share is not None:
+            raise InvalidArgument("test and test_share are two ways to a test set; pass only one of them.")
+        if self.test_share is not None and not 0 < check_real("test_share", self.test_share, least=0.0) < 1:
+            raise InvalidArgument(f"test_share={self.test_share} is not allowed; pass 0 < test_share < 1.")
+        if not isinstance(self.standardise, bool):
+            raise InvalidArgument(f"standardise={self.standardise!r} is not allowed; pass true or false.")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How labels are asked for."""
+
+    initial: int = 20
+    """Labels drawn at random before the first training."""
+    budget: int = 20
+    """Labels asked for in each round."""
+    rounds: int = 6
+    from_scratch: bool = False
+    """Train anew each round; else the weights go on and the optimizer starts anew."""
+
+    def __post_init__(self) -> None:
+        for name in ("initial", "budget", "rounds"):
+            check_integer(name, getattr(self, name), least=1)
+        if not isinstance(self.from_scratch, bool):
+            raise InvalidArgument(f"from_scratch={self.from_scratch!r} is not allowed; pass true or false.")
+
+    @property
+    def labels(self) -> IntArray:
+        """(rounds + 1,) labels owned at each training."""
+        return self.initial + self.budget * np.arange(self.rounds + 1)
+
+    def check_size(self, n_train: int) -> None:
+        """Refuse to want more labels than there are rows to ask for."""
+        if self.initial > n_train:
+            raise InvalidArgument(
+                f"initial={self.initial} exceeds the {n_train} rows of the training part; pass initial <= {n_train}."
+            )
+        wanted, most = int(self.labels[-1]), (n_train - self.initial) // self.budget
+        if wanted > n_train:
+            raise InvalidArgument(
+                f"rounds={self.rounds} of budget={self.budget} after initial={self.initial} want {wanted} labels and "
+                f"the training part has {n_train} rows; pass rounds <= {most}."
+                if most
+                else f"budget={self.budget} after initial={self.initial} exceeds the {n_train} rows of the training "
+                f"part; pass budget <= {n_train - self.initial}."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """Everything that decides an experiment's results.
+
+    Examples
+    --------
+    >>> plan = Experiment("digits", (Arm("random"), Arm("coreset")), Data(builtin="digits"), seeds=(0, 1))
+    >>> parse_experiment(plan.to_toml()) == plan, plan.folder_name == f"digits-{plan.hash8}"
+    (True, True)
+    """
+
+    name: str
+    strategies: tuple[Arm, ...]
+    data: Data = field(default_factory=Data)
+    schedule: Schedule = field(default_factory=Schedule)
+    model: Model = field(default_factory=Linear)
+    pool: str = "clean"
+    """What is done to the training part, as `dubito.experiments.pools.parse_pool` reads it: ``redundant:5``, say."""
+    seeds: tuple[int, ...] = tuple(range(10))
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise InvalidArgument(f"name={self.name!r} cannot be a folder's; use letters, digits, '.', '-' and '_'.")
+        if not self.strategies:
+            raise InvalidArgument("strategies is empty; name at least one, such as 'random'.")
+        _check_text("pool", self.pool)
+        parse_pool(self.pool)
+        if not self.seeds:
+            raise InvalidArgument("seeds is empty; pass at least one, or how many.")
+        for seed in self.seeds:
+            check_integer("seeds", seed, least=0)
+        _refuse_twice("seeds", self.seeds, "pass each once")
+        _refuse_twice("strategies", [arm.name for arm in self.strategies], "give one of them another label")
+        asking = [arm.name for arm in self.strategies if arm.needs_samples]
+        if asking and not self.model.samples:
+            raise InvalidArgument(
+                f"strategy {asking[0]!r} asks a committee, and the model has none; set samples = 10 in [model]."
+            )
+
+    @property
+    def hash8(self) -> str:
+        """Eight hexadecimal digits that change with anything that decides the results."""
+        return hashlib.sha256(write_toml(self.as_table(explicit=False)).encode()).hexdigest()[:8]
+
+    @property
+    def folder_name(self) -> str:
+        """``<name>-<hash8>``."""
+        return f"{self.name}-{self.hash8}"
+
+    def as_table(self, *, explicit: bool = True) -> dict[str, object]:
+        """As TOML holds it, with or without what is as by default."""
+        return {
+            "schema": SCHEMA,
+            "name": self.name,
+            "seeds": list(self.seeds),
+            "pool": self.pool,
+            "data": _settings(self.data, explicit),
+            "model": model_as_table(self.model, explicit=explicit),
+            "schedule": _settings(self.schedule, explicit),
+            "strategies": [arm.as_dict() for arm in self.strategies],
+        }
+
+    def to_toml(self) -> str:
+        """The experiment as a file; every setting is written out."""
+        return write_toml(self.as_table())
+
+
+def read_experiment(path: str) -> Experiment:
+    """An experiment out of a TOML file; data files are found from where it lies.
+
+    An unknown key is an error that names the file, the key and the nearest one that is known.
+    """
+    table = read_toml(path)
+    with naming(path):
+        return experiment_from_table(table, beside=os.path.dirname(os.path.abspath(path)))
+
+
+def parse_experiment(text: str) -> Experiment:
+    """An experiment out of TOML text."""
+    import tomllib
+
+    return experiment_from_table(tomllib.loads(text))
+
+
+def experiment_from_table(table: Mapping[str, object], *, beside: str | None = None) -> Experiment:
+    """An experiment out of a TOML table; relative paths of data are taken from the folder ``beside``."""
+    check_keys("the file", table, KEYS)
+    if table.get("schema") != SCHEMA:
+        raise InvalidArgument(f"schema={table.get('schema')!r} is not known to this version; write schema = {SCHEMA}.")
+    with naming("[data]"):
+        data = Data(**_resolved(_section(table, "data", Data), beside))
+    with naming("[schedule]"):
+        schedule = Schedule(**_section(table, "schedule", Schedule))
+    with naming("[model]"):
+        model = model_from_table(_section(table, "model"))
+    with naming("[[strategies]]"):
+        arms = _arms(table.get("strategies"))
+    return Experiment(
+        name=cast("str", table.get("name")),
+        strategies=arms,
+        data=data,
+        schedule=schedule,
+        model=model,
+        pool=cast("str", table.get("pool", "clean")),
+        seeds=read_seeds(table.get("seeds", 10)),
+    )
+
+
+def read_seeds(value: object) -> tuple[int, ...]:
+    """Seeds out of how many, or out of a list.
+
+    Examples
+    --------
+    >>> read_seeds(3), read_seeds([4, 7])
+    ((0, 1, 2), (4, 7))
+    """
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(check_integer("seeds", each, least=0) for each in value)
+    return tuple(range(check_integer("seeds", value, least=1)))
+
+
+def _section(table: Mapping[str, object], key: str, kind: type[Data | Schedule] | None = None) -> dict[str, Any]:
+    """A table of the file; its keys are checked against the settings of the class."""
+    section = table.get(key, {})
+    if not isinstance(section, Mapping):
+        raise InvalidArgument(f"{key}={section!r} is no table; write [{key}], and its keys below.")
+    if kind is not None:
+        check_keys("it", section, [each.name for each in fields(kind)])
+    return dict(section)
+
+
+def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
+    """Data settings with paths that mean the same from anywhere."""
+    for key in ("path", "test"):
+        if beside is not None and isinstance(section.get(key), str):
+            section[key] = os.path.normpath(os.path.join(beside, section[key]))
+    columns = section.get("feature_columns", ())
+    section["feature_columns"] = (columns,) if isinstance(columns, str) else tuple(columns)
+    return section
+
+
+def _arms(tables: object) -> tuple[Arm, ...]:
+    if not isinstance(tables, Sequence) or isinstance(tables, str) or not tables:
+        raise InvalidArgument('there is none; write [[strategies]], and below it strategy = "random", say.')
+    return tuple(parse_strategy(each) if isinstance(each, str) else arm_from_table(each) for each in tables)
+
+
+def _settings(settings: Data | Schedule, explicit: bool) -> dict[str, object]:
+    table = asdict(settings)
+    return {each.name: table[each.name] for each in fields(settings) if explicit or table[each.name] != each.default}
+
+
+def _check_text(name: str, value: object) -> None:
+    if value is not None and not (isinstance(value, str) and value):
+        raise InvalidArgument(f"{name}={value!r} is not allowed; pass text in quotes, or leave it out.")
+
+
+def _refuse_twice(name: str, values: Sequence[object], mend: str) -> None:
+    for place, value in enumerate(values):
+        if value in values[:place]:
+            raise InvalidArgument(f"{name} holds {value!r} twice; {mend}.")

@@ -1,0 +1,196 @@
+"""Data whose classes are known: read from files, divided by a seed into what may be asked for and what tests."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from dubito.checks import as_array, check_finite, check_real
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.files import Columns, Source, open_source, read_array, read_pool, split_spec
+from dubito.files.choosing import ANY_COLUMNS
+from dubito.matrix import AnyArray, IntArray
+
+TEST_NAMES = ("test_features", "test_labels")
+"""Arrays of an archive that hold its test set."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """Features and their classes, with or without a test set.
+
+    Examples
+    --------
+    >>> data = make_dataset("two", [[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])
+    >>> data.classes, data.labels.tolist(), data.has_test
+    (('a', 'b'), [0, 1, 0, 1], False)
+    """
+
+    name: str
+    features: AnyArray
+    """(n, d), or (n, ...) for a model of one's own; the training part once there is a test set."""
+    labels: IntArray
+    """(n,) codes: places in `classes`."""
+    classes: tuple[str, ...]
+    test_features: AnyArray
+    """(t, d); no rows before a split."""
+    test_labels: IntArray
+    """(t,)"""
+
+    @property
+    def has_test(self) -> bool:
+        """Whether there is anything to test on."""
+        return len(self.test_labels) > 0
+
+    def split(self, test_share: float, seed: int) -> "Dataset":
+        """Set a share of every class apart as the test set; the same seed gives the same split.
+
+        A class gives at least one row to each part. Rows keep their order.
+        """
+        if not 0 < check_real("test_share", test_share, least=0.0) < 1:
+            raise InvalidArgument(f"test_share={test_share} leaves nothing to test or to learn; pass 0 < share < 1.")
+        is_test = np.zeros(len(self.labels), dtype=np.bool_)
+        generator = np.random.default_rng(seed)
+        for code, name in enumerate(self.classes):
+            rows = generator.permutation(np.flatnonzero(self.labels == code))
+            if len(rows) < 2:
+                raise InvalidData(
+                    f"class {name!r} of {self.name} has one row, which cannot be both learned from and tested on; "
+                    "drop it, join it with another class, or give a test file."
+                )
+            is_test[rows[: min(max(1, round(len(rows) * test_share)), len(rows) - 1)]] = True
+        return replace(
+            self,
+            features=self.features[~is_test],
+            labels=self.labels[~is_test],
+            test_features=self.features[is_test],
+            test_labels=self.labels[is_test],
+        )
+
+    def standardised(self) -> "Dataset":
+        """Every feature with mean 0 and standard deviation 1 over the training part; a constant one becomes 0."""
+        wide = np.asarray(self.features, dtype=np.float64)
+        mean, deviation = wide.mean(axis=0), wide.std(axis=0)
+        deviation = np.where(deviation > 0, deviation, 1.0)
+        kind = np.float32 if self.features.dtype.itemsize <= 4 else np.float64
+        return replace(
+            self,
+            features=((wide - mean) / deviation).astype(kind),
+            test_features=((self.test_features - mean) / deviation).astype(kind),
+        )
+
+
+def make_dataset(
+    name: str, features: object, labels: object, test_features: object = None, test_labels: object = None
+) -> Dataset:
+    """A dataset out of arrays: labels of any kind become codes, features must be finite and not all alike.
+
+    Parameters
+    ----------
+    name : str
+        What messages and reports call it.
+    features : array (n, d)
+        float16, float32 and float64 are kept; other numbers become float64.
+    labels : array (n,)
+        Integers or text.
+    test_features, test_labels : array, optional
+        A test set; its classes must be among those of ``labels``.
+    """
+    matrix = _as_features(name, features)
+    names = np.asarray(labels)
+    if names.shape != (len(matrix),):
+        raise InvalidData(
+            f"labels of {name} have shape {names.shape} and there are {len(matrix)} rows; pass one a row."
+        )
+    values, codes = np.unique(names, return_inverse=True)
+    if len(values) < 2:
+        raise InvalidData(f"labels of {name} hold one class only ({values[0]}); there is nothing to learn.")
+    if (matrix == matrix[0]).all():
+        raise InvalidData(f"features of {name} are the same in every row; there is nothing to learn from.")
+    plain = Dataset(
+        name,
+        matrix,
+        codes.astype(np.int64),
+        tuple(str(value) for value in values.tolist()),
+        matrix[:0],
+        np.empty(0, dtype=np.int64),
+    )
+    return plain if test_features is None else _with_test(plain, test_features, np.asarray(test_labels))
+
+
+def read_dataset(spec: str, *, test: str | None = None, columns: Columns = ANY_COLUMNS) -> Dataset:
+    """Read features and labels from a file, and a test set where one is named or the archive holds one.
+
+    Parameters
+    ----------
+    spec : str
+        A path as `dubito.files.read_pool` takes it. An ``.npz`` may hold ``test_features`` and ``test_labels``.
+    test : str, optional
+        A second file with the test set, read in the same way.
+    columns : Columns
+        Names of columns given by the user.
+    """
+    found = read_pool(spec, columns=columns)
+    labels = read_array(found.source, "labels", columns=columns)
+    features = np.asarray(found.features[:])
+    if test is not None:
+        other = read_pool(test, columns=columns)
+        theirs = read_array(other.source, "labels", columns=columns)
+        return make_dataset(spec, features, labels, np.asarray(other.features[:]), theirs)
+    return make_dataset(spec, features, labels, *_own_test(open_source(split_spec(spec)[0])))
+
+
+def builtin_dataset(name: str, seed: int) -> Dataset:
+    """A dataset that needs no file: scikit-learn's ``digits``, or a toy drawn with the seed."""
+    makers = builtin_datasets()
+    if name not in makers:
+        raise InvalidArgument(f"builtin={name!r} is not known; choose from {', '.join(sorted(makers))}.")
+    return makers[name](seed)
+
+
+def builtin_datasets() -> dict[str, Callable[[int], Dataset]]:
+    """What `builtin_dataset` can make, by name."""
+    from dubito.experiments.toys import TOYS
+
+    return {"digits": lambda seed: _digits(), **TOYS}
+
+
+@lru_cache(maxsize=1)
+def _digits() -> Dataset:
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    return make_dataset("digits", data.data / 16.0, data.target)
+
+
+def _own_test(source: Source) -> tuple[AnyArray | None, AnyArray | None]:
+    if source.is_table or not all(name in source.names for name in TEST_NAMES):
+        return None, None
+    features, labels = (np.asarray(source.entry(name).read()[:]) for name in TEST_NAMES)
+    return features, labels
+
+
+def _as_features(name: str, features: object) -> AnyArray:
+    matrix = as_array("features", features)
+    if matrix.ndim < 2 or 0 in matrix.shape:
+        raise InvalidData(f"features of {name} have shape {matrix.shape}; pass a row of numbers for every item.")
+    check_finite(f"features of {name}", matrix)
+    return matrix if matrix.dtype.kind == "f" else matrix.astype(np.float64)
+
+
+def _with_test(data: Dataset, features: object, labels: AnyArray) -> Dataset:
+    matrix = _as_features(f"the test set of {data.name}", features)
+    if matrix.shape[1:] != data.features.shape[1:]:
+        raise InvalidData(
+            f"the test set of {data.name} has rows of shape {matrix.shape[1:]} and the data {data.features.shape[1:]}; "
+            "pass features of one kind."
+        )
+    if labels.shape != (len(matrix),):
+        raise InvalidData(f"test labels of {data.name} have shape {labels.shape}; pass one for each of {len(matrix)}.")
+    place = {name: code for code, name in enumerate(data.classes)}
+    unknown = sorted({str(value) for value in labels.tolist()} - set(place))
+    if unknown:
+        raise InvalidData(f"the test set of {data.name} holds the class {unknown[0]!r}, which the data never shows.")
+    codes = np.array([place[str(value)] for value in labels.tolist()], dtype=np.int64)
+    return replace(data, test_features=matrix, test_labels=codes)

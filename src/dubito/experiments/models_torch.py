@@ -1,0 +1,269 @@
+"""Networks in PyTorch: a small multilayer perceptron, and any module of one's own. Extra ``torch``.
+
+The weights go on from turn to turn and the optimizer starts anew, as in the paper. One thread and deterministic
+algorithms, so that the same lesson gives the same bits on one machine.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from dubito.checks import check_choice, check_integer
+from dubito.doubt import softmax
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.experiments.chance import draw
+from dubito.experiments.models import Fitted, Lesson, State, check_samples
+from dubito.experiments.models_sklearn import check_options, check_positive, flat, import_object
+from dubito.matrix import AnyArray, FloatArray
+from dubito.optional import require
+
+if TYPE_CHECKING:
+    import torch
+
+Seen = Literal["input", "hidden"]
+READ_ROWS = 1024
+"""Rows that go through a network at once when it only answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How a network is trained in a turn: cross-entropy and Adam."""
+
+    epochs: int
+    """Passes over the labels in the first turn."""
+    later_epochs: int
+    """Passes in every turn after it, where the weights go on."""
+    learning_rate: float
+    decay: bool
+    """Let the learning rate fall to 0 within each turn, along a cosine."""
+    batch: int
+    device: str
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "later_epochs", "batch"):
+            check_integer(name, getattr(self, name), least=1)
+        check_positive("learning_rate", self.learning_rate)
+        if not isinstance(self.decay, bool):
+            raise InvalidArgument(f"decay={self.decay!r} is not allowed; pass true or false.")
+
+
+@dataclass(frozen=True, slots=True)
+class Mlp:
+    """A multilayer perceptron with ReLUs."""
+
+    hidden: tuple[int, ...] = (128,)
+    """Widths of its hidden layers."""
+    epochs: int = 60
+    later_epochs: int = 30
+    learning_rate: float = 1e-3
+    decay: bool = False
+    batch: int = 64
+    features: Seen = "input"
+    """What distances are measured between: the input, or the last hidden layer."""
+    device: str = "cpu"
+    samples: int = 0
+    kind: ClassVar[str] = "mlp"
+    is_convex: ClassVar[bool] = False
+    goes_on: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require("torch", extra="torch")
+        widths = self.hidden if isinstance(self.hidden, tuple) else (self.hidden,)
+        for width in widths or (0,):
+            check_integer("hidden", width, least=1)
+        check_choice("features", self.features, get_args(Seen))
+        check_samples(self.samples)
+        _training(self)
+
+    @property
+    def moves(self) -> bool:
+        """Only a hidden layer moves."""
+        return self.features == "hidden"
+
+    def fit(self, lesson: Lesson) -> Fitted:
+        """O(m·width) an epoch."""
+        widths = self.hidden if isinstance(self.hidden, tuple) else (self.hidden,)
+        n_inputs = flat(lesson.features).shape[1]
+        with steady(draw(lesson.seed, "weights"), self.device):
+            network = perceptron((n_inputs, *widths, lesson.n_classes))
+            return train(network, "head" if self.features == "hidden" else None, _training(self), lesson)
+
+
+@dataclass(frozen=True, slots=True)
+class Torch:
+    """Any module, by the import path of what makes it; distances are measured between its head's inputs."""
+
+    factory: str
+    """Called with ``n_classes`` and the options; returns a ``torch.nn.Module`` that gives logits (n, c)."""
+    head: str
+    """Name of the module, as ``named_modules`` has it, whose input is the feature."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    epochs: int = 30
+    later_epochs: int = 12
+    learning_rate: float = 1e-4
+    decay: bool = False
+    batch: int = 64
+    device: str = "cpu"
+    samples: int = 0
+    kind: ClassVar[str] = "torch"
+    is_convex: ClassVar[bool] = False
+    goes_on: ClassVar[bool] = True
+    moves: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require("torch", extra="torch")
+        check_samples(self.samples)
+        _training(self)
+        factory = import_object("factory", self.factory)
+        check_options("factory", self.factory, factory, self.options)
+
+    def fit(self, lesson: Lesson) -> Fitted:
+        """As long as the module takes."""
+        with steady(draw(lesson.seed, "weights"), self.device):
+            network = import_object("factory", self.factory)(n_classes=lesson.n_classes, **self.options)
+            if self.head not in dict(network.named_modules()):
+                names = ", ".join(name for name, _ in network.named_modules() if name)
+                raise InvalidArgument(f"head={self.head!r} is no module of {self.factory}; it has {names}.")
+            return train(network, self.head, _training(self), lesson)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """A trained network, which answers in blocks of rows."""
+
+    module: Any
+    head: str | None
+    """The module whose input is the feature; None where features are the network's own inputs."""
+    device: str
+
+    @property
+    def state(self) -> State:
+        """Every weight and buffer by its name."""
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.module.state_dict().items()}
+
+    def predict_proba(self, features: AnyArray) -> FloatArray:
+        """(n, c) softmax of the logits, in float64."""
+        return softmax(self._read(features, None))
+
+    def embed(self, features: AnyArray) -> AnyArray:
+        """(n, e) inputs of the head."""
+        return flat(features if self.head is None else self._read(features, self.head))
+
+    def _read(self, features: AnyArray, head: str | None) -> AnyArray:
+        """Logits of every row, or what goes into the head."""
+        import torch
+
+        seen: list[torch.Tensor] = []
+        parts = []
+        hook = (
+            None
+            if head is None
+            else self.module.get_submodule(head).register_forward_pre_hook(
+                lambda module, inputs: seen.append(inputs[0].flatten(1))
+            )
+        )
+        with steady(0, self.device), torch.no_grad():
+            for start in range(0, len(features), READ_ROWS):
+                logits = self.module(as_tensor(features[start : start + READ_ROWS], self.device))
+                parts.append((logits if head is None else seen.pop()).cpu().numpy())
+        if hook is not None:
+            hook.remove()
+        return np.concatenate(parts)
+
+
+def perceptron(widths: tuple[int, ...]) -> "torch.nn.Module":
+    """Linear layers of these widths with ReLUs between them; the last is called ``head``."""
+    import torch
+
+    layers: dict[str, torch.nn.Module] = {"flat": torch.nn.Flatten()}
+    for place, (narrow, wide) in enumerate(pairwise(widths[:-1])):
+        layers[f"hidden{place}"], layers[f"relu{place}"] = torch.nn.Linear(narrow, wide), torch.nn.ReLU()
+    layers["head"] = torch.nn.Linear(widths[-2], widths[-1])
+    network = torch.nn.Sequential()
+    for name, layer in layers.items():
+        network.add_module(name, layer)
+    return network
+
+
+def train(network: Any, head: str | None, training: Training, lesson: Lesson) -> Network:
+    """Train a network on a lesson, from the weights the lesson brings or from its own."""
+    import torch
+
+    network.to(training.device)
+    if lesson.state:
+        network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in lesson.state.items()})
+    features, labels = as_tensor(lesson.features, training.device), torch.from_numpy(lesson.labels).to(training.device)
+    optimizer = torch.optim.Adam(network.parameters(), lr=training.learning_rate)
+    epochs = training.later_epochs if lesson.state else training.epochs
+    falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs) if training.decay else None
+    generator = torch.Generator().manual_seed(draw(lesson.seed, "batches", lesson.turn))
+    network.train()
+    for _ in range(epochs):
+        for rows in batches(len(labels), training.batch, generator):
+            loss = torch.nn.functional.cross_entropy(network(features[rows]), labels[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        if falling is not None:
+            falling.step()
+    network.eval()
+    if not np.isfinite(loss.item()):
+        raise InvalidData(f"training diverged in turn {lesson.turn}; lower learning_rate={training.learning_rate:g}.")
+    return Network(network, head, training.device)
+
+
+def batches(n: int, size: int, generator: "torch.Generator") -> "list[torch.Tensor]":
+    """Row numbers in random order, ``size`` at a time; a lone last one joins those before it."""
+    import torch
+
+    parts = list(torch.randperm(n, generator=generator).split(size))
+    if len(parts) > 1 and len(parts[-1]) == 1:
+        parts[-2:] = [torch.cat(parts[-2:])]
+    return parts
+
+
+def as_tensor(features: AnyArray, device: str) -> "torch.Tensor":
+    """float32 on the device."""
+    import torch
+
+    return torch.from_numpy(np.array(features, dtype=np.float32)).to(device)
+
+
+@contextmanager
+def steady(seed: int, device: str) -> Iterator[None]:
+    """One thread, deterministic algorithms, and torch's global generator seeded; all as before afterwards.
+
+    A GPU is left as it is: it has no deterministic form of some operations, and results are the same only on a CPU.
+    """
+    import torch
+
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        torch.set_num_threads(1)
+        torch.use_deterministic_algorithms(device == "cpu")
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+            torch.use_deterministic_algorithms(deterministic)
+
+
+def _training(model: Mlp | Torch) -> Training:
+    return Training(
+        model.epochs, model.later_epochs, model.learning_rate, model.decay, model.batch, check_device(model.device)
+    )
+
+
+def check_device(device: str) -> str:
+    """``cpu``, or ``cuda`` where there is one."""
+    import torch
+
+    check_choice("device", device.partition(":")[0] if isinstance(device, str) else device, ("cpu", "cuda"))
+    if device != "cpu" and not torch.cuda.is_available():
+        raise InvalidArgument(f'device={device!r} is not there: torch finds no GPU; write device = "cpu".')
+    return device

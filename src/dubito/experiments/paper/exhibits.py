@@ -1,0 +1,157 @@
+"""Exhibits: a figure, table or statement of the paper, as one TOML file of this folder tells it."""
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from dubito.checks import check_choice
+from dubito.errors import InvalidArgument
+from dubito.experiments.paper.appendix import AcquisitionsStudy, NegativeStudy, ToyStudy
+from dubito.experiments.paper.beams import BeamsStudy
+from dubito.experiments.paper.beta import BetaStudy
+from dubito.experiments.paper.concentration import ConcentrationStudy
+from dubito.experiments.paper.discussion import DiscussionStudy
+from dubito.experiments.paper.mixture import HeatmapStudy, MixtureStudy, TailStudy
+from dubito.experiments.paper.quadrants import QuadrantsStudy
+from dubito.experiments.paper.radii import RadiiStudy
+from dubito.experiments.paper.timing import TimingStudy
+from dubito.experiments.paper.verdicts import Study
+from dubito.experiments.toml import check_keys, naming
+
+SCHEMA = 1
+EVERYTHING = "all"
+
+STUDIES: dict[str, Callable[..., Study]] = {
+    "acquisitions": AcquisitionsStudy,
+    "beams": BeamsStudy,
+    "beta": BetaStudy,
+    "concentration": ConcentrationStudy,
+    "discussion": DiscussionStudy,
+    "heatmap": HeatmapStudy,
+    "mixture": MixtureStudy,
+    "negative": NegativeStudy,
+    "quadrants": QuadrantsStudy,
+    "radii": RadiiStudy,
+    "tail": TailStudy,
+    "timing": TimingStudy,
+    "toy": ToyStudy,
+}
+"""What measures an exhibit, by the name its TOML file gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """What the paper shows, what it claims by it, and how that is measured here."""
+
+    schema: int
+    order: int
+    """Its place in the paper."""
+    id: str
+    place: str
+    """Where the paper has it, such as ``Figure 3``."""
+    title: str
+    claim: str
+    """What must be seen, in our words."""
+    study: str | None = None
+    """None where nothing here measures it yet."""
+    needs: str | None = None
+    """What it takes beyond a CPU, where it is not measured yet."""
+    seconds: float = 0.0
+    """On two cores, about."""
+    quick_seconds: float = 0.0
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    quick: Mapping[str, object] = field(default_factory=dict)
+    """Parameters that differ in a quick run."""
+
+    def __post_init__(self) -> None:
+        if self.schema != SCHEMA:
+            raise InvalidArgument(f"schema={self.schema!r} is not known; write schema = {SCHEMA}.")
+        if (self.study is None) == (self.needs is None):
+            raise InvalidArgument("one of study and needs must be there; say what measures it, or what that takes.")
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether `build` works."""
+        return self.study is not None
+
+    @property
+    def cost(self) -> str:
+        """About how long it takes, or what else it needs.
+
+        Examples
+        --------
+        >>> exhibits()["figure-7"].cost, exhibits()["figure-6"].cost
+        ('1 s', 'a GPU and images')
+        """
+        return self.needs or _told(self.seconds)
+
+    @property
+    def quick_cost(self) -> str:
+        """The same for a quick run."""
+        return self.needs or _told(self.quick_seconds)
+
+    def settings(self, quick: bool) -> dict[str, object]:
+        """The study's parameters."""
+        given = {**self.parameters, **(self.quick if quick else {})}
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+
+    def build(self, *, quick: bool = False) -> Study:
+        """The study with its parameters; an exhibit that nothing measures yet is an error."""
+        if self.study is None:
+            raise InvalidArgument(f"{self.id} needs {self.needs} and is not measured yet; choose another.")
+        kind, settings = STUDIES[check_choice("study", self.study, STUDIES)], self.settings(quick)
+        check_keys(f"{self.id}.toml", settings, [each.name for each in _fields(kind)])
+        return kind(**settings)
+
+
+def _fields(kind: Any) -> Sequence[Any]:
+    return fields(kind)
+
+
+def _told(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+@cache
+def exhibits() -> dict[str, Exhibit]:
+    """Every exhibit by its id, in the paper's order.
+
+    Examples
+    --------
+    >>> list(exhibits())[:3]
+    ['figure-1', 'figure-2', 'figure-3']
+    """
+    found = [each for each in files("dubito.experiments.paper").iterdir() if each.name.endswith(".toml")]
+    read = [parse_exhibit(each.read_text(encoding="utf-8"), each.name) for each in found]
+    return {each.id: each for each in sorted(read, key=lambda each: each.order)}
+
+
+def parse_exhibit(text: str, name: str) -> Exhibit:
+    """An exhibit out of TOML text; ``name`` is what errors call it."""
+    table: dict[str, Any] = tomllib.loads(text)
+    with naming(name):
+        check_keys("it", table, [each.name for each in fields(Exhibit)])
+        return Exhibit(**table)
+
+
+def choose_exhibits(names: Sequence[str]) -> tuple[Exhibit, ...]:
+    """The exhibits of these ids, each once; ``all`` stands for every one that can be measured here.
+
+    Examples
+    --------
+    >>> [each.id for each in choose_exhibits(["figure-7", "figure-4", "figure-7"])]
+    ['figure-7', 'figure-4']
+    """
+    known = exhibits()
+    chosen: dict[str, Exhibit] = {}
+    for name in names:
+        if name == EVERYTHING:
+            chosen.update({id: each for id, each in known.items() if each.is_measurable})
+            continue
+        each = known[check_choice("figure", name, [*known, EVERYTHING])]
+        each.build()
+        chosen[name] = each
+    return tuple(chosen.values())

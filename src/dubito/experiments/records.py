@@ -1,0 +1,95 @@
+"""What an experiment writes down: a `Round` for every training, and the `Curve` of a strategy over seeds."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from dubito.errors import InvalidArgument
+from dubito.matrix import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One training of one strategy under one seed, and what was asked for next."""
+
+    strategy: str
+    """The arm's name, such as ``doubt-coreset:strength=0.5``."""
+    seed: int
+    turn: int
+    """0 is the training on the initial labels."""
+    labels: int
+    """Labels trained on."""
+    test_accuracy: float
+    train_accuracy: float
+    recall: tuple[float | None, ...]
+    """Share of each class's test items that is right; None for a class the test set lacks."""
+    core_set_loss: float
+    """Mean loss over the whole training set, labelled or not."""
+    radius: float | None
+    """δ: largest unscaled distance of a training item to its nearest labelled one, before this turn's picks."""
+    scaled_radius: float | None
+    """δ̂: largest distance times doubt (strength 1, whatever the strategy) before this turn's picks."""
+    uncertainty: float | None
+    """U(s) of this turn's picks; None in the last turn."""
+    picked: tuple[int, ...]
+    """Rows of the training data asked for after this training; empty in the last turn."""
+    train_seconds: float
+    select_seconds: float
+
+    def as_dict(self) -> dict[str, object]:
+        """As JSON holds it."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, object]) -> "Round":
+        """Out of what JSON held; keys this version does not know are passed over."""
+        known: dict[str, Any] = {each.name: record[each.name] for each in fields(cls)}
+        known["recall"], known["picked"] = tuple(known["recall"]), tuple(known["picked"])
+        return cls(**known)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """A strategy's accuracy against labels, over seeds."""
+
+    name: str
+    labels: IntArray
+    """(r + 1,)"""
+    accuracy: FloatArray
+    """(seeds, r + 1) share of the test set that is right."""
+
+    @property
+    def mean(self) -> FloatArray:
+        """(r + 1,) over seeds."""
+        return np.asarray(self.accuracy.mean(axis=0))
+
+    @property
+    def spread(self) -> FloatArray:
+        """(r + 1,) one standard deviation over seeds; 0 for a single seed."""
+        return np.asarray(self.accuracy.std(axis=0, ddof=1 if len(self.accuracy) > 1 else 0))
+
+
+def curves(rounds: Iterable[Round]) -> tuple[Curve, ...]:
+    """A curve for each strategy, in the order they first appear, over the seeds that all of them finished.
+
+    Turns beyond those that every strategy and seed has are left out, so that curves compare equal things.
+    """
+    cells: dict[str, dict[int, list[Round]]] = {}
+    for each in rounds:
+        cells.setdefault(each.strategy, {}).setdefault(each.seed, []).append(each)
+    if not cells:
+        raise InvalidArgument("rounds is empty: nothing was run yet.")
+    turns = max(len(played) for seeds in cells.values() for played in seeds.values())
+    whole = [{seed for seed, played in seeds.items() if len(played) == turns} for seeds in cells.values()]
+    seeds = sorted(set.intersection(*whole))
+    if not seeds:
+        raise InvalidArgument("no seed was finished by every strategy yet; resume the experiment first.")
+    return tuple(_curve(name, [played[seed] for seed in seeds]) for name, played in cells.items())
+
+
+def _curve(name: str, seeds: Sequence[Sequence[Round]]) -> Curve:
+    ordered = [sorted(played, key=lambda each: each.turn) for played in seeds]
+    labels = np.array([each.labels for each in ordered[0]], dtype=np.int64)
+    return Curve(name, labels, np.array([[each.test_accuracy for each in played] for played in ordered]))

@@ -1,0 +1,190 @@
+"""Running an experiment, here or in several processes, and going on where it stopped.
+
+A run's folder holds ``experiment.toml``, ``journal.jsonl`` and ``checkpoints/``, and ``data.npz`` where Python handed
+the data in. Every process that works on it claims cells one by one; none is done twice.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dubito.checks import check_integer
+from dubito.errors import InvalidArgument, MissingFile
+from dubito.experiments.cells import CHECKPOINTS, cells_of
+from dubito.experiments.config import Experiment, read_experiment
+from dubito.experiments.data import Dataset
+from dubito.experiments.journal import Record, room_for, sync_folder
+from dubito.experiments.ledger import Ledger
+from dubito.experiments.loop import prepare
+from dubito.experiments.records import Round
+from dubito.experiments.sources import DATA, find_source, fingerprint, save_dataset
+from dubito.experiments.workers import run_workers
+from dubito.experiments.working import unfinished, work
+from dubito.files import write_atomically
+
+EXPERIMENT = "experiment.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far an experiment is."""
+
+    done: int
+    """Trainings in the journal, whoever made them."""
+    total: int
+    """Strategies x seeds x (rounds + 1)."""
+    resumed: int
+    """Trainings that were in the journal when this run began."""
+    seconds: float
+    """Since this run began."""
+    by_strategy: dict[str, int]
+    """Trainings done of each strategy, by its name."""
+
+
+Progress = Callable[[Standing], None]
+
+
+def run_experiment(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    dataset: Dataset | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> list[Round]:
+    """Play what is left of an experiment, and return all its rounds.
+
+    Interrupted anywhere and run again, it gives the same results, bit for bit on a CPU, times aside. Several processes
+    may run one experiment in one folder at the same time: they share the cells.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to do.
+    folder : Path
+        Where its journal is, or will be; it may hold no other experiment.
+    dataset : Dataset, optional
+        Data for an experiment whose ``data`` names none; a copy stays in the folder.
+    workers : int
+        Processes to share the work; with 1 it is done in this one. Each has one thread of linear algebra.
+    progress : callable, optional
+        Called with a `Standing` after each round, and while waiting for other processes.
+
+    Returns
+    -------
+    list of Round
+        Seed by seed, in each the strategies in the experiment's order, turn by turn.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> from dubito.experiments.arms import Arm
+    >>> from dubito.experiments.config import Schedule
+    >>> from dubito.experiments.data import make_dataset
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.arange(60) % 2
+    >>> data = make_dataset("two", rng.normal(size=(60, 2)) + 3 * labels[:, None], labels)
+    >>> plan = Experiment("two", (Arm("random"),), schedule=Schedule(initial=6, budget=3, rounds=2), seeds=(0,))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rounds = run_experiment(plan, Path(folder), dataset=data)
+    >>> [each.labels for each in rounds]
+    [6, 9, 12]
+    """
+    count = check_integer("workers", workers, least=1)
+    check_folder(experiment, folder)
+    ledger = Ledger(folder, experiment)
+    left = unfinished(ledger, experiment)
+    if left:
+        source = find_source(experiment, folder, dataset)
+        first = source(experiment.seeds[0])
+        experiment.schedule.check_size(len(prepare(experiment, first, experiment.seeds[0]).labels))
+        open_folder(experiment, folder, dataset)
+        ledger.write_header(experiment, fingerprint(first))
+        tell = teller(experiment, ledger, progress)
+        if min(count, len(left)) == 1:
+            work(experiment, folder, source, ledger, tell)
+        else:
+            run_workers(folder, min(count, len(left)), tell)
+        ledger.refresh()
+    return ledger.rounds(cells_of(experiment))
+
+
+def resume_experiment(folder: Path, *, workers: int = 1, progress: Progress | None = None) -> list[Round]:
+    """Go on with the experiment of a folder; the data must be where it was."""
+    return run_experiment(read_folder(folder), folder, workers=workers, progress=progress)
+
+
+def read_folder(folder: Path) -> Experiment:
+    """The experiment whose journal a folder holds."""
+    if not (folder / EXPERIMENT).is_file():
+        raise MissingFile(f"{folder} holds no {EXPERIMENT}; pass the folder of a run.")
+    return read_experiment(str(folder / EXPERIMENT))
+
+
+def read_rounds(folder: Path) -> list[Round]:
+    """Rounds recorded so far, in the order of `run_experiment`; the experiment may still be running."""
+    ledger, experiment = Ledger(folder), read_folder(folder)
+    ledger.refresh()
+    return ledger.rounds(cells_of(experiment))
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether nothing of the experiment of a folder is left to do."""
+    experiment = read_folder(folder)
+    return not unfinished(Ledger(folder, experiment), experiment)
+
+
+def read_headers(folder: Path) -> list[Record]:
+    """Who worked on an experiment, with which versions and on which host: a record for each run, the first first."""
+    ledger = Ledger(folder)
+    ledger.refresh()
+    return ledger.headers
+
+
+def dataset_for(experiment: Experiment, seed: int, *, dataset: Dataset | None = None) -> Dataset:
+    """What the strategies of one seed see: the test set apart, and a training part whose rows `Round.picked` names."""
+    return prepare(experiment, find_source(experiment, None, dataset)(seed), seed)
+
+
+def check_folder(experiment: Experiment, folder: Path) -> None:
+    """Refuse a folder in which another experiment was begun."""
+    if not (folder / EXPERIMENT).exists():
+        return
+    there = read_folder(folder)
+    if there.hash8 != experiment.hash8:
+        raise InvalidArgument(
+            f"{folder} holds the experiment {there.folder_name} and this is {experiment.folder_name}; "
+            "choose another folder."
+        )
+
+
+def open_folder(experiment: Experiment, folder: Path, dataset: Dataset | None) -> None:
+    """Make the folder and what it begins with."""
+    (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+    if dataset is not None and not (folder / DATA).exists():
+        save_dataset(dataset, folder / DATA)
+    if not (folder / EXPERIMENT).exists():
+        with room_for(folder / EXPERIMENT):
+            write_atomically(str(folder / EXPERIMENT), experiment.to_toml().encode())
+        sync_folder(folder)
+
+
+def teller(experiment: Experiment, ledger: Ledger, progress: Progress | None) -> Callable[[], None]:
+    """Tells ``progress`` what the journal says, each time it is called."""
+    started = time.perf_counter()
+    names = [arm.name for arm in experiment.strategies]
+    total = len(cells_of(experiment)) * (experiment.schedule.rounds + 1)
+    resumed = len(ledger.rounds(cells_of(experiment)))
+
+    def tell() -> None:
+        if progress is None:
+            return
+        ledger.refresh()
+        by_strategy = dict.fromkeys(names, 0)
+        for (name, _), turns in ledger.turns.items():
+            by_strategy[name] += len(turns)
+        done = sum(by_strategy.values())
+        progress(Standing(done, total, resumed, time.perf_counter() - started, by_strategy))
+
+    return tell

@@ -1,0 +1,128 @@
+"""TOML in and out: the few kinds of value an experiment has, and errors that name the file, the key and the mend."""
+
+import math
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+
+ASSIGNED = re.compile(r"(?<![\w:,.-])([a-z_]+)=(?=\S)")
+BOUND = re.compile(r"\bpass (?=[a-z_]+ [<>]=)")
+ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+
+
+def read_toml(path: str) -> dict[str, object]:
+    """The table of a TOML file; what is no TOML is an error with the line."""
+    try:
+        with open(path, "rb") as stream:
+            return tomllib.load(stream)
+    except FileNotFoundError:
+        raise MissingFile(f"{path} is not there; pass the path of an experiment's TOML file.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidData(f"{path} is not valid TOML: {str(error).rstrip('.')}.") from None
+    except OSError as error:
+        raise MissingFile(f"{path} cannot be read: {str(error.strerror).lower()}.") from None
+
+
+def write_toml(table: Mapping[str, object]) -> str:
+    r"""A table as TOML text: plain values first, then tables, then lists of tables. None is left out.
+
+    Examples
+    --------
+    >>> write_toml({"name": "a", "data": {"path": "x.csv"}, "rates": [0.5, 1.0]})
+    'name = "a"\nrates = [0.5, 1.0]\n\n[data]\npath = "x.csv"\n'
+    """
+    return "\n".join(_lines(table)).lstrip("\n") + "\n"
+
+
+def _lines(table: Mapping[str, object]) -> Iterator[str]:
+    """Tables inside tables are written inline, so that every line is one key."""
+    yield from _keys({key: value for key, value in table.items() if not _is_section(value)})
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from ("", f"[{_key(key)}]", *_keys(value))
+    for key, value in table.items():
+        if _is_section(value) and isinstance(value, Sequence):
+            for each in value:
+                yield from ("", f"[[{_key(key)}]]", *_keys(each))
+
+
+def _keys(table: Mapping[str, object]) -> Iterator[str]:
+    return (f"{_key(key)} = {_value(value)}" for key, value in table.items() if value is not None)
+
+
+def _is_section(value: object) -> bool:
+    return isinstance(value, Mapping) or _is_list_of_tables(value)
+
+
+def _is_list_of_tables(value: object) -> bool:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return False
+    return len(value) > 0 and all(isinstance(each, Mapping) for each in value)
+
+
+def _key(name: str) -> str:
+    is_bare = name != "" and all(letter.isascii() and (letter.isalnum() or letter in "-_") for letter in name)
+    return name if is_bare else _value(name)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str):
+        return '"' + "".join(map(_escaped, value)) + '"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)} = {_value(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    raise TypeError(f"{value!r} has no place in TOML.")
+
+
+def _escaped(letter: str) -> str:
+    if letter in ESCAPES:
+        return ESCAPES[letter]
+    return f"\\u{ord(letter):04x}" if ord(letter) < 32 or ord(letter) == 127 else letter
+
+
+def check_keys(where: str, table: Mapping[str, object], known: Collection[str]) -> None:
+    """Refuse a key that is none of the known ones, and offer the nearest.
+
+    Examples
+    --------
+    >>> check_keys("[schedule]", {"buget": 5}, ("budget", "rounds"))
+    Traceback (most recent call last):
+    dubito.errors.InvalidData: [schedule] has the key 'buget', which is not known; did you mean 'budget'?
+    """
+    for key in table:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            mend = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}."
+            raise InvalidData(f"{where} has the key {key!r}, which is not known; {mend}")
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Let an error say which file or table it comes from, in TOML's own words.
+
+    An argument that cannot be meant is the file's fault here.
+
+    Examples
+    --------
+    >>> with naming("plan.toml"):
+    ...     raise InvalidArgument("rounds=9 is too many; pass rounds <= 3.")
+    Traceback (most recent call last):
+    dubito.errors.InvalidData: plan.toml: rounds = 9 is too many; set rounds <= 3.
+    """
+    try:
+        yield
+    except DubitoError as error:
+        kind = InvalidData if isinstance(error, InvalidArgument) else type(error)
+        told = BOUND.sub("set ", ASSIGNED.sub(r"\1 = ", str(error)))
+        raise kind(f"{where}: {told}") from error

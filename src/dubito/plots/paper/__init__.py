@@ -1,0 +1,52 @@
+"""Pictures of the paper's figures as measured here: a finding of `dubito.experiments.paper` in, a Figure out."""
+
+from functools import singledispatch
+
+from matplotlib.figure import Figure
+
+from dubito.errors import InvalidArgument
+from dubito.experiments.paper.appendix import Acquisitions, Negative, Toy
+from dubito.experiments.paper.beams import Beams
+from dubito.experiments.paper.beta import Beta
+from dubito.experiments.paper.concentration import Concentration
+from dubito.experiments.paper.discussion import Discussion
+from dubito.experiments.paper.mixture import Heatmap, MixtureFit, Tail
+from dubito.experiments.paper.quadrants import Quadrants
+from dubito.experiments.paper.radii import Radii
+from dubito.experiments.paper.timing import Timing
+from dubito.plots.paper.appendix import acquisitions_figure, negative_figure, toy_figure
+from dubito.plots.paper.concentration import concentration_figure
+from dubito.plots.paper.covers import radii_figure
+from dubito.plots.paper.mixture import heatmap_figure, mixture_figure, tail_figure
+from dubito.plots.paper.squares import beams_figure, quadrants_figure
+from dubito.plots.paper.statements import beta_figure, discussion_figure, timing_figure
+
+__all__ = ["paper_figure"]
+
+
+@singledispatch
+def paper_figure(finding: object) -> Figure:
+    """The picture of a finding; its headline says what was measured, whichever way it went.
+
+    Examples
+    --------
+    >>> from dubito.experiments.paper import exhibits
+    >>> paper_figure(exhibits()["figure-7"].build().measure(0)).texts[0].get_text()
+    'surer points have the higher bound on β, and keep it farther out'
+    """
+    raise InvalidArgument(f"finding={finding!r} has no picture; pass what Exhibit.build().measure() gives.")
+
+
+paper_figure.register(Concentration, concentration_figure)
+paper_figure.register(Radii, radii_figure)
+paper_figure.register(Quadrants, quadrants_figure)
+paper_figure.register(Beams, beams_figure)
+paper_figure.register(Beta, beta_figure)
+paper_figure.register(MixtureFit, mixture_figure)
+paper_figure.register(Heatmap, heatmap_figure)
+paper_figure.register(Tail, tail_figure)
+paper_figure.register(Toy, toy_figure)
+paper_figure.register(Acquisitions, acquisitions_figure)
+paper_figure.register(Negative, negative_figure)
+paper_figure.register(Timing, timing_figure)
+paper_figure.register(Discussion, discussion_figure)

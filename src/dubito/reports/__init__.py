@@ -1,0 +1,7 @@
+"""Reports out of records and plots: one HTML page that needs nothing else, and the numbers as JSON."""
+
+from dubito.reports.about import About, shown_facts
+from dubito.reports.page import render_report
+from dubito.reports.writing import Written, write_report
+
+__all__ = ["About", "Written", "render_report", "shown_facts", "write_report"]

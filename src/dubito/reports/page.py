@@ -1,0 +1,160 @@
+"""The report as one HTML page that needs nothing else: pictures, styles and the little script are inside."""
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from importlib.resources import files
+
+from matplotlib.figure import Figure
+
+from dubito.experiments.summary import Summary, finding, notes
+from dubito.plots.comparing import areas_figure, pairwise_figure, savings_figure, times_figure
+from dubito.plots.inline import inline_svg
+from dubito.plots.learning import differences_figure, learning_figure
+from dubito.reports.about import About
+from dubito.reports.tables import recall_table, statistics_table, targets_table, times_table
+
+METHOD = (
+    "The primary endpoint, fixed in advance, is the area under the learning curve of each seed, divided by its width: "
+    "the mean accuracy between the first and the last number of labels.",
+    "Strategies share, seed by seed, the test set, the first labels and the model's start, so tests are on differences "
+    "within a seed: two-sided paired t tests with 95% intervals, and Holm's correction over the strategies held "
+    "against the same baseline. Intervals themselves are not corrected.",
+    "The Wilcoxon test is exact, two-sided and not corrected.",
+    "Labels saved: how much sooner a strategy's mean curve reaches what random has learned in the end. Curves are made "
+    "non-decreasing first, and the interval is a percentile bootstrap over seeds (2,000 draws).",
+    "Who beats whom: a paired t test at 95% for each number of labels after the first, not corrected, as in BADGE's "
+    "paper.",
+    "Ratios of variances have the interval of Pitman and Morgan for paired samples, and are told from 10 seeds on.",
+)
+
+
+def render_report(told: Summary, about: About, links: Mapping[str, str]) -> str:
+    """The whole page.
+
+    Parameters
+    ----------
+    told : Summary
+        The statistics.
+    about : About
+        What was run.
+    links : mapping
+        Files beside the page: what a link says, and where it leads.
+    """
+    sections = "\n".join(_sections(told, about, links))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(about.title)}</title>\n<style>\n{_asset('report.css')}</style>\n</head>\n<body>\n"
+        f"{sections}\n<script>\n{_asset('report.js')}</script>\n</body>\n</html>\n"
+    )
+
+
+def _asset(name: str) -> str:
+    return files("dubito.reports").joinpath(name).read_text(encoding="utf-8")
+
+
+def _sections(told: Summary, about: About, links: Mapping[str, str]) -> Iterator[str]:
+    yield f"<header>\n<h1>{escape(about.title)}</h1>\n<p class='finding'>{escape(finding(told))}</p>"
+    yield from (f"<p class='partial' role='status'>{escape(note)}</p>" for note in _warnings(told, about))
+    yield "</header>\n<main>"
+    yield _figure("curves", curves_picture(told), curves_alt(told))
+    yield f"<h2>What the seeds show</h2>\n{statistics_table(told)}"
+    yield from (f"<p class='quiet'>{escape(note)}</p>" for note in notes(told))
+    if told.against_random:
+        yield from _comparisons(told)
+    yield f"<h2>Labels for a given accuracy</h2>\n{targets_table(told)}"
+    yield f"<h2>Class by class</h2>\n{recall_table(told, about.classes)}"
+    yield "<h2>What selecting costs</h2>"
+    times = times_figure(told.names, told.select_seconds, sum(told.train_seconds) / len(told.train_seconds))
+    yield _figure("times", times, "Bars: mean time of a selection, by strategy; the table below has the numbers", True)
+    yield times_table(told)
+    yield from _what_was_run(about, links)
+    yield "</main>\n<footer><p>Made by dubito. This page needs no network.</p></footer>"
+
+
+def _warnings(told: Summary, about: About) -> Iterator[str]:
+    """What a reader must not overlook: a run that is not over yet."""
+    recorded = told.left_out + sum(curve.accuracy.size for curve in told.curves)
+    if about.expected is not None and recorded < about.expected:
+        yield (
+            f"Not finished: {recorded:,} of {about.expected:,} trainings are recorded. Shown is what all strategies "
+            f"have: {len(told.seeds)} {'seed' if len(told.seeds) == 1 else 'seeds'}, up to "
+            f"{told.curves[0].labels[-1]:,} labels."
+        )
+
+
+def _comparisons(told: Summary) -> Iterator[str]:
+    yield "<h2>How sure that is</h2>"
+    yield _figure(
+        "areas",
+        areas_figure([told.against_random, told.against_coreset]),
+        "Intervals: each strategy's mean accuracy over the curve less a baseline's; the table above has the numbers",
+    )
+    yield _figure("differences", differences_figure(told.curves), "Accuracy above random against labels, by strategy")
+    yield "<h2>Labels saved</h2>"
+    yield _figure(
+        "savings", savings_figure(told.savings), "Bars: labels saved against random with intervals, by strategy", True
+    )
+    if len(told.seeds) > 1:
+        yield "<h2>Who beats whom</h2>"
+        yield _figure(
+            "pairwise",
+            pairwise_figure(told.names, told.penalties),
+            "Matrix: the share of label counts at which the row's strategy is significantly above the column's",
+            True,
+        )
+
+
+def curves_picture(told: Summary, detail: str = "") -> Figure:
+    """The learning curves with the finding as headline, and an arrow where labels were surely saved."""
+    better = [each for each in told.against_random if each.is_better]
+    leader = max(better, key=lambda each: each.difference.estimate, default=None)
+    saving = next((each for each in told.savings if leader is not None and each.name == leader.name), None)
+    seeds = len(told.seeds)
+    spread = f"mean and one standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
+    return learning_figure(told.curves, short_finding(told), f"{detail}; {spread}" if detail else spread, saving=saving)
+
+
+def short_finding(told: Summary) -> str:
+    """The finding in the few words of a headline."""
+    better = [each for each in told.against_random if each.is_better]
+    if not better:
+        return (
+            "nothing beat random beyond chance"
+            if len(told.seeds) > 1
+            else "one seed, which cannot tell a gain from chance"
+        )
+    leader = max(better, key=lambda each: each.difference.estimate)
+    saving = next(each for each in told.savings if each.name == leader.name)
+    if not 1.0 <= saving.saved.estimate < float("inf"):
+        return f"{leader.name} is {100 * leader.difference.estimate:.1f} points above random on average"
+    return (
+        f"{leader.name} needs {round(saving.needed):,} labels for what random learns "
+        f"from {round(saving.baseline_needed):,}"
+    )
+
+
+def curves_alt(told: Summary) -> str:
+    """The learning curves in words, for who cannot see them."""
+    ends = ", ".join(f"{curve.name} {curve.mean[-1]:.1%}" for curve in told.curves)
+    first, last = told.curves[0].labels[0], told.curves[0].labels[-1]
+    return f"Learning curves from {first:,} to {last:,} labels; accuracy in the end: {ends}"
+
+
+def _figure(name: str, figure: Figure, alt: str, is_narrow: bool = False) -> str:
+    kind = ' class="narrow"' if is_narrow else ""
+    # A picture wider than a phone scrolls, so a keyboard must be able to reach it.
+    return f'<figure{kind} tabindex="0">{inline_svg(figure, name, alt)}</figure>'
+
+
+def _what_was_run(about: About, links: Mapping[str, str]) -> Iterator[str]:
+    yield "<h2>What was run</h2>\n<dl>"
+    yield "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in about.facts)
+    yield "</dl>"
+    if links:
+        shown = ", ".join(f'<a href="{escape(where, quote=True)}">{escape(what)}</a>' for what, where in links.items())
+        yield f"<p>Beside this page: {shown}.</p>"
+    if about.settings:
+        yield f"<details><summary>The experiment as a file</summary>\n<pre>{escape(about.settings)}</pre></details>"
+    listed = "\n".join(f"<li>{escape(each)}</li>" for each in METHOD)
+    yield f"<details open><summary>How to read the statistics</summary>\n<ul>\n{listed}\n</ul></details>"

@@ -1,0 +1,185 @@
+"""Tables of a report, as HTML: each sorts by a click on a heading."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import inf, isfinite, isnan
+
+import numpy as np
+
+from dubito.experiments.pairs import Interval, shown_p
+from dubito.experiments.statistics import Comparison, Saving, area
+from dubito.experiments.summary import Summary
+from dubito.plots.comparing import shown_seconds
+from dubito.plots.style import strategy_colour
+
+MOST_CLASSES = 40
+"""Classes shown; of more, those that random gets worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is shown, as HTML, and what sorts it."""
+
+    html: str
+    value: float
+    is_best: bool = False
+
+    def render(self) -> str:
+        """A ``<td>``; a value that is no number sorts last."""
+        key = f"{self.value:.10g}" if isfinite(self.value) else ""
+        return f'<td data-value="{key}"{" class=best" if self.is_best else ""}>{self.html}</td>'
+
+
+def render_table(caption: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[Cell]]]) -> str:
+    """A table whose rows begin with their name.
+
+    Examples
+    --------
+    >>> print(render_table("Times", ["strategy", "seconds"], [("random", [Cell("1 s", 1.0)])]))
+    <div class="scroll"><table><caption>Times</caption>
+    <thead><tr><th scope="col"><button>strategy</button></th><th scope="col"><button>seconds</button></th></tr></thead>
+    <tbody>
+    <tr><td>random</td><td data-value="1">1 s</td></tr>
+    </tbody></table></div>
+    """
+    top = "".join(f'<th scope="col"><button>{escape(head)}</button></th>' for head in heads)
+    body = "\n".join(f"<tr><td>{name}</td>{''.join(cell.render() for cell in cells)}</tr>" for name, cells in rows)
+    return (
+        f'<div class="scroll"><table><caption>{escape(caption)}</caption>\n<thead><tr>{top}</tr></thead>\n'
+        f"<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def strategy_html(name: str) -> str:
+    """A strategy's name beside a dot of its colour."""
+    return f'<span class="swatch" style="background:{strategy_colour(name)}"></span>{escape(name)}'
+
+
+def statistics_table(told: Summary) -> str:
+    """The primary endpoint and all that belongs to it, a row for each strategy."""
+    heads = [
+        "strategy",
+        f"accuracy at\n{told.curves[0].labels[-1]:,} labels",
+        "mean over\nthe curve",
+        "against random,\npoints",
+        "its p,\nHolm",
+        "its p,\nWilcoxon",
+        *(["against coreset,\npoints", "its p,\nHolm"] if told.against_coreset else []),
+        "labels saved",
+        *(["variance over\nrandom's"] if any(each.variance_ratio for each in told.against_random) else []),
+    ]
+    rows = [(strategy_html(name), list(_statistics(told, place, name))) for place, name in enumerate(told.names)]
+    _mark_best(rows, columns=(0, 1))
+    caption = "95% intervals in brackets. Seeds are paired; p under 0.05 is called significant."
+    return render_table(caption, heads, rows)
+
+
+def _statistics(told: Summary, place: int, name: str) -> Iterator[Cell]:
+    curve = told.curves[place]
+    spread = f" <small>± {100 * curve.spread[-1]:.1f}</small>" if len(told.seeds) > 1 else ""
+    yield Cell(f"{curve.mean[-1]:.1%}{spread}", float(curve.mean[-1]))
+    yield Cell(f"{area(curve).mean():.1%}", float(area(curve).mean()))
+    against = _of(told.against_random, name)
+    yield _difference(against)
+    yield _p(None if against is None else against.p_holm)
+    yield _p(None if against is None else against.p_wilcoxon)
+    if told.against_coreset:
+        other = _of(told.against_coreset, name)
+        yield _difference(other)
+        yield _p(None if other is None else other.p_holm)
+    yield _saved(next((each for each in told.savings if each.name == name), None))
+    if any(each.variance_ratio for each in told.against_random):
+        yield _ratio(None if against is None else against.variance_ratio)
+
+
+def _of(comparisons: Sequence[Comparison], name: str) -> Comparison | None:
+    return next((each for each in comparisons if each.name == name), None)
+
+
+NOTHING = Cell("–", np.nan)
+
+
+def _difference(each: Comparison | None) -> Cell:
+    if each is None:
+        return NOTHING
+    told = each.difference
+    brackets = "" if isnan(told.low) else f" <small>[{100 * told.low:+.1f}, {100 * told.high:+.1f}]</small>"
+    return Cell(f"{100 * told.estimate:+.1f}{brackets}", told.estimate)
+
+
+def _p(p: float | None) -> Cell:
+    return NOTHING if p is None or isnan(p) else Cell(escape(shown_p(p)), p, is_best=p < 0.05)
+
+
+def _saved(each: Saving | None) -> Cell:
+    if each is None:
+        return NOTHING
+    if each.needed == inf:
+        return Cell("does not get there", -inf)
+    return Cell(f"{round(each.saved.estimate):,}{_brackets(each.saved)}", each.saved.estimate)
+
+
+def _brackets(told: Interval) -> str:
+    if isnan(told.low):
+        return ""
+    low, high = (f"{round(end):,}" if isfinite(end) else "never" for end in (told.low, told.high))
+    return f" <small>[{low}, {high}]</small>"
+
+
+def _ratio(told: Interval | None) -> Cell:
+    if told is None or isnan(told.estimate):
+        return NOTHING
+    brackets = "" if isnan(told.low) else f" <small>[{told.low:.2g}, {told.high:.2g}]</small>"
+    return Cell(f"{told.estimate:.2g}{brackets}", told.estimate)
+
+
+def _mark_best(rows: Sequence[tuple[str, list[Cell]]], columns: Sequence[int]) -> None:
+    """Print the largest of a column in bold."""
+    for column in columns:
+        best = max(cells[column].value for _, cells in rows)
+        for _, cells in rows:
+            cell = cells[column]
+            cells[column] = Cell(cell.html, cell.value, is_best=cell.value == best)
+
+
+def targets_table(told: Summary) -> str:
+    """Labels that each strategy needs for given accuracies."""
+    rows = [
+        (strategy_html(name), [_labels(labels) for labels in needed])
+        for name, needed in zip(told.names, told.needed, strict=True)
+    ]
+    caption = (
+        "Labels needed to reach an accuracy, on the mean curve made non-decreasing; straight lines between rounds."
+    )
+    return render_table(caption, ["strategy", *(f"{target:.1%}" for target in told.targets)], rows)
+
+
+def _labels(labels: float) -> Cell:
+    return Cell(f"{round(labels):,}", labels) if isfinite(labels) else Cell("<small>not reached</small>", inf)
+
+
+def recall_table(told: Summary, classes: Sequence[str]) -> str:
+    """Each class's recall in the end, a row for each class, and below them the worst class of each strategy."""
+    table = np.array(told.recall)
+    names = [*classes, *(f"class {place}" for place in range(len(classes), table.shape[1]))]
+    shown = np.argsort(table[told.names.index("random")], kind="stable")[:MOST_CLASSES]
+    rows = [(escape(names[place]), _recalls(table[:, place])) for place in sorted(shown.tolist())]
+    rows.append(("<strong>worst class</strong>", _recalls(np.nanmin(table, axis=1))))
+    left = "" if len(shown) == table.shape[1] else f"; the {len(shown)} of {table.shape[1]} that random gets worst"
+    return render_table(
+        f"Recall of each class after the last round, mean over seeds, %{left}.", ["class", *told.names], rows
+    )
+
+
+def _recalls(shares: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[Cell]:
+    return [NOTHING if isnan(share) else Cell(f"{100 * share:.1f}", float(share)) for share in shares]
+
+
+def times_table(told: Summary) -> str:
+    """Mean seconds of a selection and of a training."""
+    rows = [
+        (strategy_html(name), [Cell(shown_seconds(chosen), chosen), Cell(shown_seconds(trained), trained)])
+        for name, chosen, trained in zip(told.names, told.select_seconds, told.train_seconds, strict=True)
+    ]
+    return render_table("Mean time on the machine named below.", ["strategy", "a selection", "a training"], rows)

@@ -1,0 +1,92 @@
+"""``dubito report``: the report of a run made again, also of one that is not finished."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dubito.cli import main
+from dubito.cli.reporting import about_run
+from dubito.experiments.config import Data
+from dubito.experiments.running import read_folder
+
+from .conftest import Program
+
+SMALL = ("--initial", "8", "--budget", "6", "--rounds", "1", "--seeds", "2", "--workers", "1", "-s", "coreset")
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two strategies and two seeds, and its data."""
+    place = tmp_path_factory.mktemp("played")
+    rng = np.random.default_rng(3)
+    labels = np.arange(90) % 3
+    np.savez(place / "data.npz", features=rng.normal(size=(90, 3)) + 2.0 * np.eye(3)[labels], labels=labels)
+    assert main(["simulate", str(place / "data.npz"), *SMALL, "-o", str(place / "run"), "-q", "--json"]) == 0
+    return place
+
+
+@pytest.fixture
+def folder(played: Path, tmp_path: Path) -> Path:
+    """A copy of that run, to do anything with."""
+    shutil.copytree(played / "run", tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_report_made_again_is_the_same_page(run: Program, folder: Path) -> None:
+    before = (folder / "report.html").read_bytes()
+    (folder / "report.html").unlink()
+    ran = run("report", "run")
+    assert ran.code == 0, ran.err
+    assert (folder / "report.html").read_bytes() == before
+    assert ran.out.endswith("  run/report.html\n  run/curves.png\n")
+
+
+def test_a_report_can_go_elsewhere_and_links_back(run: Program, folder: Path) -> None:
+    assert run("report", "run", "-o", "elsewhere", "--target", "0.5").code == 0
+    page = Path("elsewhere/report.html").read_text()
+    assert 'href="../run/journal.jsonl"' in page
+    assert "50.0%" in page
+    assert "elsewhere/report.html exists; pass --force" in run("report", "run", "-o", "elsewhere").complaint
+    assert run("report", "run", "-o", "elsewhere", "--force").code == 0
+    assert (folder / "report.html").exists()
+
+
+def test_of_a_run_cut_short_what_all_strategies_have_is_told(run: Program, folder: Path) -> None:
+    journal = folder / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[:-1]) + lines[-1][:25])
+    ran = run("report", "run", "--json")
+    told = json.loads(ran.out)
+    assert told["seeds"] == [0]
+    assert told["records_left_out"] == 3
+    assert "Not finished: 7 of 8 trainings are recorded" in (folder / "report.html").read_text()
+
+
+def test_a_run_without_anything_to_compare_yet_says_so(run: Program, folder: Path) -> None:
+    journal = folder / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[:2]))
+    assert "Only random was run" in run("report", "run").out
+    assert "Not finished: 1 of 8" in (folder / "report.html").read_text()
+    journal.write_text(lines[0])
+    assert "run has no records yet; run or resume it first." in run("report", "run").complaint
+
+
+def test_a_run_without_its_notes_takes_the_classes_from_the_data_or_goes_without(folder: Path) -> None:
+    (folder / "about.json").unlink()
+    experiment = read_folder(folder)
+    assert about_run(experiment, folder).classes == ("0", "1", "2")
+    gone = replace(experiment, data=Data(path="gone.npz", test_share=0.25))
+    assert about_run(gone, folder).classes == ()
+    assert ("data", "gone.npz; tested on 25% of every class, drawn by the seed") in about_run(gone, folder).facts
+    assert about_run(replace(experiment, data=Data(builtin="digits")), folder).classes == ()
+
+
+def test_what_is_no_run_is_refused(run: Program, tmp_path: Path) -> None:
+    assert "nowhere is no folder; pass that of a run." in run("report", "nowhere").complaint
+    (tmp_path / "empty").mkdir()
+    assert "empty holds no experiment.toml" in run("report", "empty").complaint

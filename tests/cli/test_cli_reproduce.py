@@ -1,0 +1,87 @@
+"""``dubito reproduce``: the list, one figure, and what a person can get wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dubito.cli.reproduce import exhibit_names, working
+
+from .conftest import Program
+
+
+def test_alone_it_lists_every_figure_with_claim_cost_and_what_was_measured(run: Program) -> None:
+    ran = run("reproduce")
+    assert ran.code == 0
+    for said in ("figure-1 ", "table-1", "timing", "a GPU and images", "not yet", "quick", "does not hold", "shipped"):
+        assert said in ran.out
+    assert not Path("dubito-runs").exists()
+
+
+def test_the_list_as_json_has_every_number(run: Program) -> None:
+    told = {row["id"]: row for row in json.loads(run("reproduce", "--json").out)["figures"]}
+    assert told["figure-7"]["measured"]["holds"] is True
+    assert told["figure-7"]["measured_by"] == "shipped"
+    assert told["figure-6"]["needs"] == "a GPU and images"
+    assert (told["figure-6"]["measured"], told["figure-6"]["seconds"]) == (None, None)
+
+
+def test_a_figure_is_measured_drawn_and_written_down(run: Program) -> None:
+    ran = run("reproduce", "figure-7", "figure-8", "--quick", "--seed", "4", "-o", "mine")
+    assert ran.code == 0
+    assert "figure-7 (Figure 7): holds, in a quick run" in ran.out
+    assert "2 of 2 claims hold here; pictures in mine" in ran.out
+    assert "dubito: measuring figure-8" in ran.err
+    written = {path.name for path in Path("mine").iterdir()}
+    assert written == {f"{name}.{kind}" for name in ("figure-7", "figure-8") for kind in ("svg", "png", "json")}
+    assert json.loads(Path("mine/figure-8.json").read_text(encoding="utf-8"))["seed"] == 4
+    listed = run("reproduce", "-o", "mine").out
+    assert "quick, here" in listed
+
+
+def test_a_measurement_as_json_names_its_files(run: Program) -> None:
+    ran = run("reproduce", "figure-7", "--json", "--quick", "-q")
+    (told,) = json.loads(ran.out)["measured"]
+    assert ran.err == ""
+    assert told["claim"].startswith("The bound is higher")
+    assert all(Path(path).stat().st_size > 100 for path in told["files"])
+    assert told["files"][0] == "dubito-runs/paper/figure-7.svg"
+
+
+def test_a_figure_measured_again_replaces_its_files(run: Program) -> None:
+    assert run("reproduce", "figure-7", "-q").code == 0
+    assert run("reproduce", "figure-7", "-q", "--quick").code == 0
+    assert json.loads(Path("dubito-runs/paper/figure-7.json").read_text(encoding="utf-8"))["quick"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (("figure-33",), 2, "did you mean 'figure-3'"),
+        (("figure-5",), 2, "figure-5 needs a GPU and images and is not measured yet; choose another."),
+        (("figure-7", "--seed", "many"), 2, "--seed many is not a whole number"),
+        (("figure-7", "-o", "taken"), 2, "taken is a file; pass -o with another folder."),
+        (("-o", "torn"), 3, "is no record of a measurement"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(run: Program, arguments: tuple[str, ...], code: int, complaint: str) -> None:
+    Path("taken").write_text("")
+    Path("torn").mkdir()
+    Path("torn/figure-1.json").write_text('{"id": "figu')
+    ran = run("reproduce", *arguments)
+    assert ran.code == code
+    assert complaint in ran.complaint
+
+
+def test_names_are_completed() -> None:
+    assert exhibit_names("figure-1") == ["figure-1", "figure-10", "figure-11", "figure-12", "figure-13"]
+    assert exhibit_names("al") == ["all"]
+
+
+def test_on_a_terminal_the_note_moves_and_goes_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with working("measuring", quiet=False):
+        pass
+    assert "dubito: measuring" not in capsys.readouterr().err

@@ -1,0 +1,200 @@
+"""``dubito run`` and ``dubito resume``: experiments out of a file, stopped and gone on with."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dubito.cli.board import Board, pace
+from dubito.cli.runs import read_workers
+from dubito.experiments.config import read_experiment
+from dubito.experiments.running import Standing, read_rounds
+
+from .conftest import Program
+
+PLAN = """
+schema = 1
+name = "small"
+seeds = 2
+strategies = ["random", "coreset"]
+
+[data]
+path = "data.npz"
+
+[schedule]
+initial = 6
+budget = 3
+rounds = 2
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    """An experiment's file, and its data beside it."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    np.savez(tmp_path / "data.npz", features=rng.normal(size=(60, 2)) + 2 * labels[:, None], labels=labels)
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    return path
+
+
+def only_run(folder: Path) -> Path:
+    found = list((folder / "dubito-runs").iterdir())
+    assert len(found) == 1
+    return found[0]
+
+
+def test_a_run_prints_its_results_and_what_to_do_next(run: Program, plan: Path, tmp_path: Path) -> None:
+    ran = run("run", "plan.toml", "--workers", "1")
+    assert ran.code == 0
+    folder = only_run(tmp_path)
+    assert folder.name.startswith("small-")
+    assert "test accuracy, %" in ran.out
+    assert "coreset" in ran.out
+    assert " ± " in ran.out
+    assert f"report dubito-runs/{folder.name}" in ran.out
+    assert "small: 2 strategies x 2 seeds x 3 trainings" in ran.err
+    assert "trained 12 models" in ran.err
+    assert len(read_rounds(folder)) == 12
+
+
+def test_a_run_again_has_nothing_to_do(run: Program, plan: Path) -> None:
+    first = run("run", "plan.toml", "--workers", "1", "--quiet")
+    again = run("run", "plan.toml", "--workers", "1")
+    assert again.out == first.out
+    assert "everything was done already" in again.err
+    assert run("resume").complaint == (
+        "every run in dubito-runs is done: there is nothing to resume; begin one with dubito run FILE.toml."
+    )
+
+
+def test_json_holds_the_curves_and_stderr_nothing_where_quiet(run: Program, plan: Path, tmp_path: Path) -> None:
+    ran = run("run", "plan.toml", "--workers", "1", "--json", "--quiet", "--runs-dir", "elsewhere")
+    assert ran.err == ""
+    told = json.loads(ran.out)
+    assert told["labels"] == [6, 9, 12]
+    assert [each["strategy"] for each in told["strategies"]] == ["random", "coreset"]
+    assert os.path.isfile(tmp_path / told["folder"] / "journal.jsonl")
+    assert told["folder"].startswith("elsewhere/small-")
+
+
+def test_one_seed_has_no_deviation(run: Program, plan: Path) -> None:
+    plan.write_text(PLAN.replace("seeds = 2", "seeds = [4]"))
+    assert " ± " not in run("run", "plan.toml", "--workers", "1").out
+
+
+def test_resume_takes_the_last_run_that_is_not_done(run: Program, plan: Path, tmp_path: Path) -> None:
+    whole = run("run", "plan.toml", "--workers", "1", "--json", "--quiet")
+    journal = only_run(tmp_path) / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:6]) + lines[6][:20])
+    ran = run("resume", "--workers", "1", "--json")
+    assert ran.out == whole.out
+    assert "trained 7 models" in ran.err
+    assert run("resume", str(only_run(tmp_path))).code == 0
+
+
+def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(plan: Path, tmp_path: Path, run: Program) -> None:
+    plan.write_text(PLAN.replace("rounds = 2", "rounds = 13").replace("seeds = 2", "seeds = 60"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dubito", "run", "plan.toml", "--workers", "1"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not list(tmp_path.glob("dubito-runs/*/journal.jsonl")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    while len(read_rounds(only_run(tmp_path))) < 3:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, message = process.communicate()
+    assert process.returncode == 130
+    kept = len(read_rounds(only_run(tmp_path)))
+    assert f"interrupted; {kept} trainings are kept. Go on with: " in message
+    assert message.rstrip().endswith(f"resume dubito-runs/{only_run(tmp_path).name}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words", "code"),
+    [
+        (
+            "budget = 3",
+            "buget = 3",
+            "[schedule]: it has the key 'buget', which is not known; did you mean 'budget'?",
+            3,
+        ),
+        ("rounds = 2", "rounds = 99", "want 303 labels and the training part has 48 rows; set rounds <= 14.", 3),
+        (
+            "initial = 6",
+            "initial = 600",
+            "initial = 600 exceeds the 48 rows of the training part; set initial <= 48.",
+            3,
+        ),
+        ("data.npz", "none.npz", "none.npz does not exist; check the path.", 2),
+        ("budget = 3", "budget 3", "is not valid TOML", 3),
+        ("seeds = 2", "seeds = 1.5", "seeds = 1.5 is not a whole number", 3),
+    ],
+)
+def test_what_is_wrong_with_the_file_is_one_line(
+    run: Program, plan: Path, tmp_path: Path, old: str, new: str, words: str, code: int
+) -> None:
+    plan.write_text(PLAN.replace(old, new))
+    ran = run("run", "plan.toml", "--workers", "1", "--quiet")
+    assert ran.code == code
+    assert ran.complaint.startswith("plan.toml: ") or "plan.toml is not valid TOML" in ran.complaint
+    assert words in ran.complaint
+    assert not (tmp_path / "dubito-runs").exists()
+
+
+def test_bad_commands_are_one_line(run: Program, plan: Path) -> None:
+    assert "none.toml is not there" in run("run", "none.toml").complaint
+    assert run("run", "plan.toml", "--workers", "0").complaint == "--workers 0 is too small; pass --workers >= 1."
+    assert "dubito-runs holds no run" in run("resume").complaint
+    assert "nowhere holds no experiment.toml" in run("resume", "nowhere").complaint
+
+
+def test_without_a_number_there_is_a_worker_a_core(plan: Path) -> None:
+    assert read_workers(None, read_experiment(str(plan))) == min(os.cpu_count() or 1, 8)
+    assert read_workers("3", read_experiment(str(plan))) == 3
+
+
+def standing(done: int, seconds: float, resumed: int = 0) -> Standing:
+    return Standing(done, 40, resumed, seconds, {"random": done // 2, "coreset": done - done // 2})
+
+
+def test_the_board_tells_pace_and_time_left() -> None:
+    assert pace(standing(20, 10.0)) == "2/s, 0:10 left"
+    assert pace(standing(20, 10.0, resumed=10)) == "1/s, 0:20 left"
+    assert pace(standing(20, 10.0, resumed=20)) == ""
+
+
+def test_the_board_is_drawn_on_a_terminal_only(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Board() as board:
+        board(standing(10, 5.0))
+    assert capfd.readouterr().err == ""
+    near, far = pty.openpty()
+    with os.fdopen(far, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with Board() as board:
+            board(standing(0, 0.5))
+            assert board.drawn is None, "a second passes first"
+            board(standing(10, 5.0))
+            board(standing(20, 10.0))
+        with Board(quiet=True) as board:
+            board(standing(10, 5.0))
+            assert board.drawn is None
+    shown = os.read(near, 100_000).decode()
+    os.close(near)
+    for word in ("random", "coreset", "trainings in all", "20/40", "0:10 left"):
+        assert word in shown
