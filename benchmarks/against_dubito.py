@@ -47,18 +47,23 @@ def second_round(features: Array, rows: Ints, budget: int, doubts: tuple[Floats,
     known = np.concatenate([rows, first])
     expected = dubito.select(features, budget, labelled=known, doubt=doubts[1]).indices
     pools: list[Any] = []
+    picks: list[Any] = []
 
     def play_first_round() -> None:
         pools[:] = [make_pool(features)]
         pools[0].label(rows)
-        pools[0].label(pools[0].select(budget, doubt=doubts[0]).indices)
+        picks[:] = [pools[0].select(budget, doubt=doubts[0]).indices]
 
-    def play_and_prepare() -> None:
+    def play_and_label() -> None:
         play_first_round()
-        pools[0].prepare()
+        pools[0].label(picks[0])
 
     def play_second_round() -> Outcome:
         return Outcome(pools[0].select(budget, doubt=doubts[1]).indices)
+
+    def label_and_play() -> Outcome:
+        pools[0].label(picks[0])
+        return play_second_round()
 
     def start_from_scratch() -> Outcome:
         return Outcome(dubito.select(features, budget, labelled=known, doubt=doubts[1]).indices)
@@ -67,7 +72,7 @@ def second_round(features: Array, rows: Ints, budget: int, doubts: tuple[Floats,
         return assert_identical(outcome.picks, expected, "second round")
 
     return [
-        Contestant("dubito.Pool", play_second_round, prepare=play_first_round, check=check),
-        Contestant("dubito.Pool, prepared", play_second_round, prepare=play_and_prepare, check=check),
+        Contestant("dubito.Pool", play_second_round, prepare=play_and_label, check=check),
+        Contestant("dubito.Pool, label() too", label_and_play, prepare=play_first_round, check=check),
         Contestant("dubito from scratch", start_from_scratch, check=check),
     ]

@@ -12,7 +12,7 @@ from dubito.checks import Labelled, as_array, check_rows
 from dubito.engines.cpu import catch_up, likely_next
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files import write_atomically
-from dubito.matrix import AnyArray, BoolArray, IntArray, Rows, len_of
+from dubito.matrix import AnyArray, BoolArray, IntArray, OnDevice, Rows, len_of
 from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
 from dubito.selecting import Points, answer, build_request, check_points, check_terms, configure_strategy, row_ids
 from dubito.strategies import Strategy
@@ -108,6 +108,8 @@ class Pool:
 
     def _catch_up(self, wanted: BoolArray) -> None:
         known, points = self._before, self._points
+        if isinstance(points.pool, OnDevice):
+            return  # Features on a GPU stay there; its engine is quicker than what is known would be to bring.
         wanted = wanted & (known.seen < len(self._order))
         wanted[self._order] = False
         references, rows = Rows(points.pool, self._order), np.flatnonzero(wanted)

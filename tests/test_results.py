@@ -1,0 +1,51 @@
+"""Pages of results say what the records beside them hold."""
+
+import json
+import runpy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dubito.experiments.config import parse_experiment
+from dubito.experiments.studies import read_study
+
+ROOT = Path(__file__).parents[1]
+FEATURES = ROOT / "docs" / "results" / "features"
+PARTS = sorted(folder.name for folder in FEATURES.iterdir())
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    return runpy.run_path(str(ROOT / "docs" / "features.py"))
+
+
+def test_the_page_on_frozen_features_is_what_its_records_make(script: dict[str, Any]) -> None:
+    records: Callable[[], Iterator[Any]] = script["records"]
+    kept = {each.part: each for each in records()}
+    assert sorted(kept) == PARTS
+    assert script["page"](kept) == (FEATURES.parent / "features.md").read_text(encoding="utf-8")
+
+
+def test_a_claim_that_the_numbers_do_not_bear_out_is_not_written(script: dict[str, Any]) -> None:
+    kept = {each.part: each for each in script["records"]()}
+    strategies = kept["clean"].results["strategies"]
+    next(each for each in strategies if each["strategy"] == "coreset")["area"] = [1.0] * 10
+    with pytest.raises(SystemExit, match="first on every pool"):
+        script["page"](kept)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_study_that_ships_is_the_one_that_was_run(part: str) -> None:
+    results = json.loads((FEATURES / part / "results.json").read_text(encoding="utf-8"))
+    assert parse_experiment(results["about"]["settings"]) == read_study(f"features-{part}")
+    assert results["records_left_out"] == 0
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_record_names_the_machine_it_was_made_on(part: str) -> None:
+    for path in (FEATURES / part).iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert [name for name in ("/home", "/tmp", "/work", "/root", '"host"') if name in text] == []
