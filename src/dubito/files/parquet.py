@@ -29,6 +29,21 @@ def open_parquet(path: str) -> Source:
     return Source(path, entries, partial(_numbers, path))
 
 
+def read_bytes(path: str, name: str) -> list[bytes]:
+    """A column of bytes, such as pictures: bytes themselves, or records whose field ``bytes`` holds them."""
+    (column,) = _read(path, [name])
+    types, kind = _pyarrow("types"), column.type
+    if types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+        column = _pyarrow("compute").struct_field(column, "bytes")
+        _refuse_nulls(column, path, name, 0)
+    if not (types.is_binary(column.type) or types.is_large_binary(column.type)):
+        raise InvalidData(
+            f"column {name!r} of {path} is of type {kind}; bytes, or records with a field bytes, are read."
+        )
+    values: list[bytes] = column.to_pylist()
+    return values
+
+
 def _pyarrow(module: str) -> ModuleType:
     return require(f"pyarrow.{module}", extra="files")
 
