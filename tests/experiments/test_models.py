@@ -210,3 +210,11 @@ def test_an_estimator_that_cannot_be_trained_says_so(data: Dataset) -> None:
     model = Sklearn("sklearn.linear_model.LogisticRegression", {"C": -1.0})
     with pytest.raises(InvalidData, match="cannot be trained on these labels"):
         model.fit(lesson_of(data))
+
+
+def test_an_estimator_without_probabilities_says_so(data: Dataset) -> None:
+    with pytest.raises(InvalidArgument, match="gives no probabilities with these options"):
+        Sklearn("sklearn.svm.SVC").fit(lesson_of(data))
+    short = Sklearn("sklearn.neighbors.KNeighborsClassifier", {"n_neighbors": 500}).fit(lesson_of(data))
+    with pytest.raises(InvalidData, match="gives no probabilities: Expected n_neighbors"):
+        short.predict_proba(data.features)

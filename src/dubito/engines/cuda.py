@@ -27,11 +27,12 @@ class CudaEngine:
 
     def refusals(self, problem: Problem) -> list[str]:
         """What is missing on this machine, or does not fit on its GPU."""
-        missing = [name for name in ("torch", "triton") if name not in sys.modules and find_spec(name) is None]
-        if missing:
-            return [f"{' and '.join(missing)} not installed (pip install 'dubito[torch]')"]
+        if not is_installed("torch"):
+            return ["torch is not installed (pip install 'dubito[torch]')"]
         if self.device == "cuda" and not (has_driver() and import_module("torch").cuda.is_available()):
             return ["torch sees no NVIDIA GPU"]
+        if not is_installed("triton"):
+            return ["triton is not installed (CUDA builds of torch for Linux bring it)"]
         if self.device == "cuda" and not any(map(shutil.which, (os.environ.get("CC", "gcc"), "gcc", "clang"))):
             return ["Triton finds no C compiler to start its kernels with (install gcc or clang, or set CC)"]
         try:
@@ -49,6 +50,11 @@ class CudaEngine:
         """Greedy picks are made on the device; a beam steps on the host, over distances from the device."""
         solution: Solution = import_module("dubito.engines.cudalazy").solve(problem, self.device)
         return solution
+
+
+def is_installed(package: str) -> bool:
+    """Whether it could be imported."""
+    return package in sys.modules or find_spec(package) is not None
 
 
 def has_driver() -> bool:

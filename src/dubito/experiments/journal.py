@@ -144,7 +144,7 @@ def room_for(path: Path) -> Iterator[None]:
         yield
     except (OSError, DubitoError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
-        if not isinstance(cause, OSError) or cause.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not isinstance(cause, OSError) or cause.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         raise DiskFull(
             f"{path} cannot be written: {str(cause.strerror).lower()}. What was done is kept: make room, and run the "

@@ -34,7 +34,16 @@ class Ledger:
                 self._check(record)
                 self.headers.append(record)
             elif record.get("kind") == "round":
-                self._take_in(Round.from_dict(record))
+                self._take_in(self._round(record))
+
+    def _round(self, record: Record) -> Round:
+        try:
+            return Round.from_dict(record)
+        except (KeyError, TypeError, ValueError):
+            raise InvalidData(
+                f"line {self.reader.line} of {self.reader.path} is no whole round: the file was changed or damaged. "
+                "Delete that line and resume: what it held is done again."
+            ) from None
 
     def _take_in(self, found: Round) -> None:
         """A turn that is there twice counts once."""

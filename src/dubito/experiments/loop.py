@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dubito.doubt import doubt_from_probabilities, uncertainty
+from dubito.errors import InvalidData
 from dubito.experiments.arms import Arm
 from dubito.experiments.cells import Cell, Checkpoints
 from dubito.experiments.chance import draw
@@ -90,6 +91,10 @@ def play(
     the same result.
     """
     asked = [np.array(each.picked, dtype=np.int64) for each in played]
+    if any(rows.max(initial=0) >= len(stage.data.labels) for rows in asked):
+        raise InvalidData(
+            f"the journal asks for rows of {cell.arm.name!r} that the data does not have; bring the old data back."
+        )
     state = restore(experiment, stage, asked, checkpoints)
     space = still_space(cell.arm, stage, asked)
     unsaved = 0.0

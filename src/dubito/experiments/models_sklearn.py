@@ -122,6 +122,11 @@ class Sklearn:
             fitted = factory(**{**wanted, **self.options}).fit(flat(lesson.features), lesson.labels)
         except ValueError as error:
             raise InvalidData(f"estimator={self.estimator!r} cannot be trained on these labels: {error}") from error
+        if not hasattr(fitted, "predict_proba"):
+            raise InvalidArgument(
+                f"estimator={self.estimator!r} gives no probabilities with these options; choose one that has "
+                "predict_proba once it is trained."
+            )
         return Estimator(fitted, lesson.n_classes)
 
 
@@ -139,7 +144,10 @@ class Estimator:
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
         """(n, c), zero for a class that was not there to learn."""
-        known = np.asarray(self.fitted.predict_proba(flat(features)), dtype=np.float64)
+        try:
+            known = np.asarray(self.fitted.predict_proba(flat(features)), dtype=np.float64)
+        except ValueError as error:
+            raise InvalidData(f"estimator={type(self.fitted).__name__!r} gives no probabilities: {error}") from error
         return over_all_classes(known, self.fitted.classes_, self.n_classes)
 
     def embed(self, features: AnyArray) -> AnyArray:

@@ -1,5 +1,6 @@
 """What an experiment writes down: a `Round` for every training, and the `Curve` of a strategy over seeds."""
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -46,7 +47,8 @@ class Round:
     def from_dict(cls, record: dict[str, object]) -> "Round":
         """Out of what JSON held; keys this version does not know are passed over."""
         known: dict[str, Any] = {each.name: record[each.name] for each in fields(cls)}
-        known["recall"], known["picked"] = tuple(known["recall"]), tuple(known["picked"])
+        known["recall"] = tuple(known["recall"])
+        known["picked"] = tuple(operator.index(row) for row in known["picked"])
         return cls(**known)
 
 

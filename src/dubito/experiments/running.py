@@ -98,7 +98,9 @@ def run_experiment(
     if left:
         source = find_source(experiment, folder, dataset)
         first = source(experiment.seeds[0])
-        experiment.schedule.check_size(len(prepare(experiment, first, experiment.seeds[0]).labels))
+        # How many rows an imbalanced pool has depends on the seed; of any other, one seed tells.
+        for seed in experiment.seeds if "imbalanced" in experiment.pool else experiment.seeds[:1]:
+            experiment.schedule.check_size(len(prepare(experiment, source(seed), seed).labels))
         open_folder(experiment, folder, dataset)
         ledger.write_header(experiment, fingerprint(first))
         tell = teller(experiment, ledger, progress)
@@ -183,7 +185,8 @@ def teller(experiment: Experiment, ledger: Ledger, progress: Progress | None) ->
         ledger.refresh()
         by_strategy = dict.fromkeys(names, 0)
         for (name, _), turns in ledger.turns.items():
-            by_strategy[name] += len(turns)
+            if name in by_strategy:
+                by_strategy[name] += len(turns)
         done = sum(by_strategy.values())
         progress(Standing(done, total, resumed, time.perf_counter() - started, by_strategy))
 

@@ -140,7 +140,7 @@ class Heatmap:
             f"correlation is {list(numbers.values())[3]:+.2f} with the least gap and {list(numbers.values())[4]:+.2f} "
             "with the distance between points"
         )
-        return Verdict(ratios[0] > 1.5 and ratios[1] > 1.0 and ratios[2] > 0.8, numbers, sentence)
+        return Verdict(ratios[0] > 1.5 and ratios[1] > 1.0 and ratios[2] >= 1.0, numbers, sentence)
 
 
 @dataclass(frozen=True, slots=True)
