@@ -66,6 +66,24 @@ def test_of_a_run_cut_short_what_all_strategies_have_is_told(run: Program, folde
     assert "Not finished: 7 of 8 trainings are recorded" in (folder / "report.html").read_text()
 
 
+def test_strategies_that_are_not_begun_are_named(run: Program, folder: Path) -> None:
+    journal = folder / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(line for line in lines if '"strategy": "coreset"' not in line.replace('":"', '": "')))
+    assert "Not begun yet, and not in any number here: coreset." in run("report", "run").out
+    page = (folder / "report.html").read_text()
+    assert "Shown is what all strategies begun have: 2 seeds, up to 14 labels. Not begun yet: coreset." in page
+
+
+def test_without_a_folder_the_run_worked_on_last_is_told(run: Program, folder: Path) -> None:
+    assert "dubito-runs holds no run; pass the folder of one" in run("report").complaint
+    shutil.copytree(folder, folder.parent / "dubito-runs" / "latest")
+    assert "the run worked on last is dubito-runs/latest" in run("report").err
+    ran = run("report", "-q")
+    assert ran.err == ""
+    assert ran.out.endswith("  dubito-runs/latest/report.html\n  dubito-runs/latest/curves.png\n")
+
+
 def test_a_run_without_anything_to_compare_yet_says_so(run: Program, folder: Path) -> None:
     journal = folder / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)

@@ -6,14 +6,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
+from dubito.cli import features
 from dubito.cli.simulating import Sizes, read_workers
 from dubito.experiments.arms import Arm
-from dubito.experiments.config import Experiment
+from dubito.experiments.config import Data, Experiment
 
 from .conftest import Program
 
@@ -63,6 +67,38 @@ def test_a_table_is_read_by_its_columns_and_told_as_json(run: Program) -> None:
     assert all(Path(path).exists() for path in told["files"])
 
 
+def test_features_are_named_and_an_id_and_unequal_scales_are_pointed_out(run: Program, blobs: Path) -> None:
+    rows = (blobs / "data.csv").read_text().splitlines()
+    wide = [f"{100_000 + place},{900 * (place % 7)},{row}" for place, row in enumerate(rows[1:])]
+    (blobs / "wide.csv").write_text("\n".join([f"patient,area,{rows[0]}", *wide]) + "\n")
+    given = ("--label-column", "kind", *SMALL, "-s", "margin", "--force")
+    ran = run("simulate", "wide.csv", *given, "-o", "out")
+    assert "6 features: patient, area, x0, x1, x2, ...; patient looks like an id: pass --id-column patient" in ran.err
+    assert ran.err.count("--standardise") == 1
+    calm = run("simulate", "wide.csv", "--id-column", "patient", "--standardise", *given, "-o", "out")
+    assert "5 features: area, x0, x1, x2, x3" in calm.err
+    assert [word for word in ("looks like an id", "--standardise") if word in calm.err] == []
+    assert "--standardise" not in run("simulate", "data.npz", *SMALL, "-s", "margin", "-o", "archive").err
+
+
+def test_vectors_have_no_columns_to_name_but_a_scale_and_images_have_neither(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 3)) * [1.0, 1.0, 1000.0]
+    table = pyarrow.table({"features": rows.tolist(), "label": [row % 2 for row in range(30)]})
+    pyarrow.parquet.write_table(table, tmp_path / "data.parquet")
+    settings = Data(path=str(tmp_path / "data.parquet"))
+    (said,) = features.notes(settings)
+    assert said.startswith("the widest feature has over 100 times the spread of a quarter of the others")
+    assert list(features.notes(replace(settings, standardise=True))) == []
+    assert not features.are_unequal(rows.reshape(10, 3, 3))
+
+
+@pytest.mark.usefixtures("blobs")
+def test_a_target_is_answered_on_the_terminal(run: Program) -> None:
+    ran = run("simulate", "data.npz", *SMALL, "-s", "margin", "--target", "0.01", "--target", "100%", "-o", "out")
+    assert "- Labels for 1.0% accuracy: random 8, margin 8." in ran.out
+    assert "- Labels for 100.0% accuracy: random never, margin never." in ran.out
+
+
 @pytest.mark.usefixtures("blobs")
 def test_the_same_command_again_trains_nothing_and_tells_the_same(run: Program) -> None:
     command = ("simulate", "data.npz", *SMALL, "-s", "margin", "--json")
@@ -109,6 +145,9 @@ def test_another_run_in_the_same_folder_needs_force_and_leaves_foreign_files_alo
         (("simulate", "data.npz", "--model", "linaer"), 2, "did you mean 'linear'?"),
         (("simulate", "data.npz", "--model", "linear:c"), 2, "write kind:name=value"),
         (("simulate", "data.npz", "--model", "linear:d=3"), 2, "--model linear:d=3: "),
+        (("simulate", "data.npz", "-s", "batchbald"), 2, "has none; pass --model linear:samples=10."),
+        (("simulate", "data.npz", "-s", "bald", "--model", "linear:c=9"), 2, "pass --model linear:c=9,samples=10."),
+        (("simulate", "data.npz", "-s", "optimal-coreset:max_pool=99"), 2, "takes at most 99 points, and the training"),
         (("simulate", "data.npz", "--rounds", "0"), 2, "0 is too small"),
         (("simulate", "data.npz", "--budget", "500"), 2, "500"),
         (("simulate", "data.npz", "--rounds", "50", "--budget", "10"), 2, "the training part has 120 rows"),
@@ -174,6 +213,8 @@ def test_sizes_fit_the_data_where_none_are_given() -> None:
     assert nothing.schedule(1438, 10).labels.tolist() == list(range(30, 331, 30))
     assert nothing.schedule(50_000, 10).labels.tolist() == list(range(1000, 11_001, 1000))
     assert nothing.schedule(40, 2).labels.tolist() == list(range(4, 15))
+    assert nothing.schedule(6 * 1438, 10, 1438) == nothing.schedule(1438, 10)
+    assert nothing.schedule(500, 10, 1438) == nothing.schedule(500, 10)
     assert nothing.schedule(5, 2).labels.tolist() == [4, 5]
     assert Sizes(7, None, 2).schedule(1438, 10).labels.tolist() == [7, 37, 67]
 

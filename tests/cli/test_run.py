@@ -52,6 +52,15 @@ def only_run(folder: Path) -> Path:
     return found[0]
 
 
+def test_a_table_s_features_are_named_before_it_runs(run: Program, tmp_path: Path) -> None:
+    rows = "".join(f"{1000 + row},{row % 2 + row / 100},{row % 2}\n" for row in range(60))
+    (tmp_path / "data.csv").write_text("patient,x,label\n" + rows)
+    (tmp_path / "plan.toml").write_text(PLAN.replace("data.npz", "data.csv") + "\n")
+    ran = run("run", "plan.toml", "--workers", "1")
+    assert "2 features: patient, x; patient looks like an id: pass --id-column patient" in ran.err
+    assert run("run", "plan.toml", "--workers", "1", "-q").err == ""
+
+
 def test_a_run_prints_its_results_and_what_to_do_next(run: Program, plan: Path, tmp_path: Path) -> None:
     ran = run("run", "plan.toml", "--workers", "1")
     assert ran.code == 0

@@ -106,6 +106,7 @@ def test_the_hash_changes_with_whatever_decides_the_results() -> None:
         ('strategy = "random"', 'strategy = "randon"', "strategy = 'randon' is not known; did you mean 'random'?"),
         ('kind = "linear"', 'kind = "lineer"', "kind = 'lineer' is not known; did you mean 'linear'?"),
         ('kind = "linear"\nc = 10.0', 'kind = "sklearn"', "kind = 'sklearn' needs the key 'estimator'; add it."),
+        ("schema = 1", "", "schema is missing; write schema = 1 on the first line."),
         ("schema = 1", "schema = 2", "schema = 2 is not known to this version; write schema = 1."),
         ("seeds = 3", "seeds = 0", "seeds = 0 is too small; set seeds >= 1."),
         ("seeds = 3", "seeds = [1, 1]", "seeds holds 1 twice"),
@@ -228,3 +229,11 @@ def test_what_has_no_place_in_toml_is_refused() -> None:
     assert write_toml({"a": float("nan"), "b": None}) == "a = nan\n"
     with pytest.raises(TypeError, match="no place in TOML"):
         write_toml({"a": {1, 2}})
+
+
+def test_standardize_is_taken_too(tmp_path: Path) -> None:
+    text = 'schema = 1\nname = "a"\nstrategies = ["random"]\n[data]\nbuiltin = "digits"\nstandardize = true\n'
+    assert read_experiment(written(tmp_path, text)).data.standardise
+    both = text + "standardise = true\n"
+    with pytest.raises(InvalidData, match="the key 'standardize'"):
+        read_experiment(written(tmp_path, both))

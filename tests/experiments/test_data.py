@@ -109,6 +109,18 @@ def test_a_table_is_read_by_its_columns_and_a_test_file_beside_it(tmp_path: Path
     assert found.test_labels.tolist() == [0, 1, 2]
 
 
+def test_columns_of_a_test_table_are_matched_by_name_whatever_their_order(tmp_path: Path) -> None:
+    train, test, lacking = (str(tmp_path / f"{name}.csv") for name in ("train", "test", "lacking"))
+    Path(train).write_text("x,y,label\n0,1,a\n2,3,b\n")
+    Path(test).write_text("row,label,y,x\nfirst,a,10,20\n")
+    Path(lacking).write_text("x,z,label\n0,1,a\n")
+    assert read_dataset(train, test=test).test_features.tolist() == [[20.0, 10.0]]
+    with pytest.raises(InvalidData, match=r"lacking\.csv lacks the column 'y', a feature of .*train\.csv; add it"):
+        read_dataset(train, test=lacking)
+    np.savez(tmp_path / "test.npz", features=[[5.0, 6.0]], labels=np.array(["b"]))
+    assert read_dataset(train, test=str(tmp_path / "test.npz")).test_features.tolist() == [[5.0, 6.0]]
+
+
 def test_rows_without_a_label_are_refused_with_their_line(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("x,label\n1,a\n2,\n3,b\n")
     with pytest.raises(InvalidData, match=r"column 'label' of .*data\.csv is empty in line 3; fill it in"):

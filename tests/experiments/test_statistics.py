@@ -37,7 +37,7 @@ pairs = st.lists(st.floats(-1, 1, width=16), min_size=2, max_size=12)
 
 
 def noisy(name: str, *mean: float, seeds: int = 10, spread: float = 0.01) -> Curve:
-    rng = np.random.default_rng(len(name))
+    rng = np.random.default_rng(sum(map(ord, name)))
     return Curve(name, LABELS, np.array(mean) + spread * rng.normal(size=(seeds, len(LABELS))))
 
 
@@ -66,7 +66,9 @@ def test_the_paired_test_is_scipy_s(differences: list[float]) -> None:
 
 
 def test_pairs_without_spread_or_without_number_have_no_test() -> None:
-    assert paired_test([0.1, 0.1, 0.1])[1] == 0.0
+    same, unknown = paired_test([0.1, 0.1, 0.1])
+    assert same.estimate == pytest.approx(0.1)
+    assert all(isnan(value) for value in (same.low, same.high, unknown))
     assert paired_test([0.0, 0.0])[1] == 1.0
     told, p = paired_test([0.25])
     assert (told.estimate, isnan(told.low), isnan(told.high), isnan(p)) == (0.25, True, True, True)
@@ -137,7 +139,7 @@ def test_the_detectable_difference_is_found_with_80_percent_power(seeds: int) ->
 
 def test_more_seeds_detect_less_and_one_detects_nothing() -> None:
     assert smallest_detectable([0.0, 1.0] * 10) < smallest_detectable([0.0, 1.0] * 3)
-    assert smallest_detectable([0.1, 0.1]) == 0.0
+    assert isnan(smallest_detectable([0.1, 0.1]))
     assert isnan(smallest_detectable([0.1]))
 
 
@@ -240,6 +242,20 @@ def test_labels_saved_have_an_interval_that_holds_the_truth() -> None:
     assert told.saved.low < 40 < told.saved.high
     assert told.as_dict()["labels"] == told.needed
     assert savings([random, better], "random")[0] == told
+
+
+@pytest.mark.parametrize(("seeds", "is_told"), [(2, False), (4, False), (5, True)])
+def test_labels_saved_have_an_interval_from_five_seeds_on(seeds: int, is_told: bool) -> None:
+    random, better = (noisy(name, 0.5, 0.6, 0.7, 0.8 + gain, seeds=seeds) for name, gain in (("random", 0), ("b", 0.1)))
+    (told,) = savings([random, better], "random")
+    assert np.isfinite([told.saved.estimate, told.saved.low, told.saved.high]).tolist() == [True, is_told, is_told]
+
+
+def test_two_seeds_that_differ_by_the_same_are_no_finding() -> None:
+    random = Curve("random", LABELS, np.array([[0.5, 0.6, 0.7, 0.8], [0.5, 0.7, 0.7, 0.8]]))
+    (told,) = compare([random, Curve("below", LABELS, random.accuracy - 0.028)], "random")
+    assert not told.is_worse
+    assert told.as_dict()["p"] is told.as_dict()["detectable"] is None
 
 
 def test_a_strategy_that_never_gets_there_saves_nothing_it_can_count() -> None:

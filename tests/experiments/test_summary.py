@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from dubito.errors import InvalidArgument
+from dubito.experiments.notes import notes
 from dubito.experiments.records import Round
-from dubito.experiments.summary import comparable, finding, notes, summarise, usual_targets
+from dubito.experiments.summary import comparable, finding, summarise, usual_targets
 
 MEANS = {"random": (0.5, 0.6, 0.7), "coreset": (0.5, 0.7, 0.8), "margin": (0.5, 0.65, 0.75), "entropy": (0.5, 0.5, 0.6)}
 
@@ -84,7 +85,7 @@ def test_where_nothing_beat_random_that_is_said_first_with_the_power() -> None:
     assert text.startswith("Nothing beat random beyond chance: the largest gain is that of twin, +")
     assert "with 80% power." in text
     worse = finding(summarise(rounds("random", "entropy")))
-    assert worse.startswith("Nothing beat random here: no strategy has a larger mean accuracy.")
+    assert worse.startswith("Nothing beat random here: no strategy has a larger mean accuracy over the whole curve. e")
     assert worse.endswith("entropy did worse than random.")
 
 
@@ -110,6 +111,61 @@ def test_labels_needed_beyond_random_s_are_told_as_more() -> None:
     assert "it needs 54 labels for what random learns from 40: 14 more (95% interval -14 to -14)" in finding(
         summarise(played)
     )
+
+
+def played(accuracy: dict[str, tuple[float, ...]], jitter: float = 0.002, seeds: int = 3) -> list[Round]:
+    """Rounds with these mean accuracies; random's are the same under every seed."""
+    return [
+        replace(
+            each,
+            strategy=name,
+            test_accuracy=means[each.turn] + jitter * (each.seed - (seeds - 1) / 2) * (name != "random"),
+        )
+        for name, means in accuracy.items()
+        for each in rounds("random", seeds=seeds)
+    ]
+
+
+def test_a_strategy_that_only_ends_above_random_is_told_beside_the_whole_curve() -> None:
+    late = played({"random": (0.5, 0.7, 0.7), "margin": (0.5, 0.5, 0.72), "coreset": (0.5, 0.5, 0.71)})
+    text = finding(summarise(late))
+    assert "no strategy has a larger mean accuracy over the whole curve. At the last 60 labels alone margin" in text
+    assert "margin is 2.0 points above random, as is one more, which is not what is tested." in text
+    more = finding(summarise([*late, *(replace(r, strategy="third") for r in late if r.strategy == "coreset")]))
+    assert "as are 2 more" in more
+
+
+def test_labels_saved_below_average_are_explained_and_have_no_interval_with_three_seeds() -> None:
+    told = summarise(played({"random": (0.5, 0.65, 0.7), "margin": (0.5, 0.5, 0.8)}))
+    said = " ".join(notes(told))
+    assert "margin: labels saved though below random on average" in said
+    assert "no interval below 5 seeds" in said
+    enough = summarise(played({"random": (0.5, 0.65, 0.7), "margin": (0.5, 0.7, 0.8)}, seeds=5))
+    assert [word for word in ("though below", "no interval below") if word in " ".join(notes(enough))] == []
+
+
+def test_a_random_that_falls_in_the_end_is_told_where_labels_saved_are_counted_to() -> None:
+    said = " ".join(notes(summarise(played({"random": (0.5, 0.9, 0.88), "margin": (0.5, 0.85, 0.91)}))))
+    assert "random gains nothing more after 40 labels on its curve made non-decreasing (89.0%)" in said
+    assert "gains nothing more" not in " ".join(notes(summarise(rounds("random", "coreset"))))
+
+
+def test_a_difference_that_is_the_same_under_every_seed_is_no_finding_and_says_why() -> None:
+    above = summarise(played({"random": (0.5, 0.6, 0.7), "margin": (0.5, 0.7, 0.8)}, jitter=0.0))
+    assert finding(above).startswith(
+        "Nothing beat random beyond chance: the largest gain is that of margin, +7.5 points"
+    )
+    assert "It is the same under all 3 seeds, which leaves no spread" in finding(above)
+    assert "nan" not in " ".join([finding(above), *notes(above)])
+    assert "margin: the difference to random is the same under every seed" in " ".join(notes(above))
+    below = summarise(played({"random": (0.5, 0.6, 0.7), "margin": (0.5, 0.5, 0.6)}, jitter=0.0))
+    assert "did worse" not in finding(below)
+
+
+def test_strategies_that_are_planned_and_not_begun_are_named() -> None:
+    told = summarise(rounds("random", "coreset"), planned=("random", "coreset", "margin", "entropy"))
+    assert "Not begun yet, and not in any number here: margin and entropy." in notes(told)
+    assert told.as_dict()["strategies_not_begun"] == ["margin", "entropy"]
 
 
 def test_one_seed_claims_nothing() -> None:

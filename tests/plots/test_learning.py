@@ -18,7 +18,7 @@ from dubito.experiments.statistics import Comparison, Saving, compare, savings
 from dubito.plots.comparing import areas_figure, pairwise_figure, savings_figure, shown_seconds, times_figure
 from dubito.plots.inline import inline_svg
 from dubito.plots.learning import differences_figure, learning_figure
-from dubito.plots.naming import held_below, looks, spread_apart
+from dubito.plots.naming import broken, held_below, looks, spread_apart
 from dubito.plots.style import strategy_colour
 
 LABELS = np.array([20, 40, 60])
@@ -122,6 +122,24 @@ def test_the_matrix_shows_its_shares_and_how_often_each_is_beaten() -> None:
     table = np.array([[0.0, 0.25, 0.0], [0.5, 0.0, 0.0], [1.0, 0.9, 0.0]])
     figure = pairwise_figure(["random", "coreset", "margin"], table)
     assert texts(figure) == ["0.25", "0", "0.5", "0", "1", "0.9", "0.75", "0.57", "0"]
+
+
+def test_the_matrix_keeps_its_cells_and_its_headline_whatever_the_names() -> None:
+    long = "doubt-coreset:strength=0.25,beam_width=4"
+    figure = pairwise_figure(["random", "margin", long], np.zeros((3, 3)))
+    picture = BytesIO()
+    figure.savefig(picture)  # A layout that does not fit warns, and a warning is an error here.
+    (axes,) = figure.axes
+    assert axes.get_window_extent().width / figure.dpi >= 3 * 0.45
+    headline = figure.get_suptitle(), figure.texts[0].get_window_extent()
+    assert headline[1].x1 <= figure.bbox.width
+    assert "doubt-coreset:\nstrength=0.25,\nbeam_width=4" in [label.get_text() for label in axes.get_yticklabels()]
+
+
+def test_names_without_a_place_to_break_are_cut() -> None:
+    assert broken("x" * 60) == "x" * 29 + "…"
+    assert broken("coreset:metric=cosine") == "coreset:metric=cosine"
+    assert broken(":" + "y" * 25) == ":\n" + "y" * 25
 
 
 def test_savings_are_bars_with_intervals_and_say_where_there_is_none() -> None:

@@ -156,7 +156,12 @@ def test_classes_are_named_and_one_the_test_set_lacks_has_a_dash(written: Writte
     table = text[text.index("Class by class") : text.index("What selecting costs")]
     assert re.search(r'<tr><td>zero</td><td data-value="">–</td>', table)
     assert "<tr><td>two</td>" in table
-    assert "worst class" in table
+    assert re.search(r"</tbody>\s*<tfoot><tr><td><strong>worst class</strong></td>", table)
+
+
+def test_labels_saved_stand_next_to_the_accuracy(written: Written) -> None:
+    heads = re.findall(r'<th scope="col"><button>([^<]*)</button>', written.page.read_text())
+    assert heads[1:3] == ["accuracy at\n60 labels", "labels saved"]
 
 
 def test_of_many_classes_those_that_random_gets_worst_are_shown() -> None:

@@ -10,8 +10,13 @@ from dubito.cli.simulate import Targets
 
 def report(
     folder: Annotated[
-        str, typer.Argument(metavar="FOLDER", show_default=False, help="The folder of a run, finished or not.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="FOLDER",
+            show_default=False,
+            help="The folder of a run, finished or not; the last worked on in ./dubito-runs, if not given.",
+        ),
+    ] = None,
     target: Targets = None,
     output: Annotated[
         str | None,
@@ -25,6 +30,7 @@ def report(
     ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """
     [bold]dubito report dubito-runs/digits-1a2b3c4d[/bold]
@@ -35,11 +41,15 @@ def report(
     """
     from pathlib import Path
 
-    from dubito.cli import reporting
+    from dubito.cli import reporting, runs
+    from dubito.cli.messages import say
     from dubito.errors import MissingFile
 
-    if not Path(folder).is_dir():
+    played = runs.latest(Path("dubito-runs")) if folder is None else Path(folder)
+    if not played.is_dir():
         raise MissingFile(f"{folder} is no folder; pass that of a run.")
-    where = Path(folder) if output is None else Path(output)
+    if folder is None:
+        say(f"the run worked on last is {played}", quiet=quiet)
+    where = played if output is None else Path(output)
     targets = reporting.read_targets(target)
-    reporting.tell(reporting.make_report(Path(folder), where, targets, force or output is None), as_json)
+    reporting.tell(reporting.make_report(played, where, targets, force or output is None), as_json, asked=targets)

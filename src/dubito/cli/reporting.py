@@ -13,9 +13,10 @@ from dubito.cli.messages import show
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.experiments.config import Data, Experiment, Schedule
 from dubito.experiments.models import model_as_table
+from dubito.experiments.notes import notes
 from dubito.experiments.pairs import shown_p
 from dubito.experiments.running import read_folder, read_headers, read_rounds
-from dubito.experiments.summary import Summary, finding, notes
+from dubito.experiments.summary import Summary, finding
 from dubito.files import Columns, open_source, read_array, split_spec
 from dubito.reports import About, Written, shown_facts, write_report
 
@@ -82,8 +83,9 @@ def _data_told(data: Data, shape: object) -> str:
 def schedule_told(schedule: Schedule) -> str:
     """The schedule in words."""
     again = "trained from scratch each round" if schedule.from_scratch else "training goes on from round to round"
+    rounds = "1 round" if schedule.rounds == 1 else f"{schedule.rounds} rounds"
     return (
-        f"{schedule.initial:,} labels at random, then {schedule.rounds} rounds of {schedule.budget:,}, "
+        f"{schedule.initial:,} labels at random, then {rounds} of {schedule.budget:,}, "
         f"to {schedule.labels[-1]:,}; {again}"
     )
 
@@ -108,13 +110,24 @@ def make_report(folder: Path, output: Path, targets: Sequence[float], force: boo
         "" if experiment.pool == "clean" else f", {experiment.pool} pool"
     )
     about = about_run(experiment, folder)
-    return write_report(rounds, about, output, records=folder, targets=targets, detail=detail, force=force)
+    planned = [arm.name for arm in experiment.strategies]
+    return write_report(
+        rounds, about, output, records=folder, targets=targets, planned=planned, detail=detail, force=force
+    )
 
 
-def tell(written: Written, as_json: bool, *, also: Sequence[Path] = (), advice: Sequence[str] = ()) -> None:
+def tell(
+    written: Written,
+    as_json: bool,
+    *,
+    asked: Sequence[float] = (),
+    also: Sequence[Path] = (),
+    advice: Sequence[str] = (),
+) -> None:
     """A table, the finding, what to know, and where the files are; or all of it as JSON.
 
-    ``also`` names files beside the report's own, and ``advice`` is what to do next.
+    ``asked`` are the accuracies of ``--target``, ``also`` names files beside the report's own, and ``advice`` is what
+    to do next.
     """
     if as_json:
         content = json.loads(written.results.read_text(encoding="utf-8"))
@@ -122,7 +135,18 @@ def tell(written: Written, as_json: bool, *, also: Sequence[Path] = (), advice: 
         print(json.dumps({**content, "files": [str(path) for path in files]}, indent=1))
         return
     show_table(written.summary)
-    print("\n".join([*found(written), *advice, "", *paths(written, also)]))
+    print("\n".join([*found(written), *targets_told(written.summary, asked), *advice, "", *paths(written, also)]))
+
+
+def targets_told(told: Summary, asked: Sequence[float]) -> Iterator[str]:
+    """For every accuracy asked about, the labels that each strategy needs."""
+    for target in asked:
+        place = told.targets.index(target)
+        needed = {name: labels[place] for name, labels in zip(told.names, told.needed, strict=True)}
+        shown = [
+            f"{name} {'never' if np.isinf(labels) else format(round(labels), ',')}" for name, labels in needed.items()
+        ]
+        yield f"- Labels for {target:.1%} accuracy: {', '.join(shown)}."
 
 
 def found(written: Written) -> Iterator[str]:

@@ -40,13 +40,17 @@ def run(
     and schedule. Stop it at any moment: the same command goes on where it was,
     and several at once share the work.
     """
+    from contextlib import suppress
     from pathlib import Path
 
-    from dubito.cli import runs
+    from dubito.cli import features, runs
+    from dubito.errors import DubitoError
     from dubito.experiments.config import read_experiment
     from dubito.experiments.toml import naming
 
     experiment = read_experiment(file)
     count = runs.read_workers(workers, experiment)
+    with suppress(DubitoError, OSError):  # What is wrong with the data the run itself says, if it needs it at all.
+        features.tell(experiment.data, quiet=quiet)
     with naming(file):
         runs.finish(experiment, Path(runs_dir) / experiment.folder_name, count, as_json=as_json, quiet=quiet)

@@ -102,12 +102,25 @@ def as_record(experiment: Experiment, folder: Path, rounds: Sequence[Round]) -> 
 
 def latest_unfinished(runs: Path) -> Path:
     """The run in that folder that was worked on last and is not done."""
-    found = [path.parent for path in runs.glob(f"*/{EXPERIMENT}")]
-    for folder in sorted(found, key=last_worked_on, reverse=True):
+    found = by_recency(runs)
+    for folder in found:
         if not is_finished(folder):
             return folder
     there = f"every run in {runs} is done" if found else f"{runs} holds no run"
     raise MissingFile(f"{there}: there is nothing to resume; begin one with dubito run FILE.toml.")
+
+
+def latest(runs: Path) -> Path:
+    """The run in that folder that was worked on last, done or not."""
+    found = by_recency(runs)
+    if not found:
+        raise MissingFile(f"{runs} holds no run; pass the folder of one, or begin one with dubito run FILE.toml.")
+    return found[0]
+
+
+def by_recency(runs: Path) -> list[Path]:
+    """The runs in a folder, the one worked on last first."""
+    return sorted((path.parent for path in runs.glob(f"*/{EXPERIMENT}")), key=last_worked_on, reverse=True)
 
 
 def last_worked_on(folder: Path) -> float:

@@ -68,7 +68,8 @@ ModelKind = Annotated[
         "--model",
         metavar="KIND",
         rich_help_panel=options.METHOD,
-        help="What learns: linear (logistic regression, linear:c=10) or mlp, and others that dubito run takes.",
+        help="What learns: linear (logistic regression, linear:c=10) or mlp, and others that dubito run takes. "
+        "linear:samples=10 adds the committee that bald and batchbald ask.",
     ),
 ]
 Targets = Annotated[
@@ -159,17 +160,19 @@ def simulate(
     import sys
     from pathlib import Path
 
-    from dubito.cli import reporting, simulating
+    from dubito.cli import features, reporting, simulating
     from dubito.cli.inputs import read_columns, read_number
     from dubito.experiments.config import Experiment, read_seeds
 
     columns = read_columns(id_column, label_column, feature_columns)
     sizes, targets = simulating.read_sizes(initial, budget, rounds), reporting.read_targets(target)
+    arms, learner = simulating.read_arms(strategy), simulating.read_model(model)
+    simulating.check_committee(arms, learner, model)
     draft = Experiment(
         name=simulating.name_of(data),
-        strategies=simulating.read_arms(strategy),
+        strategies=arms,
         data=simulating.read_settings(data, test, test_share, columns, standardise=standardise),
-        model=simulating.read_model(model),
+        model=learner,
         pool=pool,
         seeds=read_seeds(read_number(seeds)),
     )
@@ -177,6 +180,7 @@ def simulate(
     experiment = simulating.scheduled(draft, found, sizes)
     folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
     simulating.open_run(experiment, folder, force)
+    features.tell(draft.data, found, quiet=quiet)
     command = shlex.join(["dubito", *sys.argv[1:]])
     simulating.run(experiment, folder, found, command, workers, quiet=quiet)
-    reporting.tell(reporting.make_report(folder, folder, targets, force=True), as_json)
+    reporting.tell(reporting.make_report(folder, folder, targets, force=True), as_json, asked=targets)

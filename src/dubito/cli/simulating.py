@@ -41,9 +41,13 @@ class Sizes:
     budget: int | None
     rounds: int | None
 
-    def schedule(self, n_train: int, n_classes: int) -> Schedule:
-        """As asked, and for the rest what fits so many training rows and classes."""
-        budget = self.budget or min(MOST_BUDGET, _one_digit(BUDGET_SHARE * n_train))
+    def schedule(self, n_train: int, n_classes: int, n_clean: int | None = None) -> Schedule:
+        """As asked, and for the rest what fits so many training rows and classes.
+
+        Rows that a pool adds (``n_train`` beyond ``n_clean``) are no reason to ask for more at once.
+        """
+        rows = n_train if n_clean is None else min(n_train, n_clean)
+        budget = self.budget or min(MOST_BUDGET, _one_digit(BUDGET_SHARE * rows))
         initial = self.initial or min(max(budget, 2 * n_classes), max(1, n_train - budget))
         rounds = self.rounds or max(1, min(ROUNDS, (n_train - initial) // budget))
         schedule = Schedule(initial, budget, rounds)
@@ -99,6 +103,17 @@ def read_model(text: str) -> Model:
         raise InvalidArgument(f"--model {text}: {error}") from error
 
 
+def check_committee(arms: Sequence[Arm], model: Model, text: str) -> None:
+    """Refuse a strategy that asks a committee of a model without one, in the words of the command line."""
+    asking = [arm.name for arm in arms if arm.needs_samples]
+    if asking and not model.samples:
+        join = "," if ":" in text else ":"
+        raise InvalidArgument(
+            f"--strategy {asking[0]} asks a committee, and --model {text} has none; "
+            f"pass --model {text}{join}samples=10."
+        )
+
+
 def read_workers(text: str | None, cells: int, numbers: int) -> int:
     """How many processes: as asked, or one a core where the data is large enough to be worth starting them."""
     if text is not None:
@@ -142,8 +157,17 @@ def read_data(data: str, test: str | None, columns: Columns) -> Dataset:
 
 def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:
     """The experiment with a schedule that fits the rows there are to ask for."""
-    n_train = len(dataset_for(draft, draft.seeds[0], dataset=data).labels)
-    return replace(draft, schedule=sizes.schedule(n_train, len(data.classes)))
+    n_train, n_clean = (
+        len(dataset_for(each, each.seeds[0], dataset=data).labels) for each in (draft, replace(draft, pool="clean"))
+    )
+    for arm in draft.strategies:
+        most = getattr(arm.build(), "max_pool", n_train)
+        if n_train > most:
+            raise InvalidArgument(
+                f"--strategy {arm.name} takes at most {most:,} points, and the training part has {n_train:,}; "
+                "leave it out, or take coreset."
+            )
+    return replace(draft, schedule=sizes.schedule(n_train, len(data.classes), n_clean))
 
 
 def open_run(experiment: Experiment, folder: Path, force: bool) -> None:

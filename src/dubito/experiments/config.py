@@ -183,10 +183,12 @@ def parse_experiment(text: str) -> Experiment:
 def experiment_from_table(table: Mapping[str, object], *, beside: str | None = None) -> Experiment:
     """An experiment out of a TOML table; relative paths of data are taken from the folder ``beside``."""
     check_keys("the file", table, KEYS)
-    if table.get("schema") != SCHEMA:
-        raise InvalidArgument(f"schema={table.get('schema')!r} is not known to this version; write schema = {SCHEMA}.")
+    if "schema" not in table:
+        raise InvalidArgument(f"schema is missing; write schema = {SCHEMA} on the first line.")
+    if table["schema"] != SCHEMA:
+        raise InvalidArgument(f"schema={table['schema']!r} is not known to this version; write schema = {SCHEMA}.")
     with naming("[data]"):
-        data = Data(**_resolved(_section(table, "data", Data), beside))
+        data = Data(**_resolved(_section(_spelled(table), "data", Data), beside))
     with naming("[schedule]"):
         schedule = Schedule(**_section(table, "schedule", Schedule))
     with naming("[model]"):
@@ -225,6 +227,14 @@ def _section(table: Mapping[str, object], key: str, kind: type[Data | Schedule] 
     if kind is not None:
         check_keys("it", section, [each.name for each in fields(kind)])
     return dict(section)
+
+
+def _spelled(table: Mapping[str, object]) -> Mapping[str, object]:
+    """The table with ``standardize`` of its data as we spell it, as the command line takes both."""
+    section = table.get("data")
+    if not isinstance(section, Mapping) or "standardize" not in section or "standardise" in section:
+        return table
+    return {"data": {{"standardize": "standardise"}.get(key, key): value for key, value in section.items()}}
 
 
 def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:

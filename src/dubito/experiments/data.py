@@ -8,7 +8,7 @@ import numpy as np
 
 from dubito.checks import as_array, check_finite, check_real
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.files import Columns, Source, open_source, read_array, read_pool, split_spec
+from dubito.files import Columns, PoolFile, Source, open_source, read_array, read_pool, split_spec
 from dubito.files.choosing import ANY_COLUMNS
 from dubito.matrix import AnyArray, IntArray
 
@@ -127,7 +127,7 @@ def read_dataset(spec: str, *, test: str | None = None, columns: Columns = ANY_C
     spec : str
         A path as `dubito.files.read_pool` takes it. An ``.npz`` may hold ``test_features`` and ``test_labels``.
     test : str, optional
-        A second file with the test set, read in the same way.
+        A second file with the test set, read in the same way; columns of a table are matched by their names.
     columns : Columns
         Names of columns given by the user.
     """
@@ -135,7 +135,7 @@ def read_dataset(spec: str, *, test: str | None = None, columns: Columns = ANY_C
     labels = read_array(found.source, "labels", columns=columns)
     features = np.asarray(found.features[:])
     if test is not None:
-        other = read_pool(test, columns=columns)
+        other = _read_test(test, found, columns)
         theirs = read_array(other.source, "labels", columns=columns)
         return make_dataset(spec, features, labels, np.asarray(other.features[:]), theirs)
     return make_dataset(spec, features, labels, *_own_test(open_source(split_spec(spec)[0])))
@@ -162,6 +162,20 @@ def _digits() -> Dataset:
 
     data = load_digits()
     return make_dataset("digits", data.data / 16.0, data.target)
+
+
+def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:
+    """The test file; of two tables the second gives the columns of the first, in the first one's order."""
+    source = open_source(split_spec(test)[0])
+    if not data.feature_names or not source.is_table:
+        return read_pool(test, columns=columns)
+    missing = [name for name in data.feature_names if name not in source.names]
+    if missing:
+        raise InvalidData(
+            f"{test} lacks the column {missing[0]!r}, a feature of {data.source.path}; "
+            "add it, or choose columns that both have with --feature-columns."
+        )
+    return read_pool(test, columns=replace(columns, features=data.feature_names))
 
 
 def _own_test(source: Source) -> tuple[AnyArray | None, AnyArray | None]:

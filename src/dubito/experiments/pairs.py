@@ -36,7 +36,8 @@ def finite(value: float) -> float | None:
 def paired_test(differences: npt.ArrayLike) -> tuple[Interval, float]:
     """Mean of paired differences with its t interval, and the p of the two-sided t test.
 
-    One pair has no interval. Pairs that all differ by the same have one of no width; p is 0, or 1 for no difference.
+    One pair has no interval, nor have pairs that all differ by the same: without spread there is nothing to judge by.
+    Then p is unknown (NaN), or 1 where there is no difference at all.
 
     Examples
     --------
@@ -52,7 +53,7 @@ def paired_test(differences: npt.ArrayLike) -> tuple[Interval, float]:
         return Interval(mean, nan, nan), nan
     error = _standard_error(array)
     if error == 0.0:
-        return Interval(mean, mean, mean), 1.0 if mean == 0.0 else 0.0
+        return Interval(mean, nan, nan), 1.0 if mean == 0.0 else nan
     half = float(stdtrit(n - 1, (1.0 + LEVEL) / 2.0)) * error
     return Interval(mean, mean - half, mean + half), float(2.0 * stdtr(n - 1, -abs(mean) / error))
 
@@ -116,7 +117,7 @@ def wilcoxon_floor(seeds: int) -> float:
 def smallest_detectable(differences: npt.ArrayLike) -> float:
     """The true difference that a t test on so many pairs of this spread would find with 80% power.
 
-    It says what an experiment without a finding may have missed. NaN for a single pair.
+    It says what an experiment without a finding may have missed. NaN for a single pair, and for pairs without spread.
 
     Examples
     --------
@@ -127,11 +128,12 @@ def smallest_detectable(differences: npt.ArrayLike) -> float:
 
     array = np.asarray(differences, dtype=np.float64)
     n = len(array)
-    if n < 2:
+    error = _standard_error(array) if n > 1 else 0.0
+    if error == 0.0:
         return nan
     critical = stdtrit(n - 1, (1.0 + LEVEL) / 2.0)
     # The shift, in standard errors, at which Student's t exceeds its critical value with that probability.
-    return float(nctdtrinc(n - 1, 1.0 - POWER, critical)) * _standard_error(array)
+    return float(nctdtrinc(n - 1, 1.0 - POWER, critical)) * error
 
 
 def variance_ratio(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> Interval:

@@ -27,6 +27,8 @@ from dubito.experiments.pairs import (
 from dubito.experiments.records import Curve
 from dubito.matrix import FloatArray, IntArray
 
+FEWEST_FOR_BOOTSTRAP = 5
+"""Seeds below which labels saved have no interval: a bootstrap over so few would be far too narrow."""
 FEWEST_FOR_VARIANCE = 10
 """Seeds below which nothing is said about variance."""
 
@@ -166,12 +168,13 @@ class Saving:
     name: str
     baseline: str
     accuracy: float
-    """The accuracy compared at: the baseline's in the end."""
+    """The accuracy compared at: the baseline's in the end, once its curve is made non-decreasing."""
     needed: float
     """Labels the strategy needs for it; infinite where it never gets there."""
     baseline_needed: float
+    """Labels the baseline needs for it: fewer than its last where it gains nothing more from some round on."""
     saved: Interval
-    """Labels spared, with a bootstrap interval over seeds; minus infinity stands for "never got there"."""
+    """Labels spared, with a bootstrap interval over seeds (NaN below 5); minus infinity for "never got there"."""
 
     def as_dict(self) -> dict[str, object]:
         """As JSON holds it; null where a strategy never got there."""
@@ -184,7 +187,8 @@ def savings(curves: Sequence[Curve], baseline: str, *, draws: int = 2000, seed: 
     """Labels saved at equal accuracy: how much sooner each strategy reaches what the baseline learns in the end.
 
     Mean curves are made non-decreasing first (isotonic regression), as noise lets a curve dip and touch an accuracy
-    early by luck; straight lines join the trainings. The bootstrap draws seeds, whole pairs, with replacement.
+    early by luck: where one falls, the rounds around are averaged. Straight lines join the trainings. The bootstrap
+    draws seeds, whole pairs, with replacement; below 5 seeds there is none.
 
     Examples
     --------
@@ -197,7 +201,8 @@ def savings(curves: Sequence[Curve], baseline: str, *, draws: int = 2000, seed: 
     """
     reference = next(curve for curve in curves if curve.name == baseline)
     seeds, rng = len(reference.accuracy), np.random.default_rng(seed)
-    drawn = rng.integers(seeds, size=(draws, seeds)) if seeds > 1 else np.empty((0, 1), dtype=np.int64)
+    draws = draws if seeds >= FEWEST_FOR_BOOTSTRAP else 0
+    drawn = rng.integers(seeds, size=(draws, seeds))
     return tuple(_saving(curve, reference, drawn) for curve in curves if curve.name != baseline)
 
 

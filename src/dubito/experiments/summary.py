@@ -18,7 +18,6 @@ from dubito.experiments.statistics import (
     non_decreasing,
     penalties,
     savings,
-    seeds_note,
 )
 from dubito.matrix import FloatArray
 
@@ -54,6 +53,8 @@ class Summary:
     train_seconds: tuple[float, ...]
     left_out: int
     """Records of cells that not every strategy has finished: 0 for a whole experiment."""
+    not_begun: tuple[str, ...] = ()
+    """Strategies that are planned and have no record yet."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,6 +75,7 @@ class Summary:
             "penalties": self.penalties.tolist(),
             "targets": list(self.targets),
             "records_left_out": self.left_out,
+            "strategies_not_begun": list(self.not_begun),
         }
 
     def _strategy(self, place: int) -> dict[str, object]:
@@ -91,7 +93,7 @@ class Summary:
         }
 
 
-def summarise(rounds: Sequence[Round], targets: Sequence[float] = ()) -> Summary:
+def summarise(rounds: Sequence[Round], targets: Sequence[float] = (), planned: Sequence[str] = ()) -> Summary:
     """Every statistic of an experiment, also of one that is not finished.
 
     Parameters
@@ -100,6 +102,8 @@ def summarise(rounds: Sequence[Round], targets: Sequence[float] = ()) -> Summary
         What was recorded; random must be among the strategies.
     targets : sequence of float
         Accuracies between 0 and 1 to tell the labels for; by default some that random reaches.
+    planned : sequence of str
+        Names of all strategies of the experiment, to tell which of them are not begun.
     """
     kept = comparable(rounds)
     found = curves(kept)
@@ -121,6 +125,7 @@ def summarise(rounds: Sequence[Round], targets: Sequence[float] = ()) -> Summary
         select_seconds=tuple(_mean([r.select_seconds for r in kept if r.strategy == n and r.picked]) for n in by_name),
         train_seconds=tuple(_mean([each.train_seconds for each in kept if each.strategy == n]) for n in by_name),
         left_out=len(rounds) - len(kept),
+        not_begun=tuple(name for name in planned if name not in by_name),
     )
 
 
@@ -178,22 +183,41 @@ def finding(told: Summary) -> str:
         return _nothing_found(best, told)
     leader = max(better, key=lambda each: each.difference.estimate)
     others = [each.name for each in better if each is not leader]
-    named = _listed(others) if len(others) <= MOST_NAMED else f"{len(others)} other strategies"
+    named = listed(others) if len(others) <= MOST_NAMED else f"{len(others)} other strategies"
     rest = f" {named} beat random, too." if others else ""
     return f"{leader.name} beat random: {gained(leader)}, and {labels_told(told, leader.name)}.{rest}"
 
 
 def _nothing_found(best: Comparison, told: Summary) -> str:
     worse = [each.name for each in told.against_random if each.is_worse]
-    after = f" {_listed(worse)} did worse than random." if worse else ""
+    after = f" {listed(worse)} did worse than random." if worse else ""
     if best.difference.estimate <= 0:
-        return f"Nothing beat random here: no strategy has a larger mean accuracy.{after}"
+        return (
+            "Nothing beat random here: no strategy has a larger mean accuracy over the whole curve."
+            f"{_higher_in_the_end(told)}{after}"
+        )
     largest = f"the largest gain is that of {best.name}, {gained(best)}"
     return f"Nothing beat random beyond chance: {largest}. {_doubts(best)}{after}"
 
 
+def _higher_in_the_end(told: Summary) -> str:
+    """That the last training alone looks better than the whole curve, where it does."""
+    last = {curve.name: float(curve.mean[-1]) for curve in told.curves}
+    gains = {name: accuracy - last[RANDOM] for name, accuracy in last.items() if accuracy - last[RANDOM] >= 0.0005}
+    if not gains:
+        return ""
+    best = max(gains, key=lambda name: gains[name])
+    others = f", as are {len(gains) - 1} more" if len(gains) > 2 else ", as is one more" if len(gains) == 2 else ""
+    return (
+        f" At the last {told.curves[0].labels[-1]:,} labels alone {best} is {100 * gains[best]:.1f} points above "
+        f"random{others}, which is not what is tested."
+    )
+
+
 def _doubts(best: Comparison) -> str:
     """Why the largest gain does not count: it is the best of several, or the seeds are too few to see it."""
+    if isnan(best.detectable):
+        return f"It is the same under all {best.seeds} seeds, which leaves no spread to judge it by: run more seeds."
     if best.p < 1.0 - LEVEL:
         return f"Alone it would count (p {_equals(shown_p(best.p))}), but not as the best of several: run more seeds."
     return f"{best.seeds} seeds would have shown a difference of {100 * best.detectable:.1f} points with 80% power."
@@ -202,6 +226,8 @@ def _doubts(best: Comparison) -> str:
 def gained(each: Comparison) -> str:
     """A difference with its interval and p, as a sentence has it."""
     low, high = 100 * each.difference.low, 100 * each.difference.high
+    if isnan(low):
+        return f"{points(each)} of accuracy on average over the curve"
     return (
         f"{points(each)} of accuracy on average over the curve (95% interval {low:+.1f} to {high:+.1f}, "
         f"p {_equals(shown_p(each.p_holm))} after Holm's correction)"
@@ -232,12 +258,12 @@ def _saved_interval(saving: Saving) -> str:
     return f" (95% interval {ends[0]} to {ends[1]})"
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Names in a sentence.
 
     Examples
     --------
-    >>> _listed(["a", "b", "c"]), _listed(["a"])
+    >>> listed(["a", "b", "c"]), listed(["a"])
     ('a, b and c', 'a')
     """
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
@@ -245,21 +271,3 @@ def _listed(names: Sequence[str]) -> str:
 
 def _equals(shown: str) -> str:
     return shown if shown.startswith("<") else f"= {shown}"
-
-
-def notes(told: Summary) -> tuple[str, ...]:
-    """What to know before leaning on the numbers."""
-    said = [seeds_note(len(told.seeds))]
-    if told.left_out:
-        said.append(
-            f"The experiment is not finished: {told.left_out} records of cells that not every strategy has "
-            f"are left out; shown is what all have, up to {told.curves[0].labels[-1]:,} labels."
-        )
-    detectable = [each.detectable for each in told.against_random if isfinite(each.detectable)]
-    if detectable:
-        ends = dict.fromkeys(f"{100 * end:.1f}" for end in (min(detectable), max(detectable)))
-        said.append(
-            f"Power: given the spread seen, a single comparison finds a true difference of {' to '.join(ends)} points "
-            "with 80% probability; smaller ones may well have been missed."
-        )
-    return tuple(said)

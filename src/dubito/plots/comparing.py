@@ -11,10 +11,14 @@ from matplotlib.ticker import FuncFormatter
 
 from dubito.experiments.statistics import Comparison, Saving
 from dubito.matrix import FloatArray
+from dubito.plots.naming import broken, longest_line
 from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, strategy_colour
 
 ROW, HEAD = 0.34, 1.35
 """Inches: a strategy's row, and what stands above and below all rows."""
+LETTER = 0.085
+"""Inches of a letter of a name beside the matrix."""
+BEATEN = "mean: beaten by others"
 POINTS = FuncFormatter(lambda value, _: f"{value:+g}" if value else "0")
 COUNTS = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
@@ -74,10 +78,17 @@ def pairwise_figure(names: Sequence[str], penalties: FloatArray) -> Figure:
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['0', '1', '1', '0']
     """
-    k = len(names)
+    k, shown = len(names), [broken(name) for name in names]
     table = np.vstack([penalties, penalties.sum(axis=0) / max(k - 1, 1)])
-    side = 0.52 * k + 2.4
-    figure = Figure(figsize=(max(side, 4.6), 0.4 * (k + 1) + 2.3), layout="constrained", facecolor="white")
+    # The names stand left of the cells, and above them at an angle: what they take comes on top of the cells.
+    aside = LETTER * max(longest_line(shown), len(BEATEN))
+    above = LETTER * longest_line(shown)
+    line = max(1 + name.count("\n") for name in shown)
+    width, height = (
+        max(0.52, 0.24 * line) * k + aside + 0.77 * above + 0.3,
+        max(0.4, 0.15 * line) * (k + 1) + 0.65 * above + 1.0,
+    )
+    figure = Figure(figsize=(max(width, 5.4), height), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     shades = LinearSegmentedColormap.from_list("share", ["#FFFFFF", OKABE_ITO["blue"]])
     axes.pcolormesh(
@@ -89,8 +100,8 @@ def pairwise_figure(names: Sequence[str], penalties: FloatArray) -> Figure:
         text = f"{share:.2f}".rstrip("0").rstrip(".")
         axes.text(column, row, text, ha="center", va="center", fontsize=8.5, color=_on_shade(share))
     axes.axhline(k - 0.5, color=INK, linewidth=1.0)
-    axes.set_xticks(range(k), names, rotation=40, ha="left", rotation_mode="anchor")
-    axes.set_yticks(range(k + 1), [*names, "mean: beaten by others"])
+    axes.set_xticks(range(k), shown, rotation=40, ha="left", rotation_mode="anchor")
+    axes.set_yticks(range(k + 1), [*shown, BEATEN])
     axes.xaxis.tick_top()
     axes.invert_yaxis()
     axes.spines[:].set_visible(False)
@@ -126,7 +137,8 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
     axes.xaxis.set_major_formatter(COUNTS)
     baseline, first = savings[0].baseline, savings[0]
     axes.set_xlabel(f"labels; {baseline} needs {round(first.baseline_needed):,} for {first.accuracy:.1%}", color=INK)
-    _headline(figure, f"labels saved for what {baseline} learns, with 95% bootstrap interval")
+    interval = "" if all(np.isnan(each.saved.low) for each in savings) else ", with 95% bootstrap interval"
+    _headline(figure, f"labels saved for what {baseline} learns{interval}")
     return figure
 
 
@@ -192,7 +204,7 @@ def _rows(axes: Axes, names: Sequence[str]) -> None:
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [broken(name, 38) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0, labelsize=9.5)
     # Of panels that share their rows only the first has names.

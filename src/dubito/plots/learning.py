@@ -11,7 +11,8 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from dubito.experiments.pairs import Interval, paired_test
 from dubito.experiments.records import Curve
 from dubito.experiments.statistics import Saving
-from dubito.plots.naming import Look, held_below, looks, spread_apart
+from dubito.matrix import FloatArray
+from dubito.plots.naming import Look, broken, held_below, looks, spread_apart
 from dubito.plots.style import FAINT, INK, QUIET, calm, new_figure, title
 
 NAME_HEIGHT = 0.22
@@ -173,7 +174,7 @@ def differences_figure(curves: Sequence[Curve], baseline: str = "random") -> Fig
     figure = Figure(figsize=(max(2.6 * columns, 4.2), PANEL * rows + 0.9), layout="constrained", facecolor="white")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for axes, curve in zip(panels, others, strict=False):
-        told = [paired_test(gain)[0] for gain in 100.0 * (curve.accuracy - reference.accuracy).T]
+        told = [_interval(gain) for gain in 100.0 * (curve.accuracy - reference.accuracy).T]
         _draw_difference(axes, curve, told, drawn[curve.name])
     for place, axes in enumerate(panels):
         axes.set_visible(place < len(others))
@@ -185,6 +186,11 @@ def differences_figure(curves: Sequence[Curve], baseline: str = "random") -> Fig
     )
     figure.supxlabel(f"labels{interval}", color=INK, fontsize=10)
     return figure
+
+
+def _interval(gains: FloatArray) -> Interval:
+    """The t interval; where all are equal, as at the first labels, the band begins in a point."""
+    return paired_test(gains)[0] if gains.any() else Interval(0.0, 0.0, 0.0)
 
 
 def _draw_difference(axes: Axes, curve: Curve, told: Sequence[Interval], look: Look) -> None:
@@ -204,9 +210,7 @@ def _draw_difference(axes: Axes, curve: Curve, told: Sequence[Interval], look: L
         curve.labels, [each.estimate for each in told], color=look.colour, linewidth=1.8, marker=look.marker, ms=3.5
     )
     # A long name breaks after its strategy, so that it does not run into the next panel.
-    axes.set_title(
-        curve.name.replace(":", "\n", 1), loc="left", color=look.colour, fontsize=9, fontweight="bold", pad=4
-    )
+    axes.set_title(broken(curve.name), loc="left", color=look.colour, fontsize=9, fontweight="bold", pad=4)
     _label_axis(axes, curve, most=4)
     axes.set_xlabel("")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:+g}" if value else "0")

@@ -1,5 +1,6 @@
 """Names beside what they name, moved apart where they would overlap; and looks that tell strategies apart."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,6 +49,28 @@ def looks(names: Sequence[str]) -> dict[str, Look]:
         line, marker = BASELINE if colour == QUIET else STYLES[used % len(STYLES)]
         result[name] = Look(colour, line, marker)
     return result
+
+
+def broken(name: str, width: int = 22) -> str:
+    r"""A long name on several lines, broken after its strategy and between its options; what is longer still is cut.
+
+    Examples
+    --------
+    >>> broken("margin"), broken("doubt-coreset:strength=0.25,beam_width=4")
+    ('margin', 'doubt-coreset:\nstrength=0.25,\nbeam_width=4')
+    """
+    if len(name) <= width:
+        return name
+    lines = [""]
+    for piece in re.findall(r"[^:,]+[:,]?|[:,]", name):
+        fits = len(lines[-1]) + len(piece) <= width and not lines[-1].endswith(":")
+        lines[-1:] = [lines[-1] + piece] if fits or not lines[-1] else [lines[-1], piece]
+    return "\n".join(line if len(line) <= width + 8 else f"{line[: width + 7]}…" for line in lines)
+
+
+def longest_line(names: Sequence[str]) -> int:
+    """Letters of the longest line among names."""
+    return max((len(line) for name in names for line in name.splitlines()), default=0)
 
 
 def spread_apart(places: FloatArray, gap: float) -> FloatArray:

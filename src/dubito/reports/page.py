@@ -6,7 +6,8 @@ from importlib.resources import files
 
 from matplotlib.figure import Figure
 
-from dubito.experiments.summary import Summary, finding, notes
+from dubito.experiments.notes import notes
+from dubito.experiments.summary import Summary, finding
 from dubito.plots.comparing import areas_figure, pairwise_figure, savings_figure, times_figure
 from dubito.plots.inline import inline_svg
 from dubito.plots.learning import differences_figure, learning_figure
@@ -20,8 +21,10 @@ METHOD = (
     "within a seed: two-sided paired t tests with 95% intervals, and Holm's correction over the strategies held "
     "against the same baseline. Intervals themselves are not corrected.",
     "The Wilcoxon test is exact, two-sided and not corrected.",
-    "Labels saved: how much sooner a strategy's mean curve reaches what random has learned in the end. Curves are made "
-    "non-decreasing first, and the interval is a percentile bootstrap over seeds (2,000 draws).",
+    "Labels saved: how much sooner a strategy's mean curve reaches what random has learned in the end. Both curves are "
+    "made non-decreasing first: where one falls, the rounds around are averaged. Counted is up to where random first "
+    "has its last level, which is before the last round if it gains nothing more. The interval is a percentile "
+    "bootstrap over seeds (2,000 draws), told from 5 seeds on.",
     "Who beats whom: a paired t test at 95% for each number of labels after the first, not corrected, as in BADGE's "
     "paper.",
     "Ratios of variances have the interval of Pitman and Morgan for paired samples, and are told from 10 seeds on.",
@@ -74,12 +77,14 @@ def _sections(told: Summary, about: About, links: Mapping[str, str]) -> Iterator
 
 def _warnings(told: Summary, about: About) -> Iterator[str]:
     """What a reader must not overlook: a run that is not over yet."""
+    seeds = f"{len(told.seeds)} {'seed' if len(told.seeds) == 1 else 'seeds'}"
+    waiting = f" Not begun yet: {', '.join(told.not_begun)}." if told.not_begun else ""
     recorded = told.left_out + sum(curve.accuracy.size for curve in told.curves)
     if about.expected is not None and recorded < about.expected:
         yield (
             f"Not finished: {recorded:,} of {about.expected:,} trainings are recorded. Shown is what all strategies "
-            f"have: {len(told.seeds)} {'seed' if len(told.seeds) == 1 else 'seeds'}, up to "
-            f"{told.curves[0].labels[-1]:,} labels."
+            f"{'begun ' if told.not_begun else ''}have: {seeds}, up to "
+            f"{told.curves[0].labels[-1]:,} labels.{waiting}"
         )
 
 

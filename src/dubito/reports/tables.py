@@ -31,8 +31,10 @@ class Cell:
         return f'<td data-value="{key}"{" class=best" if self.is_best else ""}>{self.html}</td>'
 
 
-def render_table(caption: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[Cell]]]) -> str:
-    """A table whose rows begin with their name.
+def render_table(
+    caption: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[Cell]]], foot: Sequence[Cell] = ()
+) -> str:
+    """A table whose rows begin with their name; a foot, the worst class, stays below however it is sorted.
 
     Examples
     --------
@@ -45,9 +47,14 @@ def render_table(caption: str, heads: Sequence[str], rows: Sequence[tuple[str, S
     """
     top = "".join(f'<th scope="col"><button>{escape(head)}</button></th>' for head in heads)
     body = "\n".join(f"<tr><td>{name}</td>{''.join(cell.render() for cell in cells)}</tr>" for name, cells in rows)
+    below = (
+        f"\n<tfoot><tr><td><strong>worst class</strong></td>{''.join(cell.render() for cell in foot)}</tr></tfoot>"
+        if foot
+        else ""
+    )
     return (
         f'<div class="scroll"><table><caption>{escape(caption)}</caption>\n<thead><tr>{top}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody></table></div>"
+        f"<tbody>\n{body}\n</tbody>{below}</table></div>"
     )
 
 
@@ -61,16 +68,16 @@ def statistics_table(told: Summary) -> str:
     heads = [
         "strategy",
         f"accuracy at\n{told.curves[0].labels[-1]:,} labels",
+        "labels saved",
         "mean over\nthe curve",
         "against random,\npoints",
         "its p,\nHolm",
         "its p,\nWilcoxon",
         *(["against coreset,\npoints", "its p,\nHolm"] if told.against_coreset else []),
-        "labels saved",
         *(["variance over\nrandom's"] if any(each.variance_ratio for each in told.against_random) else []),
     ]
     rows = [(strategy_html(name), list(_statistics(told, place, name))) for place, name in enumerate(told.names)]
-    _mark_best(rows, columns=(0, 1))
+    _mark_best(rows, columns=(0, 2))
     caption = "95% intervals in brackets. Seeds are paired; p under 0.05 is called significant."
     return render_table(caption, heads, rows)
 
@@ -79,6 +86,7 @@ def _statistics(told: Summary, place: int, name: str) -> Iterator[Cell]:
     curve = told.curves[place]
     spread = f" <small>± {100 * curve.spread[-1]:.1f}</small>" if len(told.seeds) > 1 else ""
     yield Cell(f"{curve.mean[-1]:.1%}{spread}", float(curve.mean[-1]))
+    yield _saved(next((each for each in told.savings if each.name == name), None))
     yield Cell(f"{area(curve).mean():.1%}", float(area(curve).mean()))
     against = _of(told.against_random, name)
     yield _difference(against)
@@ -88,7 +96,6 @@ def _statistics(told: Summary, place: int, name: str) -> Iterator[Cell]:
         other = _of(told.against_coreset, name)
         yield _difference(other)
         yield _p(None if other is None else other.p_holm)
-    yield _saved(next((each for each in told.savings if each.name == name), None))
     if any(each.variance_ratio for each in told.against_random):
         yield _ratio(None if against is None else against.variance_ratio)
 
@@ -165,11 +172,9 @@ def recall_table(told: Summary, classes: Sequence[str]) -> str:
     names = [*classes, *(f"class {place}" for place in range(len(classes), table.shape[1]))]
     shown = np.argsort(table[told.names.index("random")], kind="stable")[:MOST_CLASSES]
     rows = [(escape(names[place]), _recalls(table[:, place])) for place in sorted(shown.tolist())]
-    rows.append(("<strong>worst class</strong>", _recalls(np.nanmin(table, axis=1))))
     left = "" if len(shown) == table.shape[1] else f"; the {len(shown)} of {table.shape[1]} that random gets worst"
-    return render_table(
-        f"Recall of each class after the last round, mean over seeds, %{left}.", ["class", *told.names], rows
-    )
+    caption = f"Recall of each class after the last round, mean over seeds, %{left}."
+    return render_table(caption, ["class", *told.names], rows, _recalls(np.nanmin(table, axis=1)))
 
 
 def _recalls(shares: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[Cell]:

@@ -36,6 +36,7 @@ def write_report(
     *,
     records: Path | None = None,
     targets: Sequence[float] = (),
+    planned: Sequence[str] = (),
     detail: str = "",
     force: bool = True,
 ) -> Written:
@@ -53,12 +54,14 @@ def write_report(
         Where the run's own files lie, to link to; the folder itself by default.
     targets : sequence of float
         Accuracies to tell the labels for.
+    planned : sequence of str
+        Names of all strategies of the run, to tell which are not begun.
     detail : str
         What the picture of the curves says below its headline.
     force : bool
         Replace an earlier report.
     """
-    told = summarise(rounds, targets)
+    told = summarise(rounds, targets, planned)
     page, results = folder / "report.html", folder / "results.json"
     if page.exists() and not force:
         raise OutputExists(f"{page} exists; pass --force (force=True) to replace it, or another folder.")
