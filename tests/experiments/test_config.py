@@ -118,7 +118,7 @@ def test_the_hash_changes_with_whatever_decides_the_results() -> None:
         ("initial = 10", "initial = 0", "[schedule]: initial = 0 is too small; set initial >= 1."),
         ("rounds = 4", "from_scratch = 1", "from_scratch = 1 is not allowed"),
         ("c = 10.0", "c = 0", "c = 0 is not allowed; pass a number above 0."),
-        ('label = "tempered"', 'label = "random"', "strategies holds 'random' twice; give one of them another label."),
+        ('label = "tempered"', 'label = "random"', "doubt-coreset is what results are held against; choose another."),
         ('label = "tempered"', "label = 3", "label = 3 of strategy doubt-coreset is no text"),
         ('label = "tempered"', 'label = " "', "is empty; leave it out"),
         ('label = "tempered"', "beam_width = [1]", "beam_width = [1] of strategy doubt-coreset is no number"),
@@ -155,6 +155,19 @@ def test_strategies_may_be_a_list_of_texts() -> None:
     assert [arm.name for arm in parse_experiment(text).strategies] == ["random", "doubt-coreset:strength=0.5"]
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('strategies = ["random", 3]', "holds 3; name a strategy in quotes"),
+        ('strategies = ["random"]\n[data]\nfeature_columns = 3', "feature_columns = 3 is no list of names"),
+        ('strategies = ["random"]\n[data]\nfeature_columns = [1]', r"feature_columns = \[1\] is no list of names"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(line: str, words: str) -> None:
+    with pytest.raises(InvalidData, match=words):
+        parse_experiment(f'schema = 1\nname = "a"\n{line}\n')
+
+
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(MissingFile, match="is not there"):
         read_toml(str(tmp_path / "none.toml"))
@@ -189,6 +202,7 @@ def test_a_name_reads_back_as_the_strategy_it_names() -> None:
         ("coreset:strategy=random", "has the option 'strategy' twice"),
         ("coreset:beam_width=true", "not a whole number"),
         ("coreset:metric=manhattan", "metric='manhattan' is not known"),
+        ("margin:label=random", "label='random' of strategy margin is what results are held against"),
     ],
 )
 def test_a_strategy_that_cannot_be_meant_is_refused(text: str, words: str) -> None:

@@ -99,6 +99,12 @@ def test_an_archive_may_hold_its_own_test_set(tmp_path: Path) -> None:
     assert found.features.dtype == np.float16
 
 
+def test_half_a_test_set_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "half.npz", features=POINTS, labels=NAMES, test_features=POINTS)
+    with pytest.raises(InvalidData, match=r"half\.npz holds test_features alone; add test_labels\."):
+        read_dataset(str(tmp_path / "half.npz"))
+
+
 def test_a_table_is_read_by_its_columns_and_a_test_file_beside_it(tmp_path: Path) -> None:
     rows = "".join(f"{row},{x},{y},{name}\n" for row, ((x, y), name) in enumerate(zip(POINTS, NAMES, strict=True)))
     (tmp_path / "train.csv").write_text("key,x,y,species\n" + rows)

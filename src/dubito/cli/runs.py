@@ -50,6 +50,8 @@ def play(experiment: Experiment, folder: Path, workers: int, quiet: bool) -> lis
         try:
             rounds = run_experiment(experiment, folder, workers=workers, progress=board)
         except KeyboardInterrupt:
+            if not (folder / EXPERIMENT).is_file():
+                raise Stopped("interrupted before the first training; nothing was written.") from None
             kept, way = len(read_rounds(folder)), command("resume", folder)
             raise Stopped(f"interrupted; {kept} trainings are kept. Go on with: {way}") from None
     if board.last is None:

@@ -11,6 +11,8 @@ from dubito.strategies import Strategy, build_strategy, installed_strategies
 from dubito.strategies import option_names as strategy_options
 
 Option = str | int | float | bool
+BASELINES = ("random", "coreset")
+"""Names that reports look for; no other strategy may go by them."""
 OWN_KEYS = ("strategy", "label", "metric")
 NEEDS_SAMPLES = ("bald", "batchbald")
 """Strategies that ask for probabilities of posterior samples, (n, k, c)."""
@@ -38,9 +40,13 @@ class Arm:
         known = strategy_options(installed_strategies()[self.strategy])
         for option in self.options:
             if option not in known:
-                check_choice(f"{self.strategy}: option", option, known | set(OWN_KEYS))
+                check_choice(f"{self.strategy}: option", option, known | set(OWN_KEYS) - {"strategy"})
         if self.label is not None and not self.label.strip():
             raise InvalidArgument(f"label={self.label!r} of strategy {self.strategy} is empty; leave it out.")
+        if self.label in BASELINES and self.strategy != self.label:
+            raise InvalidArgument(
+                f"label={self.label!r} of strategy {self.strategy} is what results are held against; choose another."
+            )
         self.build()
 
     @property

@@ -243,13 +243,19 @@ def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
         if beside is not None and isinstance(section.get(key), str):
             section[key] = os.path.normpath(os.path.join(beside, section[key]))
     columns = section.get("feature_columns", ())
-    section["feature_columns"] = (columns,) if isinstance(columns, str) else tuple(columns)
+    columns = (columns,) if isinstance(columns, str) else columns
+    if not isinstance(columns, Sequence) or not all(isinstance(each, str) for each in columns):
+        raise InvalidArgument(f"feature_columns={columns!r} is no list of names; write them in quotes.")
+    section["feature_columns"] = tuple(columns)
     return section
 
 
 def _arms(tables: object) -> tuple[Arm, ...]:
     if not isinstance(tables, Sequence) or isinstance(tables, str) or not tables:
         raise InvalidArgument('there is none; write [[strategies]], and below it strategy = "random", say.')
+    for each in tables:
+        if not isinstance(each, str | Mapping):
+            raise InvalidArgument(f"strategies holds {each!r}; name a strategy in quotes, or write [[strategies]].")
     return tuple(parse_strategy(each) if isinstance(each, str) else arm_from_table(each) for each in tables)
 
 

@@ -179,8 +179,11 @@ def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:
 
 
 def _own_test(source: Source) -> tuple[AnyArray | None, AnyArray | None]:
-    if source.is_table or not all(name in source.names for name in TEST_NAMES):
+    there = () if source.is_table else [name for name in TEST_NAMES if name in source.names]
+    if not there:
         return None, None
+    if len(there) < len(TEST_NAMES):
+        raise InvalidData(f"{source.path} holds {there[0]} alone; add {' and '.join(set(TEST_NAMES) - set(there))}.")
     features, labels = (np.asarray(source.entry(name).read()[:]) for name in TEST_NAMES)
     return features, labels
 
