@@ -39,10 +39,10 @@ by doubt brings it back to random's level, seldom above.**
   is corrected over the five pools. *Labels saved* is how much sooner a strategy reaches what random learns from 10,000.
   A picture's headline names the best of the strategies that beat random beyond chance.
 - **What was seen before.** A short trial on the same data and test set (one seed, `c` = 1, up to 3,000 labels:
-  `random`, `coreset`, `doubt-coreset`, `margin`) was looked at first, and that `random` did not rise there is
-  why the penalty was chosen anew, on the items set apart alone. Strategies, pools, schedule and seeds were not changed after
-  the study's own results were seen. Steps between strengths, and the relation to δ, were not among the planned
-  comparisons.
+  `random`, `coreset`, `doubt-coreset`, `margin`) was looked at first, and that `random` did not rise there is why
+  the penalty was chosen anew, on the items set apart alone. Strategies, pools, schedule and seeds were not changed
+  after the study's own results were seen. Steps between strengths, and the relation to δ, were not among the
+  planned comparisons.
 - **Machine.** 16 cores of an Intel Xeon, 16 workers of one thread; dubito 0.1.0 before its release, NumPy 2.5.2, SciPy
   1.18.1, scikit-learn 1.9.1, torch 2.11.0, Python 3.12.3. Time: clean 105 s, ambiguous 53 s, imbalanced 41 s,
   mislabelled 48 s, redundant 105 s. `badge` was begun there and its last rounds were played on two slower cores with
