@@ -141,7 +141,7 @@ def reasons(name: str, row: Record, rows: Record) -> Iterator[str]:
         return
     ours = 1e3 * row["cuda"]["median"]
     text = f"**{words(row)}**: {milliseconds(ours)}, goal {goal}."
-    if "kinds" not in row:
+    if row["beam"] > 1:
         yield f"{text} {beam_reason(row, BEAM_GOAL * rows[name.rpartition('/')[0]]['cuda']['median'])}"
         return
     device = row["kinds"]["device_ms"]
@@ -158,8 +158,9 @@ def beam_reason(row: Record, wanted: float) -> str:
     """Why a beam is slow, where it is wanted in so many seconds."""
     step, goal = (1e6 * seconds / row["budget"] for seconds in (row["cuda"]["median"], wanted))
     return (
-        f"A beam steps on the host over fronts whose distances come from the device, {step:.0f} µs a step; the goal "
-        f"leaves {goal:.1f} µs. A beam of one decides whole fronts on the device; wider ones have no such way yet."
+        f"A beam's steps follow one another, {step:.1f} µs each, in a kernel whose programs wait for each other twice "
+        f"a step; the goal leaves {goal:.1f} µs. A beam of one decides whole fronts in a few rounds; wider ones have "
+        "no such way yet."
     )
 
 
@@ -212,7 +213,7 @@ def kinds(rows: Record) -> str:
         + "\n\nMilliseconds. Those on the device are of one run under PyTorch's profiler; *host* is the median time "
         "of the undisturbed runs less these: checks, Python, launches, and waiting for an answer before the next "
         "launch. *Bounds* and *near pairs* are products on tensor cores, *deciding* is the rounds inside a front, "
-        "*search* finds the candidates that come first."
+        "or a beam's steps, *search* finds the candidates that come first."
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 import dubito
 from dubito.engines.cuda import CudaEngine
 from dubito.matrix import FloatArray, OnDevice
+from dubito.problem import Scaling
 from dubito.testing import check_engine
 
 torch = pytest.importorskip("torch")
@@ -39,6 +40,20 @@ def test_tensors_on_the_gpu_stay_there(dtype: str, labelled: str, monkeypatch: p
     assert (found.engine, expected.engine) == ("cuda", "cpu")
     assert found.indices.tolist() == expected.indices.tolist()
     assert found.priorities.tobytes() == expected.priorities.tobytes()
+
+
+@pytest.mark.parametrize("width", [2, 20, 64, 65])
+@pytest.mark.parametrize("scaling", ["respective", "acquired"])
+def test_wide_beams_are_those_of_the_cpu(width: int, scaling: Scaling) -> None:
+    points, doubt = real_pool()
+    found, expected = (
+        dubito.select(points, 200, labelled=range(50), doubt=doubt, beam_width=width, scaling=scaling, engine=engine)
+        for engine in ("cuda", "cpu")
+    )
+    for ours, theirs in zip(found.configurations, expected.configurations, strict=True):
+        assert ours.indices.tolist() == theirs.indices.tolist()
+        assert ours.priorities.tobytes() == theirs.priorities.tobytes()
+        assert ours.radius == theirs.radius
 
 
 def test_host_arrays_are_brought_to_the_gpu_when_asked() -> None:

@@ -13,9 +13,10 @@ from dubito.matrix import BoolArray, FloatArray, IntArray
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
-greedy = import_module("dubito.engines.cudagreedy")
+fronts = import_module("dubito.engines.cudafronts")
 kernels = import_module("dubito.engines.cudatriton")
 places = import_module("dubito.engines.cudapoints")
+rounds = import_module("dubito.engines.cudarounds")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SetConstant = Callable[[str, float], None]
@@ -260,7 +261,7 @@ def test_a_front_is_decided_as_if_one_by_one(seed: int) -> None:
     left, right = np.triu_indices(n, 1)
     priorities = there(start)
     pairs = there(left, torch.int32), there(right, torch.int32)
-    found = kernels.decide(
+    found = rounds.decide(
         pairs, there(squared[left, right]), there(weights), there(rows), threshold, priorities, by_pick=by_pick
     )
     picks, expected = pick_one_by_one(squared, weights, start, rows, threshold, by_pick)
@@ -273,7 +274,7 @@ def test_the_first_in_order_are_those_before_the_threshold(seed: int) -> None:
     rng = np.random.default_rng(seed)
     bound = rng.integers(-1, int(rng.choice([1, 2, 5, 50])), int(rng.integers(1, 25))).astype(np.float64)
     size = int(rng.integers(1, 12))
-    rows, threshold = greedy.first_in_order(there(bound), size)
+    rows, threshold = fronts.first_in_order(there(bound), size)
     order = np.lexsort((np.arange(len(bound)), -bound))
     order = order[bound[order] > 0.0]
     if len(order) <= size:

@@ -47,7 +47,7 @@ class CudaEngine:
         return is_on_device(problem.pool) or n_products >= WORTHWHILE
 
     def solve(self, problem: Problem) -> Solution:
-        """Greedy picks are made on the device; a beam steps on the host, over distances from the device."""
+        """All on the device, but for beams too wide for it: these step on the host, over distances from the device."""
         solution: Solution = import_module("dubito.engines.cudalazy").solve(problem, self.device)
         return solution
 

@@ -99,12 +99,12 @@ class DeviceBounds:
         self.tight[rows] = self.n_wanted
         return n_stale > 0
 
-    def refresh(self, rows: Tensor) -> None:
-        """Exact squared priorities of candidates against every reference."""
+    def refresh(self, rows: Tensor) -> bool:
+        """Exact squared priorities of candidates against every reference; False where all were."""
         references = self.references
-        rows = rows[self.seen[rows] < references.count]
+        rows = rows[(self.seen[rows] < references.count) & (self.value[rows] > 0.0)]
         if not len(rows):
-            return
+            return False
         exact = references.widen(self.exact(rows))
         own, step = references.shape_of(exact), max(1, self.sizes.pairs // len(rows))
         for begin, end, by_pick in self._kinds():
@@ -119,6 +119,7 @@ class DeviceBounds:
                 others = references.exact[span]
                 settle_priorities(exact, others, pairs, rows, self.value, weights, by_pick=by_pick)
         self.seen[rows] = references.count
+        return True
 
     def _kinds(self) -> list[tuple[int, int, bool]]:
         """Spans of references, and whether their own weights count."""

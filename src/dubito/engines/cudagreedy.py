@@ -8,29 +8,20 @@ Products on tensor cores find them, with bounds that never miss one, and their d
 reference does. So every number that decides is the reference's own, ties included.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 
 from dubito.engines.bounds import Reporter
 from dubito.engines.cudabounds import DeviceBounds
+from dubito.engines.cudafronts import Fronts, Ranked, first_in_order
 from dubito.engines.cudapoints import Tensor
-from dubito.engines.cudatriton import decide, near_pairs, settle
+from dubito.engines.cudarounds import decide
+from dubito.engines.cudatriton import near_pairs, settle
 from dubito.engines.front import Threshold
 from dubito.engines.greedy import finished
 from dubito.problem import Configuration, Problem, Solution
 
 RADIUS_FRONT = 64
-TOP_FRONTS = 8
-"""Fronts that the candidates brought up to date by products would fill."""
-
-
-class Ranked(NamedTuple):
-    """Candidates ascending by number, and what comes next."""
-
-    rows: Tensor
-    threshold: Threshold
 
 
 class DeviceGreedy:
@@ -38,7 +29,7 @@ class DeviceGreedy:
 
     def __init__(self, problem: Problem, bounds: DeviceBounds) -> None:
         self.problem, self.bounds, self.front = problem, bounds, bounds.sizes.front
-        self.is_small = len(bounds.value) <= 2 * TOP_FRONTS * self.front
+        self.fronts = Fronts(bounds, first_in_order)
         n_first = len(bounds.picked)
         self.squared = [torch.full((n_first,), torch.inf, dtype=torch.float64, device=bounds.device)]
         self.next_squared: float | None = None
@@ -82,28 +73,9 @@ class DeviceGreedy:
 
     def _fresh(self, size: int) -> Ranked:
         """The first candidates in order, each with its exact priority."""
-        ranked = self._first_of_all(size) if self.is_small else self._first_of_top(size)
+        ranked = self.fronts.find(size)
         self.bounds.refresh(ranked.rows)
         return ranked
-
-    def _first_of_all(self, size: int) -> Ranked:
-        """In a small pool every bound is kept tight."""
-        self.bounds.tighten_all()
-        return first_in_order(self.bounds.value, size)
-
-    def _first_of_top(self, size: int) -> Ranked:
-        """In a large pool only the bounds of those that come first: several times as many as are asked for."""
-        value = self.bounds.value
-        while True:
-            top = first_in_order(value, TOP_FRONTS * size)
-            was_stale = self.bounds.tighten(top.rows)
-            within = first_in_order(value[top.rows], size)
-            rows, threshold = top.rows[within.rows], within.threshold
-            if threshold.row >= 0:
-                threshold = Threshold(threshold.value, int(top.rows[threshold.row]))
-            n_first = int((value[rows] > top.threshold.value).sum())
-            if not was_stale or 4 * n_first >= len(rows):
-                return Ranked(rows, _first_of(threshold, top.threshold))
 
     def _decide(self, rows: Tensor, threshold: Threshold, priorities: Tensor) -> Tensor:
         """Which candidates of a front are picked; lowers the others' ``priorities``."""
@@ -130,25 +102,3 @@ class DeviceGreedy:
         radius, squared = self._radius(), torch.cat(self.squared).cpu().numpy()
         picks = self.bounds.picked[: len(squared)].cpu().numpy()
         return finished(self.problem, self.problem.candidates[picks], squared, radius)
-
-
-def first_in_order(bound: Tensor, size: int) -> Ranked:
-    """The first by (bound, largest first; number, lowest first), all of them positive, at most ``size``."""
-    n_asked = min(size + 1, len(bound))
-    values, rows = torch.topk(bound, n_asked)
-    if n_asked <= size:
-        return Ranked(rows[values > 0.0].sort().values, Threshold(0.0, -1))
-    last = values[-1].clamp(min=0.0)
-    told = torch.stack([last, (values > last).sum(), (bound == last).int().argmax()])
-    cut, n_above, level = told.tolist()
-    if n_above > 0 or cut == 0.0:
-        return Ranked(rows[: int(n_above)].sort().values, Threshold(cut, int(level) if cut > 0.0 else -1))
-    tied = torch.nonzero(bound == cut)[:, 0]
-    return Ranked(tied[:size], Threshold(cut, int(tied[size])))
-
-
-def _first_of(one: Threshold, other: Threshold) -> Threshold:
-    """Whichever comes first."""
-    if one.row < 0 or (other.row >= 0 and one.admits(other.value, other.row)):
-        return other
-    return one

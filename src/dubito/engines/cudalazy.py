@@ -1,6 +1,6 @@
-"""Solving a problem on a device, and the kernels of `dubito.engines.lazy` there, for a beam.
+"""Solving a problem on a device, and the kernels of `dubito.engines.lazy` there.
 
-A beam steps on the host, over fronts whose distances come from the device.
+A beam too wide for a kernel of its own steps on the host, over fronts whose distances come from the device.
 """
 
 from contextlib import nullcontext
@@ -9,15 +9,16 @@ import numpy as np
 import torch
 
 from dubito.engines import lazy
+from dubito.engines.cudabeam import HIGHEST_SCORE, WIDEST, DeviceBeam, FrontTooLarge
 from dubito.engines.cudabounds import DeviceBounds
 from dubito.engines.cudagreedy import DeviceGreedy
 from dubito.engines.cudamemory import SHARE, SMALLEST_FRONT, Plan, out_of_memory, plan_memory
-from dubito.engines.cudapoints import FLOOR, Points, References, Source, distance_from_mean, to_device
+from dubito.engines.cudapoints import FLOOR, Points, References, Source, Tensor, distance_from_mean, to_device
 from dubito.engines.front import Front
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, OnDevice, blocks, len_of
 from dubito.problem import Problem, Solution
 
-BEAM_FRONT = 1024
+HOST_FRONT = 1024
 
 
 def solve(problem: Problem, device: str) -> Solution:
@@ -65,22 +66,63 @@ def _free_bytes(problem: Problem, device: str) -> int:
 
 
 def _solve(problem: Problem, device: str, plan: Plan) -> Solution:
-    points = Points(Source(problem.pool, device, is_resident=plan.is_resident), problem.metric)
-    references = References(problem.references, points, problem.budget, problem.largest, device)
-    bounds = DeviceBounds(problem, points, references, plan.sizes)
+    bounds = _bounds(problem, device, plan)
     if problem.scores is not None and problem.beam_width > 1:
+        if problem.beam_width <= WIDEST and 0 <= problem.scores.min() <= problem.scores.max() < HIGHEST_SCORE:
+            try:
+                return _beam(problem, bounds, problem.scores).solve()
+            except FrontTooLarge:
+                bounds = _bounds(problem, device, plan)
         return lazy.solve(problem, DeviceKernels(bounds))
     bounds.start(cold_start(bounds) if len_of(problem.references) == 0 else np.empty(0, dtype=np.int64))
     return DeviceGreedy(problem, bounds).solve()
 
 
+def _bounds(problem: Problem, device: str, plan: Plan) -> DeviceBounds:
+    points = Points(Source(problem.pool, device, is_resident=plan.is_resident), problem.metric)
+    references = References(problem.references, points, problem.budget, problem.largest, device)
+    return DeviceBounds(problem, points, references, plan.sizes)
+
+
+def _beam(problem: Problem, bounds: DeviceBounds, scores: IntArray) -> DeviceBeam:
+    beam = DeviceBeam(problem, bounds, scores)
+    if len_of(problem.references):
+        bounds.start(np.empty(0, dtype=np.int64))
+        return beam
+    first = np.argsort(_coldness(bounds), kind="stable")[: problem.beam_width]
+    own = scores[problem.candidates[first]]
+    beam.start_cold(first[np.lexsort((first, -own))])
+    bounds.value = farthest(bounds, first)
+    return beam
+
+
 def cold_start(bounds: DeviceBounds) -> IntArray:
     """The first pick of `dubito.reference.cold_order`: most doubt, or nearest the mean; of equals the lowest number."""
+    return np.array([np.argmin(_coldness(bounds))])
+
+
+def _coldness(bounds: DeviceBounds) -> FloatArray:
+    """(n,) by which a cold start takes candidates, smallest first."""
     problem = bounds.problem
     if problem.weights is not None and problem.doubt is not None:
-        return np.array([np.argmax(problem.doubt[problem.candidates])])
+        return -problem.doubt[problem.candidates]
     rows = slice(0, None) if bounds.numbers is None else bounds.numbers
-    return np.array([np.argmin(distance_from_mean(bounds.points, rows, bounds.sizes.rows))])
+    return distance_from_mean(bounds.points, rows, bounds.sizes.rows)
+
+
+def farthest(bounds: DeviceBounds, picks: IntArray) -> Tensor:
+    """(n,) upper bounds on what the farthest of these candidates leaves to each."""
+    shape, rows = bounds.references.shape, to_device(picks, bounds.device)
+    others = bounds.references.shape_of(bounds.exact(rows))
+    own = (bounds.weights > 0.0).double()[:, None] * bounds.weights[rows] if bounds.by_pick else None
+    parts = []
+    for span in blocks(len(bounds.value), bounds.sizes.rows):
+        points = bounds.references.shape_of(bounds.exact(span))
+        sizes = points.lengths.double().square()[:, None] + others.lengths.double().square()
+        squared = (1.0 + shape.loose) * sizes + FLOOR - 2.0 * (points.points.double() @ others.points.double().T)
+        scales = bounds.weights[span, None] if own is None else own[span]
+        parts.append((squared.clamp(min=0.0) / shape.scale**2 * scales).amax(dim=1))
+    return torch.cat(parts)
 
 
 class DeviceKernels:
@@ -92,7 +134,7 @@ class DeviceKernels:
     @property
     def front_rows(self) -> int:
         """Candidates in a front."""
-        return min(BEAM_FRONT, self.bounds.sizes.front)
+        return min(HOST_FRONT, self.bounds.sizes.front)
 
     def first_bounds(self) -> tuple[FloatArray, AnyArray]:
         """Tight ones where that is little work."""
@@ -102,18 +144,8 @@ class DeviceKernels:
 
     def farthest_bounds(self, picks: IntArray) -> FloatArray:
         """Distance to the farthest of these candidates."""
-        bounds, shape = self.bounds, self.bounds.references.shape
-        rows = to_device(picks, bounds.device)
-        others = bounds.references.shape_of(bounds.exact(rows))
-        own = (bounds.weights > 0.0).double()[:, None] * bounds.weights[rows] if bounds.by_pick else None
-        farthest = np.empty(len(bounds.value))
-        for span in blocks(len(farthest), bounds.sizes.rows):
-            points = bounds.references.shape_of(bounds.exact(span))
-            sizes = points.lengths.double().square()[:, None] + others.lengths.double().square()
-            squared = (1.0 + shape.loose) * sizes + FLOOR - 2.0 * (points.points.double() @ others.points.double().T)
-            scales = bounds.weights[span, None] if own is None else own[span]
-            farthest[span] = (squared.clamp(min=0.0) / shape.scale**2 * scales).amax(dim=1).cpu().numpy()
-        return farthest
+        found: FloatArray = farthest(self.bounds, picks).cpu().numpy()
+        return found
 
     def refresh(
         self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
