@@ -1,9 +1,9 @@
 """Make the page of the study on frozen features out of its runs, and again out of the records it keeps.
 
 ``python docs/features.py FOLDER`` reads the runs in a folder (one for each pool, as ``dubito run`` leaves them) and
-writes a report and ``results.json`` for each, the recorded radii, the pictures and the page. Without a folder only the
-page is written, out of the records kept in ``docs/results/features``. No sentence with a claim is written unless the
-numbers bear it out.
+writes a report and ``results.json`` for each, the recorded radii, the pictures and the page. Of a part whose run is not
+there, what is kept stays as it is. Without a folder only the page is written, out of the records kept in
+``docs/results/features``. No sentence with a claim is written unless the numbers bear it out.
 """
 
 import json
@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from features_page import PARTS, Record, page
+from features_page import PARTS, page
+from features_record import Record
 from PIL import Image
 
 from dubito.cli.reporting import about_run
@@ -31,14 +32,14 @@ DATA = "cifar10_vgg16_frozen.npz"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
-def run_folder(folder: Path, part: str) -> Path:
-    """The run of a part of the study: ``cifar10-clean-0123abcd`` or ``cifar10-clean``."""
+def run_folder(folder: Path, part: str) -> Path | None:
+    """The run of a part of the study, ``cifar10-clean-0123abcd`` or ``cifar10-clean``; None where it is not there."""
     name = "cifar10-clean-slow" if part == "badge" else f"cifar10-{part}"
     found = [each for each in sorted(folder.glob(f"{name}*")) if each.name.count("-") <= name.count("-") + 1]
     found = [each for each in found if not each.name.startswith(f"{name}-slow")]
-    if len(found) != 1:
+    if len(found) > 1:
         raise SystemExit(f"{folder} holds {len(found)} runs of {name}; one is needed.")
-    return found[0]
+    return found[0] if found else None
 
 
 def about(folder: Path) -> About:
@@ -72,7 +73,7 @@ def keep(part: str, folder: Path) -> None:
     )
     (where / "radii.json").write_text(json.dumps(radii(rounds, told)) + "\n", encoding="utf-8")
     (where / "report.html").write_text(render_report(told, said, {"results.json": "results.json"}), encoding="utf-8")
-    if part != "badge":
+    if part not in ("badge", "slow"):
         draw(told, part)
 
 
@@ -90,7 +91,7 @@ def draw(told: Summary, part: str) -> None:
 
 def records() -> Iterator[Record]:
     """What is kept of each part."""
-    for part in PARTS:
+    for part in (each for each in PARTS if (RECORDS / each).exists()):
         results, found = (
             (RECORDS / part / name).read_text(encoding="utf-8") for name in ("results.json", "radii.json")
         )
@@ -103,8 +104,12 @@ def records() -> Iterator[Record]:
 def main() -> None:
     """Write everything, or the page alone."""
     if len(sys.argv) > 1:
-        for part in PARTS:
-            keep(part, run_folder(Path(sys.argv[1]), part))
+        runs = {part: run_folder(Path(sys.argv[1]), part) for part in PARTS}
+        if not any(runs.values()):
+            raise SystemExit(f"{sys.argv[1]} holds no run of the study.")
+        for part, run in runs.items():
+            if run is not None:
+                keep(part, run)
     PAGE.write_text(page({each.part: each for each in records()}), encoding="utf-8")
 
 

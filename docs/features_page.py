@@ -1,119 +1,47 @@
 """The page of the study on frozen features: its tables, and sentences that are checked before they are written."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from features_words import AFTER_RADII, COSTS, INTRODUCTION, POOLS, RERUN
+from features_record import (
+    HEADS,
+    Record,
+    Study,
+    beside,
+    claim,
+    difference,
+    heads,
+    held_against,
+    reached,
+    shown,
+    shown_saved,
+)
+from features_slow import about_slow, slow_section
+from features_words import AFTER_RADII, COSTS, INTRODUCTION, NOT_PLAYED, POOLS, RERUN
 
-from dubito.experiments.pairs import holm, paired_test, shown_p
+from dubito.experiments.pairs import holm, shown_p
 from dubito.matrix import FloatArray
 
-PARTS = (*POOLS, "badge")
+PARTS = (*POOLS, "badge", "slow")
 DOUBT = "doubt-coreset"
 STRENGTHS = tuple(f"{DOUBT}:strength={each}" if each != "1" else DOUBT for each in ("0.25", "0.5", "1", "2"))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Record:
-    """What is kept of one experiment: its results, and δ and δ̂ of each strategy as (seeds, trainings)."""
-
-    part: str
-    results: dict
-    radii: dict[str, dict[str, FloatArray]]
-
-    @property
-    def names(self) -> list[str]:
-        return [each["strategy"] for each in self.results["strategies"]]
-
-    def strategy(self, name: str) -> dict:
-        return self.results["strategies"][self.names.index(name)]
-
-    def area(self, name: str) -> FloatArray:
-        return np.array(self.strategy(name)["area"])
-
-    def accuracy(self, name: str) -> FloatArray:
-        return np.array(self.strategy(name)["accuracy"])
-
-    def against(self, baseline: str, name: str) -> dict:
-        return next(each for each in self.results[f"against_{baseline}"] if each["strategy"] == name)
-
-    def saved(self, name: str) -> dict:
-        return next(each["saved"] for each in self.results["labels_saved"] if each["strategy"] == name)
-
-    def verdict(self, name: str, baseline: str = "random") -> int:
-        """1 above the baseline beyond chance, -1 below, 0 neither: Holm's correction, 5%."""
-        told = self.against(baseline, name)
-        return int(np.sign(told["difference"]["estimate"])) if told["p_holm"] < 0.05 else 0
-
-
-Study = dict[str, Record]
-
-
-def claim(is_true: bool, sentence: str) -> str:
-    """The sentence; the page is not written where the numbers do not bear it out."""
-    if not is_true:
-        raise SystemExit(f"The numbers do not say this: {sentence}")
-    return sentence
 
 
 def pools_where(study: Study, name: str, verdict: int) -> tuple[str, ...]:
     return tuple(pool for pool in POOLS if study[pool].verdict(name) == verdict)
 
 
-def shown(told: dict) -> str:
-    low, estimate, high = (100 * told[key] for key in ("low", "estimate", "high"))
-    return f"{estimate:+.2f} [{low:+.2f}, {high:+.2f}]"
-
-
-def difference(ours: FloatArray, theirs: FloatArray) -> tuple[str, float]:
-    """A paired difference in points with its interval, and its p."""
-    told, p = paired_test(ours - theirs)
-    return shown(told.as_dict()), p
-
-
 # Tables
 
 
-def heads(names: Sequence[str]) -> Iterator[str]:
-    yield f"| {' | '.join(names)} |"
-    yield f"|{' --- |' * len(names)}"
-
-
 def pool_table(record: Record) -> Iterator[str]:
-    yield from heads(
-        [
-            "strategy",
-            "at 10,000 labels",
-            "mean over the curve",
-            "against random",
-            "p",
-            "against coreset",
-            "p",
-            "labels saved",
-        ]
-    )
+    yield from heads(HEADS)
     for name in record.names:
-        told = record.strategy(name)
-        cells = [f"{100 * told['mean'][-1]:.1f} ± {100 * told['standard_deviation'][-1]:.1f}"]
-        cells += [f"{100 * np.mean(told['area']):.2f}", *held_against(record, "random", name)]
+        cells = [*reached(record.strategy(name)), *held_against(record, "random", name)]
         cells += held_against(record, "coreset", name)
         cells.append("–" if name == "random" else shown_saved(record.saved(name)))
         yield f"| `{name}` | {' | '.join(cells)} |"
-
-
-def held_against(record: Record, baseline: str, name: str) -> list[str]:
-    if name == baseline:
-        return ["–", "–"]
-    told = record.against(baseline, name)
-    p = shown_p(told["p_holm"])
-    return [shown(told["difference"]), f"**{p}**" if told["p_holm"] < 0.05 else p]
-
-
-def shown_saved(told: dict) -> str:
-    ends = ["never" if told[key] is None else f"{told[key]:,.0f}" for key in ("estimate", "low", "high")]
-    return ends[0] if ends == ["never"] * 3 else f"{ends[0]} [{ends[1]}, {ends[2]}]"
 
 
 def steps_table(study: Study) -> Iterator[str]:
@@ -240,17 +168,18 @@ def about_doubts(study: Study) -> Iterator[str]:
         f"does the other reading of the paper's line 11, `scaling=acquired`: {other} (p = {shown_p(p_other)}).",
     )
     yield about_badge(study)
+    if "slow" in study:
+        yield about_slow(study)
 
 
 def about_badge(study: Study) -> str:
-    badge, clean = study["badge"], study["clean"]
-    seeds = [clean.results["seeds"].index(seed) for seed in badge.results["seeds"]]
+    badge, clean = study["badge"], beside(study, "badge")
     told = badge.against("random", "badge")
-    behind, p = difference(badge.area("badge"), clean.area("margin")[seeds])
+    behind, p = difference(badge.area("badge"), clean.area("margin"))
     slow, quick = badge.strategy("badge")["select_seconds"], clean.strategy(DOUBT)["select_seconds"]
     return claim(
         badge.verdict("badge") == 1 and p > 0.05,
-        f"- **`badge`**, on the clean pool with {len(seeds)} seeds: {shown(told['difference'])} points over random "
+        f"- **`badge`**, on the clean pool with {told['seeds']} seeds: {shown(told['difference'])} points over random "
         f"(p = {shown_p(told['p'])}), not to be told from `margin` ({behind} points, p = {shown_p(p)}), for "
         f"{slow:.0f} s a selection (mean over two machines) where `{DOUBT}` takes {quick:.1f} s.",
     )
@@ -280,6 +209,7 @@ def page(study: Study) -> str:
         lines += [f"### {pool.capitalize()}", "", f"{title} {seeds} seeds.", ""]
         lines += [f"![Learning curves of the strategies on the {pool} pool](images/features-{pool}.png)", ""]
         lines += [*pool_table(study[pool]), ""]
+        lines += slow_section(study) if pool == "clean" and "slow" in study else []
     lines += [
         "## Strength, step by step",
         "",
@@ -288,5 +218,5 @@ def page(study: Study) -> str:
     ]
     lines += [*steps_table(study), "", "## Is the gain related to δ?", ""]
     above, below = radii_reading(study)
-    lines += [above, "", *radii_table(study), "", below, COSTS, RERUN]
+    lines += [above, "", *radii_table(study), "", below, COSTS if "slow" in study else COSTS + NOT_PLAYED, RERUN]
     return "\n".join(lines)

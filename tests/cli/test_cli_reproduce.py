@@ -1,11 +1,18 @@
 """``dubito reproduce``: the list, one figure, and what a person can get wrong."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dubito.cli.reproduce import exhibit_names, working
+from dubito.cli.failures import Stopped
+from dubito.cli.reproduce import exhibit_names, training, working
+from dubito.experiments.config import Data, Experiment
+from dubito.experiments.models_torch import Mlp
+from dubito.experiments.paper import exhibits, networks_study
+from dubito.experiments.paper.networks_study import NetworkStudy
+from dubito.experiments.shipped import read_shipped
 
 from .conftest import Program
 
@@ -13,7 +20,16 @@ from .conftest import Program
 def test_alone_it_lists_every_figure_with_claim_cost_and_what_was_measured(run: Program) -> None:
     ran = run("reproduce")
     assert ran.code == 0
-    for said in ("figure-1 ", "table-1", "timing", "a GPU and images", "not yet", "quick", "does not hold", "shipped"):
+    for said in (
+        "figure-1 ",
+        "table-1",
+        "timing",
+        "hours of a core; images",
+        "not yet",
+        "quick",
+        "does not hold",
+        "shipped",
+    ):
         assert said in ran.out
     assert not Path("dubito-runs").exists()
 
@@ -22,8 +38,9 @@ def test_the_list_as_json_has_every_number(run: Program) -> None:
     told = {row["id"]: row for row in json.loads(run("reproduce", "--json").out)["figures"]}
     assert told["figure-7"]["measured"]["holds"] is True
     assert told["figure-7"]["measured_by"] == "shipped"
-    assert told["figure-6"]["needs"] == "a GPU and images"
-    assert (told["figure-6"]["measured"], told["figure-6"]["seconds"]) == (None, None)
+    assert told["figure-6"]["needs"] == "images"
+    assert told["figure-6"]["core_hours"] > 100
+    assert told["figure-7"]["core_hours"] is None
 
 
 def test_a_figure_is_measured_drawn_and_written_down(run: Program) -> None:
@@ -58,7 +75,6 @@ def test_a_figure_measured_again_replaces_its_files(run: Program) -> None:
     ("arguments", "code", "complaint"),
     [
         (("figure-33",), 2, "did you mean 'figure-3'"),
-        (("figure-5",), 2, "figure-5 needs a GPU and images and is not measured yet; choose another."),
         (("figure-7", "--seed", "many"), 2, "--seed many is not a whole number"),
         (("figure-7", "-o", "taken"), 2, "taken is a file; pass -o with another folder."),
         (("-o", "torn"), 3, "is no record of a measurement"),
@@ -71,6 +87,48 @@ def test_what_cannot_be_done_is_one_line(run: Program, arguments: tuple[str, ...
     ran = run("reproduce", *arguments)
     assert ran.code == code
     assert complaint in ran.complaint
+
+
+def test_figures_of_networks_say_where_images_are_looked_for(
+    run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUBITO_DATA", str(tmp_path))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    told = run("reproduce", "figure-6", "-q").complaint
+    assert told.startswith(f"the weights of VGG16 are missing: {tmp_path} holds neither vgg16_features.safetensors")
+    assert told.endswith("Pass --data-dir with a folder that does, or --download.")
+    assert run("reproduce", "figure-6", "-q", "--data-dir", "gone").complaint.startswith(
+        "--data-dir gone does not exist"
+    )
+
+
+def small_experiment(name: str) -> Experiment:
+    model = Mlp(hidden=(8,), epochs=2, later_epochs=1, features="hidden")
+    return replace(read_shipped(name), model=model, data=Data(builtin="digits", images=None))
+
+
+def test_networks_are_trained_in_the_folder_of_runs_and_a_second_call_only_reads(
+    run: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(networks_study, "read_shipped", small_experiment)
+    monkeypatch.setattr(networks_study, "COLLECTIONS", {"None": "digits"})
+    monkeypatch.setitem(exhibits(), "figure-5", replace(exhibits()["figure-5"], quick={"seeds": 2, "rounds": 1}))
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    ran = run("reproduce", "figure-5", "--quick", "--runs-dir", "kept", "-o", "mine")
+    assert ran.code == 0, ran.err
+    assert (
+        "dubito: measuring figure-5, Ablation on CIFAR-10: about 40 s on a fast GPU, else 6 hours of a core" in ran.err
+    )
+    assert "2 seeds say nothing of variance" in ran.out
+    (folder,) = Path("kept").iterdir()
+    before = (folder / "journal.jsonl").read_bytes()
+    assert run("reproduce", "figure-5", "--quick", "--runs-dir", "kept", "-o", "mine").code == 0
+    assert (folder / "journal.jsonl").read_bytes() == before
+
+
+def test_ctrl_c_in_a_training_says_that_the_same_command_goes_on() -> None:
+    with pytest.raises(Stopped, match="The same command goes on"), training("measuring", NetworkStudy(), quiet=True):
+        raise KeyboardInterrupt
 
 
 def test_names_are_completed() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.experiments.data import builtin_dataset, make_dataset, read_dataset
+from dubito.experiments.builtin import builtin_dataset
+from dubito.experiments.data import make_dataset, read_dataset
 from dubito.files import Columns
 
 POINTS = np.arange(24.0).reshape(12, 2)

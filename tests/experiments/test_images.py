@@ -148,10 +148,10 @@ def test_the_version_made_of_pickles_is_refused_and_the_binary_one_named(
 
 def test_a_missing_collection_is_told_with_its_address_and_size(tmp_path: Path) -> None:
     with pytest.raises(
-        MissingFile, match=r"neither cifar-10-binary.tar.gz nor cifar-10-batches-bin/; put one .*170 MB"
+        MissingFile, match=r"neither cifar-10-binary.tar.gz nor cifar-10-batches-bin/ .*170 MB.*--data-dir"
     ):
         load_images("cifar10", data_dir=tmp_path)
-    with pytest.raises(MissingFile, match=r"holds no train_32x32.mat; put it there \(http://ufldl.*182 MB\), or allow"):
+    with pytest.raises(MissingFile, match=r"holds no train_32x32.mat \(http://ufldl.*182 MB\).*or --download"):
         load_images("svhn", data_dir=tmp_path)
     write_folder(tmp_path / CIFAR100.folder, {"train.bin": b"", "test.bin": b""})
     with pytest.raises(MissingFile, match=r"cifar-100-binary holds no fine_label_names.txt; unpack all of"):
@@ -467,6 +467,9 @@ def test_arguments_that_mean_nothing_for_a_source_are_refused(tmp_path: Path) ->
 
 
 def test_collections_are_kept_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUBITO_DATA", str(tmp_path / "named"))
+    assert default_folder() == tmp_path / "named"
+    monkeypatch.delenv("DUBITO_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_folder() == tmp_path / "dubito"
     write_folder(tmp_path / "dubito" / CIFAR10.folder, cifar10_files())

@@ -16,12 +16,13 @@ from dubito.experiments.arms import Arm
 from dubito.experiments.cells import CHECKPOINTS, Cell, Checkpoints
 from dubito.experiments.config import Data, Experiment, Schedule
 from dubito.experiments.data import Dataset, make_dataset
-from dubito.experiments.loop import lesson_of, play, prepare, set_stage
+from dubito.experiments.loop import lesson_of, play
 from dubito.experiments.measures import Coverage
 from dubito.experiments.models import Model
 from dubito.experiments.models_sklearn import Linear, Sklearn
 from dubito.experiments.models_torch import Mlp
 from dubito.experiments.records import Round
+from dubito.experiments.staging import prepare, set_stage
 
 SCHEDULE = Schedule(initial=9, budget=4, rounds=3)
 

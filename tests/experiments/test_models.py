@@ -7,10 +7,12 @@ import pytest
 
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.data import Dataset, make_dataset
-from dubito.experiments.models import Lesson, Model, committee_proba, model_as_table, model_from_table, models
+from dubito.experiments.models import Lesson, Model, committee_proba
+from dubito.experiments.models_known import model_as_table, model_from_table, models
+from dubito.experiments.models_network import Torch, Vgg16
 from dubito.experiments.models_probe import Probe
 from dubito.experiments.models_sklearn import Linear, Sklearn
-from dubito.experiments.models_torch import Mlp, Torch, batches
+from dubito.experiments.models_torch import Mlp, batches
 from dubito.matrix import IntArray
 
 
@@ -33,7 +35,7 @@ MODELS: list[Model] = [
     Mlp(hidden=(8,), epochs=20, later_epochs=3, learning_rate=0.03),
     Mlp(hidden=(8, 4), epochs=40, later_epochs=3, learning_rate=0.03, features="hidden", decay=True),
     Probe(),
-    Torch(OWN, "last", epochs=20, later_epochs=3, learning_rate=0.03),
+    Torch(factory=OWN, head="last", device="cpu", epochs=20, later_epochs=3, learning_rate=0.03),
 ]
 GOES_ON = [model for model in MODELS if model.goes_on]
 
@@ -151,18 +153,18 @@ def test_a_committee_disagrees_and_repeats_itself(data: Dataset) -> None:
     for model in (Linear(samples=3), Mlp(hidden=(4,), epochs=5, samples=2)):
         lesson = lesson_of(data, np.arange(20))
         fitted = model.fit(lesson)
-        answers = committee_proba(model, lesson, fitted, data.features)
+        answers = committee_proba(model, lesson, fitted.state, data.features)
         assert answers.shape == (90, model.samples, 3)
         assert np.allclose(answers.sum(axis=2), 1)
         assert not np.allclose(answers[:, 0], answers[:, 1])
-        assert np.array_equal(answers, committee_proba(model, lesson, fitted, data.features))
+        assert np.array_equal(answers, committee_proba(model, lesson, fitted.state, data.features))
 
 
 def test_every_kind_reads_back_from_its_table() -> None:
-    for model in MODELS:
+    for model in (*MODELS, Vgg16(weights="none", decay=True)):
         assert model_from_table(model_as_table(model)) == model
         assert model_from_table(model_as_table(model, explicit=False)) == model
-    assert set(models()) == {model.kind for model in MODELS}
+    assert set(models()) == {model.kind for model in MODELS} | {Vgg16.kind}
     assert model_as_table(Linear(), explicit=False) == {"kind": "linear"}
 
 
@@ -203,7 +205,7 @@ def test_one_width_may_stand_without_a_list(data: Dataset) -> None:
 
 def test_a_head_that_is_not_there_is_refused_with_those_that_are(data: Dataset) -> None:
     with pytest.raises(InvalidArgument, match="it has first, norm, last"):
-        Torch(OWN, "head").fit(lesson_of(data))
+        Torch(factory=OWN, head="head").fit(lesson_of(data))
 
 
 def test_an_estimator_that_cannot_be_trained_says_so(data: Dataset) -> None:

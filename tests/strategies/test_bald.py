@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import dubito
 from dubito.errors import InvalidArgument
-from dubito.matrix import FloatArray
-from dubito.strategies import BatchBald, build_strategy
-from dubito.strategies.information import extend, information_gain, unlabelled
+from dubito.matrix import FloatArray, IntArray, Matrix
+from dubito.strategies import BatchBald, bald, build_strategy
+from dubito.strategies.information import Labellings, extend, information_gain, unlabelled
 
 
 def entropy(probabilities: FloatArray) -> float:
@@ -85,6 +85,50 @@ def test_the_first_pick_of_batchbald_is_that_of_bald(seed: int) -> None:
     together = pick(posterior, 1)
     assert together.indices.tolist() == alone.indices.tolist()
     assert together.priorities.tolist() == alone.priorities.tolist()
+
+
+def eager(posterior: FloatArray, budget: int) -> list[int]:
+    """BatchBALD with every point scored for every pick, over all labellings."""
+    labellings, picked = unlabelled(posterior.shape[1]), list[int]()
+    for _ in range(budget):
+        gains = information_gain(posterior, labellings)
+        gains[picked] = -1.0
+        picked.append(int(gains.argmax()))
+        labellings = extend(labellings, posterior[picked[-1]], 10**9, np.random.default_rng(0))
+    return picked
+
+
+@given(st.integers(0, 2**31), st.sampled_from([1, 3, 64]))
+def test_scoring_again_only_what_could_be_best_changes_no_exact_pick(seed: int, first_look: int) -> None:
+    rng = np.random.default_rng(seed)
+    posterior = make_posterior(rng, 40, int(rng.integers(2, 6)), 2)
+    posterior[20:] = posterior[rng.integers(20, size=20)]  # Twins tie.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(bald, "FIRST_LOOK", first_look)
+        assert pick(posterior, 8, samples=2**8).indices.tolist() == eager(posterior, 8)
+
+
+def test_few_points_are_scored_again_and_none_once_nothing_is_left_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    scored, gains_of = list[int](), bald._gains
+
+    def counted(probabilities: Matrix, rows: IntArray, labellings: Labellings) -> FloatArray:
+        scored.append(len(rows))
+        return gains_of(probabilities, rows, labellings)
+
+    monkeypatch.setattr(bald, "_gains", counted)
+    posterior = np.random.default_rng(9).dirichlet(np.full(3, 3.0), (600, 10))
+    picked = pick(posterior, 300, samples=64)
+    told = int((picked.priorities > 0).sum())
+    assert 50 < told < 250
+    assert sum(scored) < 0.5 * 600 * told
+    assert (np.diff(picked.indices[told:]) > 0).all()
+
+
+def test_a_sampled_batch_tells_nearly_what_scoring_every_point_does() -> None:
+    for seed in range(3):
+        posterior = make_posterior(np.random.default_rng(seed), 60, 8, 3)
+        exact = joint_information(posterior[eager(posterior, 6)])
+        assert joint_information(posterior[pick(posterior, 6, samples=128).indices]) > 0.95 * exact
 
 
 def test_batchbald_leaves_the_twins_that_bald_takes() -> None:

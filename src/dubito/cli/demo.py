@@ -138,13 +138,15 @@ def digits_bytes() -> bytes:
 
 def draw_picks(experiment: "Experiment", folder: Path) -> None:
     """The first questions of the first seed, as images."""
-    from dubito.experiments.loop import lesson_of, set_stage
-    from dubito.experiments.running import dataset_for, read_rounds
+    from dubito.experiments.loop import lesson_of
+    from dubito.experiments.running import read_rounds
+    from dubito.experiments.sources import find_source
+    from dubito.experiments.staging import set_stage
     from dubito.plots import save_figure
     from dubito.plots.picks import picks_figure
 
     seed = experiment.seeds[0]
-    stage = set_stage(experiment, dataset_for(experiment, seed), seed)
+    stage = set_stage(experiment, find_source(experiment)(seed), seed)
     guessed = experiment.model.fit(lesson_of(experiment, stage, [], 0, {})).predict_proba(stage.data.features)
     wrong = guessed.argmax(axis=1) != stage.data.labels
     first = [each for each in read_rounds(folder) if (each.seed, each.turn) == (seed, 0)]

@@ -19,7 +19,7 @@ TRACEBACK = "DUBITO_TRACEBACK"
 """Set in the environment, it lets an unexpected error through with its traceback."""
 
 ARGUMENTS = (
-    "beam_width|budget|candidates|checked|doubt|engine|format|head|initial|labelled|logits|memory_limit|metric|pool"
+    "beam_width|budget|candidates|checked|data_dir|doubt|engine|format|head|initial|labelled|logits|memory_limit|metric|pool"
     "|probabilities|rounds|scaling|seed|seeds|strategy|strength|target|test_share|workers"
 )
 PYTHON_TWIN = re.compile(r"(--[a-z-]+(?: \w+)?) \(\w+=?\w*\)")

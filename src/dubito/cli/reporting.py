@@ -12,7 +12,8 @@ from dubito.cli.inputs import read_number
 from dubito.cli.messages import show
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.experiments.config import Data, Experiment, Schedule
-from dubito.experiments.models import model_as_table
+from dubito.experiments.images import COLLECTIONS, load_images
+from dubito.experiments.models_known import model_as_table
 from dubito.experiments.notes import notes
 from dubito.experiments.pairs import shown_p
 from dubito.experiments.running import read_folder, read_headers, read_rounds
@@ -74,7 +75,7 @@ def _versions_told(header: Mapping[str, object]) -> str | None:
 
 
 def _data_told(data: Data, shape: object) -> str:
-    source = data.path or data.builtin or "handed in by Python"
+    source = data.path or data.images or data.builtin or "handed in by Python"
     test = data.test or ("" if data.test_share is None else f"{data.test_share:.0%} of every class, drawn by the seed")
     parts = [source, *([str(shape)] if shape else []), *([f"tested on {test}"] if test else [])]
     return "; ".join(parts)
@@ -97,6 +98,8 @@ def known_classes(data: Data) -> tuple[str, ...]:
             source = open_source(split_spec(data.path)[0])
             labels = read_array(source, "labels", columns=Columns(label=data.label_column))
             return tuple(str(each) for each in np.unique(labels).tolist())
+        if data.images in COLLECTIONS:
+            return load_images(data.images).classes
     return ()
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +12,12 @@ import typer
 
 from dubito.cli import options
 from dubito.cli.messages import say, show
+from dubito.cli.published import DataDir, Download
+from dubito.cli.run import RunsDir
 
 if TYPE_CHECKING:
-    from dubito.experiments.paper import Exhibit, Measured
+    from dubito.experiments.config import Experiment
+    from dubito.experiments.paper import Exhibit, Measured, Study
 
 WIDEST_CLAIM = 62
 """Characters of a claim in one line of the list."""
@@ -54,6 +58,9 @@ def reproduce(
     figure: Figures = None,
     quick: Quick = False,
     seed: options.Seed = "0",
+    data_dir: DataDir = None,
+    download: Download = False,
+    runs_dir: RunsDir = "dubito-runs",
     output: Folder = "dubito-runs/paper",
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -64,20 +71,29 @@ def reproduce(
     Measure a figure of the paper again, check its claim and draw it. A claim
     that does not hold here is reported as not holding. Alone it lists every
     figure with its claim, its cost and what was last measured;
-    [bold]all --quick[/bold] makes all that a CPU can, in a few minutes.
+    [bold]all --quick[/bold] makes all that a CPU can, in a few minutes. Figures
+    5 and 6 and table 1 train networks on images: they go on where they were
+    stopped, and want a GPU.
     """
     import json
 
     from dubito.checks import check_integer
     from dubito.cli.inputs import read_number
+    from dubito.cli.published import data_folder
     from dubito.experiments.paper import choose_exhibits
 
     check_folder(output)
     if not figure:
         print(json.dumps(listing(Path(output)), indent=2, ensure_ascii=False)) if as_json else show_list(Path(output))
         return
-    chosen, drawn_from = choose_exhibits(figure), check_integer("seed", read_number(seed), least=0)
-    told = [measure_one(each, Path(output), quick, drawn_from, quiet, as_json) for each in chosen]
+    drawn_from = check_integer("seed", read_number(seed), least=0)
+    with data_folder(data_dir, download):
+        told = [
+            measure_one(
+                each, prepared(each, quick, runs_dir, download, quiet), Path(output), quick, drawn_from, quiet, as_json
+            )
+            for each in choose_exhibits(figure)
+        ]
     if as_json:
         print(json.dumps({"schema": 1, "measured": told}, indent=2, ensure_ascii=False))
     elif len(told) > 1:
@@ -105,8 +121,25 @@ def working(note: str, quiet: bool) -> Iterator[None]:
         yield
 
 
+def prepared(exhibit: "Exhibit", quick: bool, runs_dir: str, download: bool, quiet: bool) -> "Study":
+    """What measures an exhibit; networks are trained in the folder of runs, with what they need brought if allowed."""
+    from dubito.cli.published import gather
+    from dubito.cli.runs import read_workers
+    from dubito.experiments.paper.networks_study import NetworkStudy
+
+    study = exhibit.build(quick=quick)
+    if not isinstance(study, NetworkStudy):
+        return study
+    first = next(iter(study.plans(0).values()))
+
+    def bring(experiment: "Experiment", folder: Path) -> None:
+        gather(experiment, folder, download, quiet)
+
+    return replace(study, runs_dir=runs_dir, workers=read_workers(None, first), gather=bring)
+
+
 def measure_one(
-    exhibit: "Exhibit", folder: Path, quick: bool, seed: int, quiet: bool, as_json: bool
+    exhibit: "Exhibit", study: "Study", folder: Path, quick: bool, seed: int, quiet: bool, as_json: bool
 ) -> dict[str, object]:
     """Measure, draw and write down one exhibit; its record with the files written."""
     from dubito.experiments.paper import measure, write_measured
@@ -114,8 +147,9 @@ def measure_one(
     from dubito.plots.paper import paper_figure
 
     cost = exhibit.quick_cost if quick else exhibit.cost
-    with working(f"measuring {exhibit.id}, {exhibit.title}: about {cost} on two cores.", quiet):
-        finding, told = measure(exhibit, quick=quick, seed=seed)
+    note = f"measuring {exhibit.id}, {exhibit.title}: about {cost}{' on two cores' if exhibit.is_light else ''}."
+    with training(note, study, quiet) if exhibit.core_hours else working(note, quiet) as ready:
+        finding, told = measure(exhibit, quick=quick, seed=seed, study=ready or study)
     folder.mkdir(parents=True, exist_ok=True)
     pictures = save_figure(paper_figure(finding), folder / exhibit.id, force=True)
     record = write_measured(told, folder)
@@ -132,6 +166,21 @@ def report(exhibit: "Exhibit", told: "Measured", files: Sequence[str]) -> Iterat
     yield f"  in        {told.seconds:.1f} s"
     yield from (f"  {'files' if not place else '':<10}{path}" for place, path in enumerate(files))
     yield ""
+
+
+@contextmanager
+def training(note: str, study: "Study", quiet: bool) -> "Iterator[Study]":
+    """The study with a live display of its trainings; after Ctrl-C it is said how to go on."""
+    from dubito.cli.board import Board
+    from dubito.cli.failures import Stopped
+    from dubito.experiments.paper.networks_study import NetworkStudy
+
+    say(note, quiet=quiet)
+    with Board(quiet=quiet) as board:
+        try:
+            yield replace(study, progress=board) if isinstance(study, NetworkStudy) else study
+        except KeyboardInterrupt:
+            raise Stopped("interrupted; trainings that were done are kept. The same command goes on.") from None
 
 
 def latest(folder: Path) -> "dict[str, tuple[Measured, str]]":
@@ -153,8 +202,9 @@ def listing(folder: Path) -> dict[str, object]:
             "place": each.place,
             "title": each.title,
             "claim": each.claim,
-            "seconds": each.seconds if each.is_measurable else None,
-            "quick_seconds": each.quick_seconds if each.is_measurable else None,
+            "seconds": each.seconds,
+            "quick_seconds": each.quick_seconds,
+            "core_hours": each.core_hours or None,
             "needs": each.needs,
             "measured": known[each.id][0].as_dict() if each.id in known else None,
             "measured_by": known[each.id][1] if each.id in known else None,
@@ -179,7 +229,7 @@ def show_list(folder: Path) -> None:
     table.add_column("last measured")
     for each in exhibits().values():
         shown = f"[bold]{each.title}[/bold]\n{each.claim}"
-        cost = each.cost if each.needs else f"{each.cost}\nquick {each.quick_cost}"
+        cost = f"{each.cost}\nquick {each.quick_cost}"
         table.add_row(each.id, shown, cost, outcome_of(known.get(each.id)), end_section=True)
     show(table)
     print("Run one with  dubito reproduce figure-3 ; all that a CPU can:  dubito reproduce all --quick")

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from dubito.cli import options
+from dubito.cli.published import DataDir, Download
 from dubito.cli.run import RunsDir, Workers
 
 RunFolder = Annotated[
@@ -18,6 +19,8 @@ RunFolder = Annotated[
 def resume(
     folder: RunFolder = None,
     workers: Workers = None,
+    data_dir: DataDir = None,
+    download: Download = False,
     runs_dir: RunsDir = "dubito-runs",
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -31,11 +34,13 @@ def resume(
     from pathlib import Path
 
     from dubito.cli import runs
+    from dubito.cli.published import data_folder, gather
     from dubito.experiments.running import EXPERIMENT, read_folder
     from dubito.experiments.toml import naming
 
     chosen = runs.latest_unfinished(Path(runs_dir)) if folder is None else Path(folder)
     experiment = read_folder(chosen)
     count = runs.read_workers(workers, experiment)
-    with naming(str(chosen / EXPERIMENT)):
+    with data_folder(data_dir, download), naming(str(chosen / EXPERIMENT)):
+        gather(experiment, chosen, download, quiet)
         runs.finish(experiment, chosen, count, as_json=as_json, quiet=quiet)

@@ -5,9 +5,25 @@ from typing import Annotated
 import typer
 
 from dubito.cli import options
+from dubito.cli.published import DataDir, Download
+
+
+def experiment_names(incomplete: str) -> list[str]:
+    """Completions of ``FILE``: names of what comes with dubito, beside the files that the shell knows."""
+    from dubito.experiments.shipped import shipped_experiments
+
+    return [name for name in shipped_experiments() if name.startswith(incomplete)]
+
 
 ExperimentFile = Annotated[
-    str, typer.Argument(metavar="FILE", show_default=False, help="A TOML file that says what to compare, and on what.")
+    str,
+    typer.Argument(
+        metavar="FILE",
+        show_default=False,
+        autocompletion=experiment_names,
+        help="A TOML file that says what to compare, and on what; or the name of an experiment that comes with dubito, "
+        "such as strength or cifar10-main.",
+    ),
 ]
 RunsDir = Annotated[
     str,
@@ -29,6 +45,8 @@ Workers = Annotated[
 def run(
     file: ExperimentFile,
     workers: Workers = None,
+    data_dir: DataDir = None,
+    download: Download = False,
     runs_dir: RunsDir = "dubito-runs",
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -44,13 +62,16 @@ def run(
     from pathlib import Path
 
     from dubito.cli import features, runs
+    from dubito.cli.published import data_folder, gather
     from dubito.errors import DubitoError
-    from dubito.experiments.config import read_experiment
+    from dubito.experiments.shipped import find_experiment
     from dubito.experiments.toml import naming
 
-    experiment = read_experiment(file)
+    experiment = find_experiment(file)
+    folder = Path(runs_dir) / experiment.folder_name
     count = runs.read_workers(workers, experiment)
     with suppress(DubitoError, OSError):  # What is wrong with the data the run itself says, if it needs it at all.
         features.tell(experiment.data, quiet=quiet)
-    with naming(file):
-        runs.finish(experiment, Path(runs_dir) / experiment.folder_name, count, as_json=as_json, quiet=quiet)
+    with data_folder(data_dir, download), naming(file):
+        gather(experiment, folder, download, quiet)
+        runs.finish(experiment, folder, count, as_json=as_json, quiet=quiet)

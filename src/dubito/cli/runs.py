@@ -14,6 +14,7 @@ from dubito.cli.inputs import read_number
 from dubito.cli.messages import say, show
 from dubito.errors import MissingFile
 from dubito.experiments.config import Experiment
+from dubito.experiments.models_network import found_device
 from dubito.experiments.records import Round, curves
 from dubito.experiments.running import EXPERIMENT, is_finished, read_rounds, run_experiment
 
@@ -40,7 +41,7 @@ def read_workers(text: str | None, experiment: Experiment) -> int:
     """How many processes: as asked, or one a core; on a GPU, where they would only take turns, one."""
     if text is not None:
         return check_integer("workers", read_number(text), least=1)
-    on_cpu = getattr(experiment.model, "device", "cpu") == "cpu"
+    on_cpu = found_device(getattr(experiment.model, "device", "cpu")) == "cpu"
     return min(os.cpu_count() or 1, MOST_WORKERS) if on_cpu else 1
 
 

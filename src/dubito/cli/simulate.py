@@ -29,7 +29,7 @@ TestShare = Annotated[
         "--test-share",
         metavar="X",
         rich_help_panel=options.FILES,
-        help="Share of each class to test on, if no --test: 0.2.",
+        help="Share of each class to test on, if no --test: 0.2. A test set inside DATA is then left out.",
     ),
 ]
 Standardise = Annotated[

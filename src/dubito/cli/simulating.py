@@ -18,7 +18,8 @@ from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExist
 from dubito.experiments.arms import Arm, parse_strategy
 from dubito.experiments.config import Data, Experiment, Schedule
 from dubito.experiments.data import Dataset, read_dataset
-from dubito.experiments.models import Model, model_from_table
+from dubito.experiments.models import Model
+from dubito.experiments.models_known import model_from_table
 from dubito.experiments.running import check_folder, dataset_for, run_experiment
 from dubito.files import Columns, open_source, split_spec, write_atomically
 

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import cast, get_args
+
+import numpy as np
 
 from dubito.checks import check_choice
 from dubito.errors import InvalidArgument
+from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Metric
 from dubito.strategies import Strategy, build_strategy, installed_strategies
 from dubito.strategies import option_names as strategy_options
@@ -13,7 +16,7 @@ from dubito.strategies import option_names as strategy_options
 Option = str | int | float | bool
 BASELINES = ("random", "coreset")
 """Names that reports look for; no other strategy may go by them."""
-OWN_KEYS = ("strategy", "label", "metric")
+OWN_KEYS = ("strategy", "label", "metric", "permuted")
 NEEDS_SAMPLES = ("bald", "batchbald")
 """Strategies that ask for probabilities of posterior samples, (n, k, c)."""
 
@@ -33,6 +36,8 @@ class Arm:
     label: str | None = None
     """The name shown, where the strategy and its options are not to be it."""
     metric: Metric = "euclidean"
+    permuted: bool = False
+    """A control: what the model says of the pool is dealt out anew among the rows that could be asked for."""
 
     def __post_init__(self) -> None:
         check_choice("strategy", self.strategy, installed_strategies())
@@ -41,6 +46,8 @@ class Arm:
         for option in self.options:
             if option not in known:
                 check_choice(f"{self.strategy}: option", option, known | set(OWN_KEYS) - {"strategy"})
+        if not isinstance(self.permuted, bool):
+            raise InvalidArgument(f"permuted={self.permuted!r} of strategy {self.strategy} is neither true nor false.")
         if self.label is not None and not self.label.strip():
             raise InvalidArgument(f"label={self.label!r} of strategy {self.strategy} is empty; leave it out.")
         if self.label in BASELINES and self.strategy != self.label:
@@ -54,8 +61,8 @@ class Arm:
         """The label, or the strategy and its options as `parse_strategy` reads them."""
         if self.label is not None:
             return self.label
-        shown = {**self.options, **({} if self.metric == "euclidean" else {"metric": self.metric})}
-        return self.strategy + (":" if shown else "") + ",".join(f"{key}={value}" for key, value in shown.items())
+        shown = {key: value for key, value in self.as_dict().items() if key not in ("strategy", "label")}
+        return self.strategy + (":" if shown else "") + ",".join(f"{key}={_spelled(shown[key])}" for key in shown)
 
     @property
     def needs_samples(self) -> bool:
@@ -68,12 +75,41 @@ class Arm:
 
     def as_dict(self) -> dict[str, object]:
         """As a TOML table holds it."""
-        own = {"label": self.label, "metric": None if self.metric == "euclidean" else self.metric}
+        metric = None if self.metric == "euclidean" else self.metric
+        own = {"label": self.label, "metric": metric, "permuted": self.permuted}
         return {"strategy": self.strategy, **self.options, **{key: value for key, value in own.items() if value}}
 
 
+def heard(arm: Arm, probabilities: FloatArray, candidates: IntArray, seed: int) -> FloatArray:
+    """The probabilities as an arm's strategy hears them: as they are, or for a control permuted over the candidates.
+
+    Parameters
+    ----------
+    arm : Arm
+        A control if it is ``permuted``.
+    probabilities : array (n, c) or (n, k, c)
+        Over the whole pool; never changed.
+    candidates : array (u,)
+        Rows that are not labelled: their probabilities change places, all others stay.
+    seed : int
+        The same seed gives the same places.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> said, rows = np.array([[0.9], [0.8], [0.7], [0.6]]), np.array([1, 2, 3])
+    >>> heard(Arm("margin", permuted=True), said, rows, seed=0).ravel().tolist()
+    [0.9, 0.6, 0.8, 0.7]
+    """
+    if not arm.permuted:
+        return probabilities
+    dealt = probabilities.copy()
+    dealt[candidates] = probabilities[np.random.default_rng(seed).permutation(candidates)]
+    return dealt
+
+
 def arm_from_table(table: Mapping[str, object]) -> Arm:
-    """An arm out of a ``[[strategies]]`` table: ``strategy``, ``label``, ``metric``, and the strategy's options."""
+    """An arm out of a ``[[strategies]]`` table: ``strategy`` and its options, ``label``, ``metric``, ``permuted``."""
     name, label = table.get("strategy"), table.get("label")
     if not isinstance(name, str):
         raise InvalidArgument('strategy is missing from a [[strategies]] table; write strategy = "random", say.')
@@ -87,7 +123,7 @@ def arm_from_table(table: Mapping[str, object]) -> Arm:
         if not isinstance(value, str | int | float | bool):
             raise InvalidArgument(f"{key}={value!r} of strategy {name} is no number, text or truth value.")
         options[key] = value
-    return Arm(name, options, label, metric)
+    return Arm(name, options, label, metric, cast("bool", table.get("permuted", False)))
 
 
 def parse_strategy(text: str) -> Arm:
@@ -113,6 +149,10 @@ def parse_strategy(text: str) -> Arm:
             raise InvalidArgument(f"strategy {text!r} has the option {option!r} twice; leave one out.")
         table[option] = _value(value)
     return arm_from_table(table)
+
+
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _value(text: str) -> Option:

@@ -12,7 +12,9 @@ import numpy as np
 from dubito.checks import check_integer, check_real
 from dubito.errors import InvalidArgument
 from dubito.experiments.arms import Arm, arm_from_table, parse_strategy
-from dubito.experiments.models import Model, model_as_table, model_from_table
+from dubito.experiments.images.loading import COLLECTIONS, is_table
+from dubito.experiments.models import Model
+from dubito.experiments.models_known import model_as_table, model_from_table
 from dubito.experiments.models_sklearn import Linear
 from dubito.experiments.pools import parse_pool
 from dubito.experiments.toml import check_keys, naming, read_toml, write_toml
@@ -21,6 +23,8 @@ from dubito.matrix import IntArray
 SCHEMA = 1
 DEFAULT_TEST_SHARE = 0.2
 KEYS = ("schema", "name", "seeds", "pool", "data", "model", "schedule", "strategies")
+PUBLISHED = (*COLLECTIONS, "imagenet", "none")
+"""What stands where a path could, and is none."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -31,10 +35,17 @@ class Data:
     path: str | None = None
     builtin: str | None = None
     """``digits``, or the name of a toy."""
+    images: str | None = None
+    """``cifar10``, ``cifar100`` or ``svhn``; a folder with a folder of pictures for each class; a Parquet file."""
+    size: tuple[int, ...] = ()
+    """Height and width to which the pictures of a folder or a Parquet file are resized."""
     test: str | None = None
     """A file with the test set; an archive may hold its own as ``test_features`` and ``test_labels``."""
     test_share: float | None = None
-    """Where there is no test set: the share of every class set apart, by default 0.2."""
+    """The share of every class set apart and tested on, by default 0.2 where there is no test set. Given for data that
+    has one, that test set is left out altogether: whatever is chosen by results is to be chosen so."""
+    rows: int | None = None
+    """How many rows of the training part take part, drawn by the seed; all where it is left out."""
     id_column: str | None = None
     label_column: str | None = None
     feature_columns: tuple[str, ...] = ()
@@ -42,12 +53,19 @@ class Data:
     """Give every feature mean 0 and standard deviation 1 over the training part."""
 
     def __post_init__(self) -> None:
-        for name in ("path", "builtin", "test", "id_column", "label_column"):
+        for name in ("path", "builtin", "images", "test", "id_column", "label_column"):
             _check_text(name, getattr(self, name))
-        if self.path is not None and self.builtin is not None:
-            raise InvalidArgument("path and builtin are two sources of data; pass only one of them.")
-        if self.test is not None and self.path is None:
+        sources = [name for name in ("path", "builtin", "images") if getattr(self, name) is not None]
+        if len(sources) > 1:
+            raise InvalidArgument(f"{' and '.join(sources)} are two sources of data; pass only one of them.")
+        if self.test is not None and self.path is None and not is_table(self.images or ""):
             raise InvalidArgument(f"test={self.test!r} belongs to a path; name the path, or leave test out.")
+        if self.size and self.images in (None, *COLLECTIONS):
+            raise InvalidArgument(f"size={self.size} is for pictures in a folder or a Parquet file; leave it out.")
+        if self.images is not None and self.standardise:
+            raise InvalidArgument("standardise is for features, and models scale images themselves; leave it out.")
+        if self.rows is not None:
+            check_integer("rows", self.rows, least=2)
         if self.test is not None and self.test_share is not None:
             raise InvalidArgument("test and test_share are two ways to a test set; pass only one of them.")
         if self.test_share is not None and not 0 < check_real("test_share", self.test_share, least=0.0) < 1:
@@ -192,7 +210,7 @@ def experiment_from_table(table: Mapping[str, object], *, beside: str | None = N
     with naming("[schedule]"):
         schedule = Schedule(**_section(table, "schedule", Schedule))
     with naming("[model]"):
-        model = model_from_table(_section(table, "model"))
+        model = model_from_table(_placed(_section(table, "model"), ("weights",), beside))
     with naming("[[strategies]]"):
         arms = _arms(table.get("strategies"))
     return Experiment(
@@ -238,15 +256,23 @@ def _spelled(table: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
-    """Data settings with paths that mean the same from anywhere."""
-    for key in ("path", "test"):
-        if beside is not None and isinstance(section.get(key), str):
-            section[key] = os.path.normpath(os.path.join(beside, section[key]))
+    """Data settings with paths that mean the same from anywhere, and tuples for lists."""
+    section = _placed(section, ("path", "test", "images"), beside)
     columns = section.get("feature_columns", ())
     columns = (columns,) if isinstance(columns, str) else columns
     if not isinstance(columns, Sequence) or not all(isinstance(each, str) for each in columns):
         raise InvalidArgument(f"feature_columns={columns!r} is no list of names; write them in quotes.")
     section["feature_columns"] = tuple(columns)
+    if isinstance(section.get("size"), list):
+        section["size"] = tuple(section["size"])
+    return section
+
+
+def _placed(section: dict[str, Any], keys: Sequence[str], beside: str | None) -> dict[str, Any]:
+    """Settings with relative paths taken from a folder; names of published data and weights stay as they are."""
+    for key in keys:
+        if beside is not None and isinstance(section.get(key), str) and section[key] not in PUBLISHED:
+            section[key] = os.path.normpath(os.path.join(beside, section[key]))
     return section
 
 

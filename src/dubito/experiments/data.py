@@ -1,8 +1,6 @@
 """Data whose classes are known: read from files, divided by a seed into what may be asked for and what tests."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -139,29 +137,6 @@ def read_dataset(spec: str, *, test: str | None = None, columns: Columns = ANY_C
         theirs = read_array(other.source, "labels", columns=columns)
         return make_dataset(spec, features, labels, np.asarray(other.features[:]), theirs)
     return make_dataset(spec, features, labels, *_own_test(open_source(split_spec(spec)[0])))
-
-
-def builtin_dataset(name: str, seed: int) -> Dataset:
-    """A dataset that needs no file: scikit-learn's ``digits``, or a toy drawn with the seed."""
-    makers = builtin_datasets()
-    if name not in makers:
-        raise InvalidArgument(f"builtin={name!r} is not known; choose from {', '.join(sorted(makers))}.")
-    return makers[name](seed)
-
-
-def builtin_datasets() -> dict[str, Callable[[int], Dataset]]:
-    """What `builtin_dataset` can make, by name."""
-    from dubito.experiments.toys import TOYS
-
-    return {"digits": lambda seed: _digits(), **TOYS}
-
-
-@lru_cache(maxsize=1)
-def _digits() -> Dataset:
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    return make_dataset("digits", data.data / 16.0, data.target)
 
 
 def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:

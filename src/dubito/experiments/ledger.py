@@ -99,6 +99,7 @@ def header_of(experiment: Experiment, data: str) -> Record:
         "python": platform.python_version(),
         "blas_threads": 1,
         "device": getattr(experiment.model, "device", "cpu"),
+        **getattr(experiment.model, "described", dict)(),
         "machine": f"{platform.system()} {platform.machine()}",
         "host": socket.gethostname(),
         "process": os.getpid(),

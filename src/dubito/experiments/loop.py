@@ -2,70 +2,25 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from dubito.doubt import doubt_from_probabilities, uncertainty
 from dubito.errors import InvalidData
-from dubito.experiments.arms import Arm
+from dubito.experiments.arms import Arm, heard
 from dubito.experiments.cells import Cell, Checkpoints
 from dubito.experiments.chance import draw
-from dubito.experiments.config import DEFAULT_TEST_SHARE, Experiment
-from dubito.experiments.data import Dataset
+from dubito.experiments.config import Experiment
 from dubito.experiments.measures import Coverage, accuracy, core_set_loss, recall
 from dubito.experiments.models import Fitted, Lesson, State, committee_proba
-from dubito.experiments.pools import make_pool
 from dubito.experiments.records import Round
+from dubito.experiments.staging import Stage
 from dubito.matrix import FloatArray, IntArray
 from dubito.pool import Pool
 
 CHECKPOINT_SECONDS = 5.0
 """Training that is saved in a checkpoint: doing less of it again costs less than writing files all the time."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Stage:
-    """What all strategies of one seed share."""
-
-    data: Dataset
-    seed: int
-    initial: IntArray
-    """Rows labelled before the first training, ascending."""
-    coverage: Coverage
-    """Distances to the initial rows, where training does not move the points."""
-
-
-def prepare(experiment: Experiment, data: Dataset, seed: int) -> Dataset:
-    """One seed's view of the data: test set apart, features standardised if asked, the training part made a pool.
-
-    float16 becomes float32. `Round.picked` are rows of its ``features``.
-    """
-    if not data.has_test:
-        data = data.split(experiment.data.test_share or DEFAULT_TEST_SHARE, draw(seed, "test"))
-    if experiment.data.standardise:
-        data = data.standardised()
-    if experiment.pool != "clean":
-        made = make_pool(data.features, data.labels, experiment.pool, draw(seed, "pool"))
-        data = replace(data, features=made.features, labels=made.labels)
-    kind = np.float32 if data.features.dtype.itemsize < 4 else data.features.dtype
-    return replace(
-        data, features=data.features.astype(kind, copy=False), test_features=data.test_features.astype(kind, copy=False)
-    )
-
-
-def set_stage(experiment: Experiment, data: Dataset, seed: int) -> Stage:
-    """Divide the data, and draw the initial labels."""
-    seen = prepare(experiment, data, seed)
-    experiment.schedule.check_size(len(seen.labels))
-    generator = np.random.default_rng(draw(seed, "initial"))
-    initial = np.sort(generator.choice(len(seen.labels), experiment.schedule.initial, replace=False))
-    coverage = Coverage(seen.features.reshape(len(seen.labels), -1))
-    coverage.add(initial)
-    if not experiment.model.moves:
-        coverage.tighten()  # Once for all strategies.
-        coverage.largest()
-    return Stage(seen, seed, initial, coverage)
 
 
 class Space:
@@ -75,6 +30,12 @@ class Space:
         self.arm = arm
         self.coverage = coverage
         self.pool = Pool(coverage.features, metric=arm.metric)
+
+    def candidates(self) -> IntArray:
+        """Rows that are not labelled, ascending."""
+        is_open = np.ones(len(self.coverage.features), dtype=np.bool_)
+        is_open[self.coverage.references] = False
+        return np.flatnonzero(is_open)
 
     def choose(self, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
         """Rows to ask for; ``probabilities`` (n, c), or (n, k, c) for a strategy that asks a committee."""
@@ -96,14 +57,14 @@ def play(
             f"the journal asks for rows of {cell.arm.name!r} that the data does not have; bring the old data back."
         )
     state = restore(experiment, stage, asked, checkpoints)
-    space = still_space(cell.arm, stage, asked)
+    space = None if stage.coverage is None else still_space(cell.arm, stage.coverage, asked)
     unsaved = 0.0
     for turn in range(len(played), experiment.schedule.rounds + 1):
         lesson = lesson_of(experiment, stage, asked, turn, state)
         started = time.perf_counter()
         fitted = experiment.model.fit(lesson)
         trained = time.perf_counter() - started
-        if experiment.model.moves:
+        if space is None or experiment.model.moves:
             space = moved_space(cell.arm, stage, asked, fitted)
         result = replace(measure(experiment, stage, space, lesson, fitted), train_seconds=trained)
         state, unsaved = fitted.state, unsaved + trained
@@ -118,9 +79,9 @@ def play(
         space.coverage.add(asked[-1])
 
 
-def still_space(arm: Arm, stage: Stage, asked: Sequence[IntArray]) -> Space:
+def still_space(arm: Arm, initial: Coverage, asked: Sequence[IntArray]) -> Space:
     """The features themselves."""
-    coverage = stage.coverage.copy()
+    coverage = initial.copy()
     for rows in asked:
         coverage.add(rows)
     return Space(arm, coverage)
@@ -171,8 +132,9 @@ def measure(experiment: Experiment, stage: Stage, space: Space, lesson: Lesson, 
     doubt = doubt_from_probabilities(guessed)
     picked = np.empty(0, dtype=np.int64)
     if lesson.turn < experiment.schedule.rounds:
-        heard = committee_proba(experiment.model, lesson, fitted, data.features) if arm.needs_samples else guessed
-        picked = space.choose(experiment.schedule.budget, heard, draw(stage.seed, "picks", lesson.turn))
+        said = committee_proba(experiment.model, lesson, fitted.state, data.features) if arm.needs_samples else guessed
+        told = heard(arm, said, space.candidates(), draw(stage.seed, "permuted", lesson.turn))
+        picked = space.choose(experiment.schedule.budget, told, draw(stage.seed, "picks", lesson.turn))
     selected = time.perf_counter() - started
     return Round(
         strategy=arm.name,

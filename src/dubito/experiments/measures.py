@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dubito.distances import read_rows, settle, squared_radii
-from dubito.matrix import AnyArray, FloatArray, IntArray, Rows, blocks
+from dubito.distances import read_rows, settle
+from dubito.matrix import AnyArray, FloatArray, IntArray, blocks
 
 LEAST_PROBABILITY = 1e-12
 """What a class that cannot be is taken to have, so that the loss stays finite."""
@@ -14,6 +14,8 @@ GROWTH = 8
 LOOK_ROWS = 1024
 ROWS_AT_ONCE = 32
 """Rows measured before looking again who could be farthest; then twice as many, and so on."""
+PAIRS_BYTES = 8 << 20
+"""Of pairs of rows whose distance is settled at once."""
 SMALL = 1 << 23
 """Multiplications below which measuring every row costs less than finding out which to measure."""
 
@@ -77,12 +79,14 @@ class Coverage:
         self.squared = np.full(len(features), np.inf)
         self.seen = np.zeros(len(features), dtype=np.int64)
         self.centred: tuple[FloatArray, FloatArray] | None = None
+        self.near = features[:0].astype(np.promote_types(features.dtype, np.float32))
+        """The labelled rows about the first of them, as many as were needed yet: what a quick look is taken at."""
 
     def copy(self) -> "Coverage":
         """The same knowledge, to go on from on its own."""
         twin = Coverage(self.features)
         twin.references, twin.squared, twin.seen = self.references, self.squared.copy(), self.seen.copy()
-        twin.centred = self.centred
+        twin.centred, twin.near = self.centred, self.near
         return twin
 
     def add(self, rows: IntArray) -> None:
@@ -137,11 +141,40 @@ class Coverage:
         return rows[self.seen[rows] == self.seen[rows].min()] if len(rows) else rows
 
     def _measure(self, rows: IntArray) -> None:
+        """Measure rows against the next labelled ones they have not met, in blocks."""
         start = int(self.seen[rows[0]])
         stop = min(len(self.references), max(FIRST_SEEN, GROWTH * start))
-        met = squared_radii(Rows(self.features, rows), Rows(self.features, self.references[start:stop]))
-        self.squared[rows] = np.minimum(self.squared[rows], met)
+        for span in blocks(len(rows), LOOK_ROWS):
+            for others in blocks(stop - start, LOOK_ROWS):
+                first, last = start + others.start, min(start + others.stop, stop)
+                self._lower(rows[span], first, last)
         self.seen[rows] = stop
+
+    def _lower(self, rows: IntArray, first: int, last: int) -> None:
+        """Lower the bounds of rows by some labelled ones: a product finds which can be nearest, `settle` decides."""
+        others = self._near_references(last)[first:last]
+        with np.errstate(over="ignore", invalid="ignore"):
+            near = self._about_the_first(rows)
+            sizes, other_sizes = np.einsum("ij,ij->i", near, near), np.einsum("ij,ij->i", others, others)
+            squared = other_sizes - 2.0 * near @ others.T
+            # Rounding grows with the sizes; generous, since what it lets through is only settled.
+            slack = (near.shape[1] + 8) * 8.0 * np.finfo(near.dtype).eps * (sizes + other_sizes.max())
+            is_out = squared > (squared.min(axis=1) + slack)[:, None]
+        # What overflowed compares as false, and is settled.
+        row, other = np.nonzero(~is_out)
+        for pairs in blocks(len(row), max(1, PAIRS_BYTES // (8 * near.shape[1]))):
+            one, two = rows[row[pairs]], self.references[first + other[pairs]]
+            np.minimum.at(self.squared, one, settle(read_rows(self.features, one), read_rows(self.features, two)))
+
+    def _near_references(self, count: int) -> AnyArray:
+        """The first ``count`` labelled rows about the first of them."""
+        if len(self.near) < count:
+            self.near = np.concatenate([self.near, self._about_the_first(self.references[len(self.near) :])])
+        return self.near
+
+    def _about_the_first(self, rows: IntArray) -> AnyArray:
+        """Rows less the first labelled one, in float32 at least."""
+        return np.asarray(self.features[rows].astype(self.near.dtype) - self.features[self.references[0]])
 
     def _squared_to_nearest(self, rows: IntArray) -> FloatArray:
         """(n,) squared distance to the nearest of these rows."""
@@ -150,5 +183,7 @@ class Coverage:
             near = self.features - self.features.mean(axis=0, dtype=np.float64)
             self.centred = near, np.einsum("ij,ij->i", near, near)
         near, sizes = self.centred
-        squared: FloatArray = sizes + (sizes[rows, None] - 2.0 * near[rows] @ near.T).min(axis=0)
+        products = (-2.0 * near[rows]) @ near.T
+        products += sizes[rows, None]
+        squared: FloatArray = sizes + products.min(axis=0)
         return np.maximum(squared, 0.0, out=squared)

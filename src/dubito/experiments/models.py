@@ -4,16 +4,15 @@ Whatever a model carries from one turn to the next is a `State`, a dictionary of
 pickling, and the next turn goes on from it bit for bit.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from dubito.checks import check_choice, check_integer
+from dubito.checks import check_integer
 from dubito.errors import InvalidArgument
 from dubito.experiments.chance import draw
-from dubito.experiments.toml import check_keys
 from dubito.matrix import AnyArray, FloatArray, IntArray
 
 State = Mapping[str, AnyArray]
@@ -91,57 +90,11 @@ class Model(Protocol):
         ...
 
 
-def models() -> dict[str, Callable[..., Model]]:
-    """Every kind of model, by name."""
-    from dubito.experiments.models_probe import Probe
-    from dubito.experiments.models_sklearn import Linear, Sklearn
-    from dubito.experiments.models_torch import Mlp, Torch
-
-    return {"linear": Linear, "sklearn": Sklearn, "mlp": Mlp, "probe": Probe, "torch": Torch}
-
-
-def settings_of(model: object) -> dict[str, Field[object]]:
-    """The settings of a model or of its class, by name."""
-    return {each.name: each for each in fields(model)} if is_dataclass(model) else {}
-
-
-def model_from_table(table: Mapping[str, object]) -> Model:
-    """A model out of a ``[model]`` table: its ``kind``, and the settings of that kind.
-
-    Examples
-    --------
-    >>> model_from_table({"kind": "linear", "c": 10.0})
-    Linear(c=10.0, iterations=1000, samples=0)
-    """
-    known = models()
-    kind = check_choice("kind", table.get("kind", "linear"), known)
-    given = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items() if key != "kind"}
-    check_keys(f"kind = {kind!r}", given, settings_of(known[kind]))
-    missing = [
-        name
-        for name, each in settings_of(known[kind]).items()
-        if each.default is MISSING and each.default_factory is MISSING and name not in given
-    ]
-    if missing:
-        raise InvalidArgument(f"kind = {kind!r} needs the key {missing[0]!r}; add it.")
-    return known[kind](**given)
-
-
-def model_as_table(model: Model, *, explicit: bool = True) -> dict[str, object]:
-    """A model as a ``[model]`` table, with or without what is as by default."""
-    table: dict[str, object] = {"kind": model.kind}
-    for name, each in settings_of(model).items():
-        value = getattr(model, name)
-        if explicit or value != (each.default_factory() if each.default_factory is not MISSING else each.default):
-            table[name] = value
-    return table
-
-
-def committee_proba(model: Model, lesson: Lesson, fitted: Fitted, features: AnyArray) -> FloatArray:
+def committee_proba(model: Model, lesson: Lesson, start: State, features: AnyArray) -> FloatArray:
     """(n, k, c) probabilities by k = ``model.samples`` models, each trained on a bootstrap resample of the lesson.
 
-    Members of a convex model start from the fitted one, which only saves time; others start anew, each from weights
-    of its own.
+    Members of a convex model go on from ``start``, the fitted one's state, which only saves time; others start anew,
+    each from weights of its own.
     """
     answers = []
     for member in range(model.samples):
@@ -152,7 +105,7 @@ def committee_proba(model: Model, lesson: Lesson, fitted: Fitted, features: AnyA
             features=lesson.features[rows],
             labels=lesson.labels[rows],
             seed=chance,
-            state=fitted.state if model.is_convex else {},
+            state=start if model.is_convex else {},
         )
         answers.append(model.fit(resampled).predict_proba(features))
     return np.stack(answers, axis=1)

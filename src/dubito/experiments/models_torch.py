@@ -1,12 +1,12 @@
-"""Networks in PyTorch: a small multilayer perceptron, and any module of one's own. Extra ``torch``.
+"""Networks in PyTorch: how one is trained and asked, and a small multilayer perceptron. Extra ``torch``.
 
 The weights go on from turn to turn and the optimizer starts anew, as in the paper. One thread and deterministic
 algorithms, so that the same lesson gives the same bits on one machine.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -17,7 +17,7 @@ from dubito.doubt import softmax
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.chance import draw
 from dubito.experiments.models import Fitted, Lesson, State, check_samples
-from dubito.experiments.models_sklearn import check_options, check_positive, flat, import_object
+from dubito.experiments.models_sklearn import check_positive, flat
 from dubito.matrix import AnyArray, FloatArray
 from dubito.optional import require
 
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     import torch
 
 Seen = Literal["input", "hidden"]
+Precision = Literal["auto", "bfloat16", "float32"]
 READ_ROWS = 1024
 """Rows that go through a network at once when it only answers."""
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of red, green and blue over ImageNet: networks trained there take images in these units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +45,14 @@ class Training:
     """Let the learning rate fall to 0 within each turn, along a cosine."""
     batch: int
     device: str
+    precision: Precision = "auto"
+    """Of the layers before the last; ``auto`` is bfloat16 where cells are trained side by side, and float32 elsewhere.
+    The last layer and the weights themselves are float32 always."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "later_epochs", "batch"):
             check_integer(name, getattr(self, name), least=1)
+        check_choice("precision", self.precision, get_args(Precision))
         check_positive("learning_rate", self.learning_rate)
         if not isinstance(self.decay, bool):
             raise InvalidArgument(f"decay={self.decay!r} is not allowed; pass true or false.")
@@ -93,44 +100,6 @@ class Mlp:
             return train(network, "head" if self.features == "hidden" else None, _training(self), lesson)
 
 
-@dataclass(frozen=True, slots=True)
-class Torch:
-    """Any module, by the import path of what makes it; distances are measured between its head's inputs."""
-
-    factory: str
-    """Called with ``n_classes`` and the options; returns a ``torch.nn.Module`` that gives logits (n, c)."""
-    head: str
-    """Name of the module, as ``named_modules`` has it, whose input is the feature."""
-    options: Mapping[str, object] = field(default_factory=dict)
-    epochs: int = 30
-    later_epochs: int = 12
-    learning_rate: float = 1e-4
-    decay: bool = False
-    batch: int = 64
-    device: str = "cpu"
-    samples: int = 0
-    kind: ClassVar[str] = "torch"
-    is_convex: ClassVar[bool] = False
-    goes_on: ClassVar[bool] = True
-    moves: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require("torch", extra="torch")
-        check_samples(self.samples)
-        _training(self)
-        factory = import_object("factory", self.factory)
-        check_options("factory", self.factory, factory, self.options)
-
-    def fit(self, lesson: Lesson) -> Fitted:
-        """As long as the module takes."""
-        with steady(draw(lesson.seed, "weights"), self.device):
-            network = import_object("factory", self.factory)(n_classes=lesson.n_classes, **self.options)
-            if self.head not in dict(network.named_modules()):
-                names = ", ".join(name for name, _ in network.named_modules() if name)
-                raise InvalidArgument(f"head={self.head!r} is no module of {self.factory}; it has {names}.")
-            return train(network, self.head, _training(self), lesson)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Network:
     """A trained network, which answers in blocks of rows."""
@@ -168,7 +137,7 @@ class Network:
         )
         with steady(0, self.device), torch.no_grad():
             for start in range(0, len(features), READ_ROWS):
-                logits = self.module(as_tensor(features[start : start + READ_ROWS], self.device))
+                logits = self.module(as_input(features[start : start + READ_ROWS], self.device))
                 parts.append((logits if head is None else seen.pop()).cpu().numpy())
         if hook is not None:
             hook.remove()
@@ -196,7 +165,7 @@ def train(network: Any, head: str | None, training: Training, lesson: Lesson) ->
     network.to(training.device)
     if lesson.state:
         network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in lesson.state.items()})
-    features, labels = as_tensor(lesson.features, training.device), torch.from_numpy(lesson.labels).to(training.device)
+    features, labels = as_input(lesson.features, training.device), torch.from_numpy(lesson.labels).to(training.device)
     optimizer = torch.optim.Adam(network.parameters(), lr=training.learning_rate)
     epochs = training.later_epochs if lesson.state else training.epochs
     falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs) if training.decay else None
@@ -211,9 +180,14 @@ def train(network: Any, head: str | None, training: Training, lesson: Lesson) ->
         if falling is not None:
             falling.step()
     network.eval()
-    if not np.isfinite(loss.item()):
-        raise InvalidData(f"training diverged in turn {lesson.turn}; lower learning_rate={training.learning_rate:g}.")
+    check_converged(loss.item(), lesson.turn, training.learning_rate)
     return Network(network, head, training.device)
+
+
+def check_converged(loss: float, turn: int, learning_rate: float) -> None:
+    """Refuse to go on from weights that are no numbers."""
+    if not np.isfinite(loss):
+        raise InvalidData(f"training diverged in turn {turn}; lower learning_rate={learning_rate:g}.")
 
 
 def batches(n: int, size: int, generator: "torch.Generator") -> "list[torch.Tensor]":
@@ -226,11 +200,31 @@ def batches(n: int, size: int, generator: "torch.Generator") -> "list[torch.Tens
     return parts
 
 
-def as_tensor(features: AnyArray, device: str) -> "torch.Tensor":
-    """float32 on the device."""
+def as_input(features: AnyArray, device: str) -> "torch.Tensor":
+    """float32 on the device; images (n, h, w, 3) of 8 bits become what `normalised` makes of them."""
     import torch
 
+    if is_images(features):
+        return normalised(torch.from_numpy(np.array(features)).to(device), *colour_units(device))
     return torch.from_numpy(np.array(features, dtype=np.float32)).to(device)
+
+
+def is_images(features: AnyArray) -> bool:
+    """Whether these are 8-bit colour images."""
+    return features.dtype == np.uint8 and features.ndim == 4
+
+
+def colour_units(device: str) -> "tuple[torch.Tensor, torch.Tensor]":
+    """What to multiply pixels by, and what to take away then, for each colour."""
+    import torch
+
+    deviation = torch.tensor(DEVIATION)
+    return (1.0 / (255.0 * deviation)).to(device), (torch.tensor(MEAN) / deviation).to(device)
+
+
+def normalised(images: "torch.Tensor", scale: "torch.Tensor", shift: "torch.Tensor") -> "torch.Tensor":
+    """(n, 3, h, w) in ImageNet's units, out of pixels (n, h, w, 3); in memory the colours stay last."""
+    return (images.float() * scale - shift).permute(0, 3, 1, 2)
 
 
 @contextmanager
@@ -253,7 +247,7 @@ def steady(seed: int, device: str) -> Iterator[None]:
             torch.use_deterministic_algorithms(deterministic)
 
 
-def _training(model: Mlp | Torch) -> Training:
+def _training(model: Mlp) -> Training:
     return Training(
         model.epochs, model.later_epochs, model.learning_rate, model.decay, model.batch, check_device(model.device)
     )

@@ -4,7 +4,7 @@ Benchmarks are clean and pools are not. Each flaw is a seeded transformation of 
 what it did. It is meant for the training data alone: the test set stays as it is, and stays out of sight.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from dubito.checks import check_choice, check_integer, check_real
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix
+from dubito.experiments.pools_images import blended, is_images, near_copies
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix
 
 Flaw = Literal["redundant", "ambiguous", "imbalanced", "mislabelled"]
 FLAWS: tuple[Flaw, ...] = get_args(Flaw)
@@ -85,7 +86,7 @@ class PoolMade:
     """A pool and what was done to make it so."""
 
     features: AnyArray
-    """(n', d) in the float type handed in; other numbers become float64."""
+    """(n', d) in the float type handed in; 8-bit images stay so, and other numbers become float64."""
     labels: IntArray
     """(n',) as an annotator would give them."""
     origin: IntArray
@@ -117,8 +118,9 @@ def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> PoolM
 
     Parameters
     ----------
-    features : array (n, d)
-        Features of the training data; never changed. float16 and float32 are kept.
+    features : array (n, d) or (n, h, w, 3)
+        Features of the training data; never changed. float16 and float32 are kept, and so are 8-bit images: their
+        near-copies differ a little in brightness and in every pixel, and their blends are blends of pixels.
     labels : array (n,)
         Class codes.
     spec : str
@@ -143,7 +145,7 @@ def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> PoolM
     array, codes = np.asarray(features[:]), np.asarray(labels)
     if codes.dtype.kind not in "iu" or codes.shape != array.shape[:1]:
         raise InvalidData(f"labels has shape {codes.shape} and dtype {codes.dtype}; pass one class code for each row.")
-    array = array if array.dtype.kind == "f" else array.astype(np.float64)
+    array = array if array.dtype.kind == "f" or is_images(array) else array.astype(np.float64)
     n, codes = len(array), codes.astype(np.int64)
     nothing = np.zeros(n, dtype=np.bool_)
     made = PoolMade(array, codes, np.arange(n), np.full(n, -1), nothing, nothing)
@@ -153,17 +155,12 @@ def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> PoolM
 
 
 def _redundant(made: PoolMade, amount: float, rng: np.random.Generator) -> PoolMade:
-    """Near-copies differ by noise in each feature; a feature that never varies gets none."""
-    scale = JITTER * made.features.std(axis=0, dtype=np.float64)
-    parts = [made.features]
-    for _ in range(int(amount)):
-        noise = rng.standard_normal(made.features.shape, dtype=np.float32) * scale
-        parts.append((made.features + noise).astype(made.features.dtype))
+    """Every item, and then all of its near-copies."""
     times = int(amount) + 1
     is_copy = np.tile(made.is_copy, times)
     is_copy[len(made.labels) :] = True
     return PoolMade(
-        np.concatenate(parts),
+        np.concatenate([made.features, *_copies(made.features, int(amount), rng)]),
         np.tile(made.labels, times),
         np.tile(made.origin, times),
         np.tile(made.partner, times),
@@ -172,20 +169,38 @@ def _redundant(made: PoolMade, amount: float, rng: np.random.Generator) -> PoolM
     )
 
 
+def _copies(features: AnyArray, times: int, rng: np.random.Generator) -> Iterator[AnyArray]:
+    """Near-copies of all items, so many times: noise in each feature, none in one that never varies."""
+    if is_images(features):
+        yield from (near_copies(features, rng) for _ in range(times))
+        return
+    scale = JITTER * features.std(axis=0, dtype=np.float64)
+    for _ in range(times):
+        noise = rng.standard_normal(features.shape, dtype=np.float32) * scale
+        yield (features + noise).astype(features.dtype)
+
+
 def _ambiguous(made: PoolMade, amount: float, rng: np.random.Generator) -> PoolMade:
     """Blends of two items of different classes, which have the label of either by the toss of a coin."""
     wanted = max(1, round(amount * len(made.labels)))
     first, second = _pairs_of_two_classes(made.labels, wanted, rng)
-    share = rng.uniform(LEAST_MIXED, 1.0 - LEAST_MIXED, (wanted, 1))
-    blends = share * made.features[first] + (1.0 - share) * made.features[second]
+    share = rng.uniform(LEAST_MIXED, 1.0 - LEAST_MIXED, wanted)
     return PoolMade(
-        np.concatenate([made.features, blends.astype(made.features.dtype)]),
+        np.concatenate([made.features, _blends(made.features, first, second, share)]),
         np.concatenate([made.labels, made.labels[first]]),
         np.concatenate([made.origin, made.origin[first]]),
         np.concatenate([made.partner, made.origin[second]]),
         np.concatenate([made.is_copy, np.zeros(wanted, np.bool_)]),
         np.concatenate([made.is_mislabelled, made.is_mislabelled[first]]),
     )
+
+
+def _blends(features: AnyArray, first: IntArray, second: IntArray, share: FloatArray) -> AnyArray:
+    """``share`` of each first item and the rest of each second one."""
+    if is_images(features):
+        return blended(features, first, second, share)
+    part = share.reshape(-1, *(1,) * (features.ndim - 1))
+    return (part * features[first] + (1.0 - part) * features[second]).astype(features.dtype)
 
 
 def _pairs_of_two_classes(labels: IntArray, wanted: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:

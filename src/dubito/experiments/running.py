@@ -16,9 +16,9 @@ from dubito.experiments.config import Experiment, read_experiment
 from dubito.experiments.data import Dataset
 from dubito.experiments.journal import Record, room_for, sync_folder
 from dubito.experiments.ledger import Ledger
-from dubito.experiments.loop import prepare
 from dubito.experiments.records import Round
 from dubito.experiments.sources import DATA, find_source, fingerprint, save_dataset
+from dubito.experiments.staging import prepare
 from dubito.experiments.workers import run_workers
 from dubito.experiments.working import unfinished, work
 from dubito.files import write_atomically

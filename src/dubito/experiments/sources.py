@@ -5,12 +5,16 @@ import io
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from dubito.errors import InvalidArgument
+from dubito.experiments.builtin import builtin_dataset
 from dubito.experiments.config import Experiment
-from dubito.experiments.data import Dataset, builtin_dataset, read_dataset
+from dubito.experiments.data import Dataset, read_dataset
+from dubito.experiments.images import load_images
+from dubito.experiments.images.pictures import Size
 from dubito.experiments.journal import room_for
 from dubito.files import Columns, write_atomically
 
@@ -32,10 +36,13 @@ def find_source(experiment: Experiment, folder: Path | None = None, dataset: Dat
     if settings.path is not None:
         columns = Columns(settings.id_column, settings.label_column, settings.feature_columns)
         found = read_dataset(settings.path, test=settings.test, columns=columns)
+    elif settings.images is not None:
+        size = cast("Size | None", settings.size or None)
+        found = load_images(settings.images, test=settings.test, size=size).as_dataset()
     elif folder is not None and (folder / DATA).exists():
         found = load_dataset(folder / DATA)
     else:
-        raise InvalidArgument(f"experiment {experiment.name!r} names no data; set path or builtin in [data].")
+        raise InvalidArgument(f"experiment {experiment.name!r} names no data; set path, images or builtin in [data].")
     return lambda seed: found
 
 

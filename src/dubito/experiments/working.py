@@ -1,17 +1,19 @@
 """What one process does for an experiment: claim a free cell, play it, and again until none is left."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 
 from dubito.experiments.cells import Cell, Checkpoints, cells_of, claim, clear, clear_all
 from dubito.experiments.config import Experiment
 from dubito.experiments.ledger import Ledger
-from dubito.experiments.loop import Stage, play, set_stage
+from dubito.experiments.loop import play
 from dubito.experiments.sources import Source
+from dubito.experiments.staging import Stage, set_stage
 from dubito.experiments.toml import naming
+from dubito.experiments.train_together import play_together, trains_together
 
 PATIENCE = 0.2
 """Seconds between looks at what other processes do."""
@@ -24,24 +26,43 @@ def work(experiment: Experiment, folder: Path, source: Source, ledger: Ledger, s
 
     A cell that another process holds is waited for: should that process die, it is taken over.
     """
-    stage = None
+    play_free = play_all if trains_together(experiment.model) else play_in_turn
     with one_thread():
         while left := unfinished(ledger, experiment):
-            played = False
-            for cell in left:
-                with claim(cell, folder) as ours:
-                    if not ours or is_finished(ledger, experiment, cell):
-                        continue
-                    if stage is None or stage.seed != cell.seed:
-                        stage = set_stage(experiment, source(cell.seed), cell.seed)
-                    play_cell(cell, experiment, folder, ledger, stage, step)
-                    played = True
-            if not played:
+            if not play_free(left, experiment, folder, source, ledger, step):
                 step()
                 time.sleep(PATIENCE)
     ledger.journal.close()
     clear_all(folder)
     step()
+
+
+def play_in_turn(
+    left: Sequence[Cell], experiment: Experiment, folder: Path, source: Source, ledger: Ledger, step: Step
+) -> bool:
+    """Claim and play one cell after another; False where others hold all of them."""
+    stage, played = None, False
+    for cell in left:
+        with claim(cell, folder) as ours:
+            if not ours or is_finished(ledger, experiment, cell):
+                continue
+            if stage is None or stage.seed != cell.seed:
+                stage = set_stage(experiment, source(cell.seed), cell.seed)
+            play_cell(cell, experiment, folder, ledger, stage, step)
+            played = True
+    return played
+
+
+def play_all(
+    left: Sequence[Cell], experiment: Experiment, folder: Path, source: Source, ledger: Ledger, step: Step
+) -> bool:
+    """Claim every cell that is free and play them side by side; False where others hold all of them."""
+    with ExitStack() as claims:
+        held = [cell for cell in left if claims.enter_context(claim(cell, folder))]
+        ours = [cell for cell in held if not is_finished(ledger, experiment, cell)]
+        if ours:
+            play_together(ours, experiment, folder, source, ledger, step)
+        return bool(ours)
 
 
 def unfinished(ledger: Ledger, experiment: Experiment) -> list[Cell]:

@@ -48,8 +48,22 @@ def learning_figure(
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['random  70.0%', 'coreset  80.0%']
     """
-    height = max(5.0, 1.9 + NAME_HEIGHT * len(curves))
-    figure, axes = new_figure(6.4 + 0.088 * max(len(curve.name) + 7 for curve in curves), height)
+    width, height = learning_size(curves)
+    figure, axes = new_figure(width, height)
+    draw_learning(axes, curves, height)
+    if saving is not None and np.isfinite(saving.needed) and saving.saved.estimate >= 1.0:
+        _mark_saving(axes, saving)
+    title(axes, headline, detail)
+    return figure
+
+
+def learning_size(curves: Sequence[Curve]) -> tuple[float, float]:
+    """Inches that curves with their names want: width and height."""
+    return 6.4 + 0.088 * max(len(curve.name) + 7 for curve in curves), max(5.0, 1.9 + NAME_HEIGHT * len(curves))
+
+
+def draw_learning(axes: Axes, curves: Sequence[Curve], height: float) -> None:
+    """Curves with their bands and names on axes of a figure, or of a part of one, so many inches high."""
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     drawn = looks([curve.name for curve in curves])
@@ -61,10 +75,6 @@ def learning_figure(
     axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
     axes.margins(x=0.02)
     _name_curves(axes, curves, drawn, gap=NAME_HEIGHT / (height - 1.3))
-    if saving is not None and np.isfinite(saving.needed) and saving.saved.estimate >= 1.0:
-        _mark_saving(axes, saving)
-    title(axes, headline, detail)
-    return figure
 
 
 def _draw_curve(axes: Axes, curve: Curve, look: Look, *, is_one_of_many: bool) -> None:

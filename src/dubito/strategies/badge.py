@@ -7,7 +7,8 @@ import numpy as np
 
 from dubito.distances import read_rows
 from dubito.doubt import mean_probabilities
-from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of, rows_per_read
+from dubito.engines.cudagradients import DeviceSampling
+from dubito.matrix import FloatArray, IntArray, Matrix, OnDevice, blocks, len_of, rows_per_read
 from dubito.problem import Metric, Request
 from dubito.strategies.base import Choice, need_probabilities
 from dubito.strategies.sequence import pick_in_turn
@@ -35,9 +36,12 @@ class Badge:
 
     def choose(self, request: Request) -> Choice:
         """Priorities are distances to the nearest gradient picked before; the first pick's is its gradient's length."""
-        gradients = Gradients(request.pool, request.candidates, need_probabilities(request, self.name), request.metric)
-        sampling = _Sampling(gradients, np.random.default_rng(request.seed))
-        return pick_in_turn(request, sampling.pick)
+        probabilities, rng = need_probabilities(request, self.name), np.random.default_rng(request.seed)
+        pool, rows = request.pool, request.candidates
+        if isinstance(pool, OnDevice):
+            errors = label_errors(np.asarray(probabilities[rows]))
+            return pick_in_turn(request, DeviceSampling(pool, rows, errors, request.metric, rng).pick)
+        return pick_in_turn(request, _Sampling(Gradients(pool, rows, probabilities, request.metric), rng).pick)
 
 
 class Gradients:

@@ -58,7 +58,9 @@ def information_gain(probabilities: AnyArray, labellings: Labellings) -> FloatAr
 
 def negative_entropies(probabilities: FloatArray) -> FloatArray:
     """``p·log p`` of each number, 0 at 0; never more than 0."""
-    logs = np.log(probabilities, out=np.zeros_like(probabilities), where=probabilities > 0)
+    # Every logarithm at once is several times as fast as those of some.
+    logs = np.maximum(probabilities, np.finfo(np.float64).tiny)
+    np.log(logs, out=logs)
     logs *= probabilities
     return logs
 

@@ -5,18 +5,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from dubito.distances import read_rows
-from dubito.matrix import FloatArray, IntArray
+from dubito.matrix import AnyArray, FloatArray, IntArray, blocks
 from dubito.problem import Request
 from dubito.strategies.base import Choice, without_distances
 
 CENTRES_AT_ONCE = 64
+POINTS_AT_ONCE = 1024
+SETTLED = 1 / 100
+"""K-means ends once less than this share of the points changes its cluster in a step."""
+MOST_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class ClosestKMeans:
     """The pool point nearest each of b K-means centres, each point once.
 
-    What is labelled plays no part. Holds the candidates in float64; O(n·b·d) time for each K-means step.
+    K-means begins with k-means++ by the seed, works in float32, and ends once fewer than one point in 100 changes its
+    cluster, after 100 steps at the latest; centres are means in float64. What is labelled plays no part.
+
+    Holds the candidates in float64 and in float32. O(n·b·d) time to begin with and for each step at most: later steps
+    look at the centres that moved.
     """
 
     name: str = "closest-kmeans"
@@ -30,17 +38,132 @@ class ClosestKMeans:
 
 
 def cluster_centres(points: FloatArray, n_clusters: int, seed: int) -> FloatArray:
-    """K-means centres (b, d)."""
-    import warnings
+    """K-means centres (b, d).
 
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
-        # Fewer distinct points than clusters: some centres coincide, and the next nearest points are taken.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        centres: FloatArray = KMeans(n_clusters, random_state=seed % 2**32, n_init="auto").fit(points).cluster_centers_
+    Examples
+    --------
+    >>> sorted(cluster_centres(np.array([[0.0], [1.0], [8.0], [9.0]]), 2, seed=0).ravel().tolist())
+    [0.5, 8.5]
+    """
+    clustering = _Clustering(_small(points), n_clusters, np.random.default_rng(seed))
+    for _ in range(MOST_STEPS):
+        if clustering.step() < SETTLED * len(points):
+            break
+    # Where points coincide a cluster may be empty: its centre is the point it began at.
+    centres = points[clustering.seeds]
+    order = np.argsort(clustering.cluster, kind="stable")
+    there, starts = np.unique(clustering.cluster[order], return_index=True)
+    for name, members in zip(there.tolist(), np.split(order, starts[1:]), strict=True):
+        centres[name] = points[members].mean(axis=0)
     return centres
+
+
+def _small(points: FloatArray) -> AnyArray:
+    """Points about their mean in float32, in units in which no square overflows and none vanishes."""
+    spread = points - points.mean(axis=0)
+    largest = float(np.abs(spread).max(initial=0.0))
+    return np.asarray(spread / largest if largest > 0 else spread, dtype=np.float32)
+
+
+def plus_plus(points: AnyArray, n_seeds: int, rng: np.random.Generator) -> IntArray:
+    """Rows (b,) drawn by k-means++, each with probability proportional to its squared distance to those before.
+
+    The distances of all points are brought up to date once for many draws. Until then a draw by the old ones, which
+    are never too small, stands with the probability that the new bears to the old: that is the same distribution.
+    Once every point coincides with a drawn one, the rest is drawn uniformly. O(n·b·d) time.
+    """
+    sizes = np.einsum("ij,ij->i", points, points)
+    seeds = [int(rng.integers(len(points)))]
+    fresh, squared = seeds[:], np.full(len(points), np.inf, dtype=np.float32)
+    while len(seeds) < n_seeds:
+        np.minimum(squared, _squared_to_nearest(points, sizes, np.array(fresh)), out=squared)
+        squared[seeds] = 0.0
+        steps = np.cumsum(squared, dtype=np.float64)
+        if steps[-1] <= 0.0:
+            left = np.setdiff1d(np.arange(len(points)), seeds)
+            return np.concatenate([seeds, rng.permutation(left)[: n_seeds - len(seeds)]])
+        fresh = _draw(points, squared, steps, min(CENTRES_AT_ONCE, len(seeds), n_seeds - len(seeds)), rng)
+        seeds += fresh
+    return np.array(seeds)
+
+
+def _draw(points: AnyArray, squared: AnyArray, steps: FloatArray, most: int, rng: np.random.Generator) -> list[int]:
+    """Some next seeds, by distances (n,) to the seeds before them and their sums; at least one."""
+    fresh: list[int] = []
+    for _ in range(2 * most):
+        row = int(np.searchsorted(steps, rng.random() * steps[-1], side="right"))
+        apart = points[fresh] - points[row]
+        nearest = np.einsum("ij,ij->i", apart, apart).min(initial=squared[row])
+        if rng.random() * squared[row] < nearest:
+            fresh.append(row)
+        if len(fresh) == most:
+            break
+    return fresh
+
+
+def _squared_to_nearest(points: AnyArray, sizes: AnyArray, rows: IntArray) -> AnyArray:
+    """(n,) squared distance to the nearest of some rows."""
+    squared = np.empty_like(sizes)
+    for span in blocks(len(points), POINTS_AT_ONCE):
+        squared[span] = (sizes[rows] - 2.0 * points[span] @ points[rows].T).min(axis=1)
+    return np.asarray(np.maximum(squared + sizes, 0.0))
+
+
+class _Clustering:
+    """K-means: which cluster each point is in, and where the centres are."""
+
+    def __init__(self, points: AnyArray, n_clusters: int, rng: np.random.Generator) -> None:
+        self.points = points
+        self.seeds = plus_plus(points, n_clusters, rng)
+        self.centres = points[self.seeds]
+        self.sums = np.zeros(self.centres.shape)
+        self.counts = np.zeros(n_clusters, dtype=np.int64)
+        self.cluster = np.full(len(points), -1, dtype=np.int64)
+        self.nearness = np.full(len(points), np.inf, dtype=np.float32)
+        """(n,) squared distance to the own centre, less the point's own square."""
+        self.has_moved = np.ones(n_clusters, dtype=np.bool_)
+
+    def step(self) -> int:
+        """Give every point to its nearest centre, and move the centres to their means; how many points changed."""
+        before = self.cluster.copy()
+        # A point whose centre stays can only change to one that has moved.
+        is_loose = self.has_moved[self.cluster] | (self.cluster < 0)
+        self._assign(np.flatnonzero(is_loose), np.arange(len(self.centres)), anew=True)
+        self._assign(np.flatnonzero(~is_loose), np.flatnonzero(self.has_moved), anew=False)
+        changed = np.flatnonzero(self.cluster != before)
+        self._move(changed, before[changed])
+        return len(changed)
+
+    def _assign(self, rows: IntArray, names: IntArray, *, anew: bool) -> None:
+        """The nearest of some centres for some points, where nearer than what they have or ``anew``."""
+        centres = self.centres[names]
+        sizes = np.einsum("ij,ij->i", centres, centres)
+        centres *= -2.0
+        for span in blocks(len(rows), POINTS_AT_ONCE) if len(names) else ():
+            chosen = rows[span]
+            found = self.points[chosen] @ centres.T
+            found += sizes
+            nearest = found.argmin(axis=1)
+            least = found[np.arange(len(chosen)), nearest]
+            is_nearer = anew | (least < self.nearness[chosen])
+            self.cluster[chosen[is_nearer]] = names[nearest[is_nearer]]
+            self.nearness[chosen[is_nearer]] = least[is_nearer]
+
+    def _move(self, changed: IntArray, before: IntArray) -> None:
+        """Take points out of the clusters they were in, and into those they are in; mark the centres that moved."""
+        self.has_moved[:] = False
+        for names, sign in ((before, -1), (self.cluster[changed], 1)):
+            inside = names >= 0
+            order = np.argsort(names[inside], kind="stable")
+            touched, starts, counts = np.unique(names[inside][order], return_index=True, return_counts=True)
+            if len(touched) == 0:
+                continue
+            members = self.points[changed[inside][order]]
+            self.sums[touched] += sign * np.add.reduceat(members, starts, axis=0, dtype=np.float64)
+            self.counts[touched] += sign * counts
+            self.has_moved[touched] = True
+        self.has_moved &= self.counts > 0
+        self.centres[self.has_moved] = self.sums[self.has_moved] / self.counts[self.has_moved, None]
 
 
 def nearest_untaken(points: FloatArray, centres: FloatArray) -> IntArray:

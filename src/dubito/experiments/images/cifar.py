@@ -13,7 +13,7 @@ import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.images.archives import read_archive, read_unpacked, unpacked
-from dubito.experiments.images.download import Progress, PublishedFile, download
+from dubito.experiments.images.download import BOTH_MENDS, Progress, PublishedFile, download
 from dubito.experiments.images.record import ImageArray, ImageSet
 from dubito.matrix import IntArray
 
@@ -140,8 +140,8 @@ def _refuse_missing(layout: Layout, folder: Path) -> NoReturn:
         missing = next(name for name in layout.required if not (place / name).is_file())
         raise MissingFile(f"{place} holds no {missing}; unpack all of {layout.archive.name} there.")
     raise MissingFile(
-        f"{folder} holds neither {layout.archive.name} nor {layout.folder}/; put one of them there "
-        f"({layout.archive.source}), or allow the download (download=True)."
+        f"{layout.name} is missing: {folder} holds neither {layout.archive.name} nor {layout.folder}/ "
+        f"({layout.archive.source}). {BOTH_MENDS}"
     )
 
 

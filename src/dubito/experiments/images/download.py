@@ -27,6 +27,13 @@ PASSING = (408, 429)
 """Refusals below 500 that another try may overcome."""
 
 
+BOTH_MENDS = (
+    "Pass --data-dir with a folder that does, or --download (in Python data_dir, or the environment variable "
+    "DUBITO_DATA; download=True)."
+)
+"""What to do where published files are missing."""
+
+
 class Progress(Protocol):
     """Called along the way of a download."""
 

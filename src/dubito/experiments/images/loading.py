@@ -25,6 +25,9 @@ class Reader(Protocol):
         ...
 
 
+DATA_VARIABLE = "DUBITO_DATA"
+"""Of the environment: the folder of published files."""
+
 COLLECTIONS: dict[str, Reader] = {
     "cifar10": partial(read_cifar, CIFAR10),
     "cifar100": partial(read_cifar, CIFAR100),
@@ -82,11 +85,10 @@ def load_images(
     name = os.fspath(source)
     path = Path(split_spec(name)[0])
     published = COLLECTIONS.get(name)
-    is_table = published is None and path.suffix.lower() == ".parquet"
-    _refuse_strays(name, published is not None, is_table, data_dir, download, test, size)
+    _refuse_strays(name, published is not None, is_table(name), data_dir, download, test, size)
     if published is not None:
-        return published(_data_folder(data_dir, download), allow_download=download, progress=progress)
-    if is_table:
+        return published(data_folder(data_dir, download), allow_download=download, progress=progress)
+    if is_table(name):
         return read_table(name, test=test, size=size)
     refuse_pickles(path)
     if path.is_dir():
@@ -99,12 +101,30 @@ def load_images(
     )
 
 
+def is_table(source: str) -> bool:
+    """Whether this names a Parquet file, with or without a column.
+
+    Examples
+    --------
+    >>> is_table("birds.parquet::species"), is_table("birds")
+    (True, False)
+    """
+    return split_spec(source)[0].lower().endswith(".parquet")
+
+
 def default_folder() -> Path:
-    """Where published collections are kept unless a folder is named: ``dubito`` in the user's cache."""
+    """Where published collections are kept unless a folder is named.
+
+    What the environment variable ``DUBITO_DATA`` says, else ``dubito`` in the user's cache.
+    """
+    named = os.environ.get(DATA_VARIABLE)
+    if named:
+        return Path(named).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "dubito")
 
 
-def _data_folder(data_dir: str | os.PathLike[str] | None, download: bool) -> Path:
+def data_folder(data_dir: str | os.PathLike[str] | None, download: bool) -> Path:
+    """The folder of published files, by its name or the default; it must exist unless a download may make it."""
     if data_dir is None:
         return default_folder()
     folder = Path(data_dir).expanduser()
@@ -116,14 +136,14 @@ def _data_folder(data_dir: str | os.PathLike[str] | None, download: bool) -> Pat
 
 
 def _refuse_strays(
-    name: str, is_published: bool, is_table: bool, data_dir: object, download: bool, test: object, size: object
+    name: str, is_published: bool, is_parquet: bool, data_dir: object, download: bool, test: object, size: object
 ) -> None:
     """Refuse arguments that mean nothing for this kind of source."""
     strays = {
         "data_dir": (data_dir is not None and not is_published, "for published collections"),
         "download": (download and not is_published, "for published collections"),
         "size": (size is not None and is_published, "for pictures in a folder or a Parquet file"),
-        "test": (test is not None and not is_table, "for Parquet files"),
+        "test": (test is not None and not is_parquet, "for Parquet files"),
     }
     for argument, (is_stray, purpose) in strays.items():
         if is_stray:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from dubito.errors import InvalidData, MissingFile
-from dubito.experiments.images.download import Progress, PublishedFile, download
+from dubito.experiments.images.download import BOTH_MENDS, Progress, PublishedFile, download
 from dubito.experiments.images.record import ImageArray, ImageSet
 from dubito.files.entries import reading
 from dubito.matrix import AnyArray, IntArray
@@ -55,9 +55,7 @@ def read_svhn(
             download(file, folder, progress=progress)
     for file in files:
         if not (folder / file.name).exists():
-            raise MissingFile(
-                f"{folder} holds no {file.name}; put it there ({file.source}), or allow the download (download=True)."
-            )
+            raise MissingFile(f"svhn is missing: {folder} holds no {file.name} ({file.source}). {BOTH_MENDS}")
     (images, labels), (test_images, test_labels) = (_read_mat(folder / file.name) for file in files)
     return ImageSet("svhn", images, labels, DIGITS, test_images, test_labels)
 

@@ -12,14 +12,16 @@ from dubito.checks import check_integer
 from dubito.distances import core_set_radii
 from dubito.doubt import doubt_from_probabilities
 from dubito.experiments.arms import Arm
+from dubito.experiments.builtin import builtin_dataset
 from dubito.experiments.config import Data, Experiment, Schedule
-from dubito.experiments.data import Dataset, builtin_dataset
-from dubito.experiments.loop import Stage, lesson_of, set_stage
+from dubito.experiments.data import Dataset
+from dubito.experiments.loop import lesson_of
 from dubito.experiments.models_sklearn import Linear
 from dubito.experiments.paper.learning import picks_of
 from dubito.experiments.paper.verdicts import Verdict
 from dubito.experiments.records import Round
 from dubito.experiments.running import run_experiment
+from dubito.experiments.staging import Stage, set_stage
 from dubito.matrix import AnyArray, FloatArray, IntArray
 
 PLAIN, SCALED = "coreset", "doubt-coreset"

@@ -15,6 +15,7 @@ from dubito.experiments.paper.beta import BetaStudy
 from dubito.experiments.paper.concentration import ConcentrationStudy
 from dubito.experiments.paper.discussion import DiscussionStudy
 from dubito.experiments.paper.mixture import HeatmapStudy, MixtureStudy, TailStudy
+from dubito.experiments.paper.networks_study import NetworkStudy
 from dubito.experiments.paper.quadrants import QuadrantsStudy
 from dubito.experiments.paper.radii import RadiiStudy
 from dubito.experiments.paper.timing import TimingStudy
@@ -32,6 +33,7 @@ STUDIES: dict[str, Callable[..., Study]] = {
     "discussion": DiscussionStudy,
     "heatmap": HeatmapStudy,
     "mixture": MixtureStudy,
+    "networks": NetworkStudy,
     "negative": NegativeStudy,
     "quadrants": QuadrantsStudy,
     "radii": RadiiStudy,
@@ -55,13 +57,16 @@ class Exhibit:
     title: str
     claim: str
     """What must be seen, in our words."""
-    study: str | None = None
-    """None where nothing here measures it yet."""
+    study: str
+    """What measures it, of `STUDIES`."""
     needs: str | None = None
-    """What it takes beyond a CPU, where it is not measured yet."""
+    """What it takes beyond what every machine has."""
     seconds: float = 0.0
-    """On two cores, about."""
+    """On two cores, about; where it trains networks, on a fast GPU."""
     quick_seconds: float = 0.0
+    core_hours: float = 0.0
+    """Of one core, where networks are trained without a GPU."""
+    quick_core_hours: float = 0.0
     parameters: Mapping[str, object] = field(default_factory=dict)
     quick: Mapping[str, object] = field(default_factory=dict)
     """Parameters that differ in a quick run."""
@@ -69,29 +74,27 @@ class Exhibit:
     def __post_init__(self) -> None:
         if self.schema != SCHEMA:
             raise InvalidArgument(f"schema={self.schema!r} is not known; write schema = {SCHEMA}.")
-        if (self.study is None) == (self.needs is None):
-            raise InvalidArgument("one of study and needs must be there; say what measures it, or what that takes.")
 
     @property
-    def is_measurable(self) -> bool:
-        """Whether `build` works."""
-        return self.study is not None
+    def is_light(self) -> bool:
+        """Whether every machine can measure it."""
+        return self.needs is None
 
     @property
     def cost(self) -> str:
-        """About how long it takes, or what else it needs.
+        """About how long it takes, and what else it needs.
 
         Examples
         --------
-        >>> exhibits()["figure-7"].cost, exhibits()["figure-6"].cost
-        ('1 s', 'a GPU and images')
+        >>> exhibits()["figure-7"].cost, exhibits()["figure-5"].cost
+        ('1 s', '4 min on a fast GPU, else 63 hours of a core; images')
         """
-        return self.needs or _told(self.seconds)
+        return _cost(self.needs, self.seconds, self.core_hours)
 
     @property
     def quick_cost(self) -> str:
         """The same for a quick run."""
-        return self.needs or _told(self.quick_seconds)
+        return _cost(self.needs, self.quick_seconds, self.quick_core_hours)
 
     def settings(self, quick: bool) -> dict[str, object]:
         """The study's parameters."""
@@ -99,9 +102,7 @@ class Exhibit:
         return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
     def build(self, *, quick: bool = False) -> Study:
-        """The study with its parameters; an exhibit that nothing measures yet is an error."""
-        if self.study is None:
-            raise InvalidArgument(f"{self.id} needs {self.needs} and is not measured yet; choose another.")
+        """The study with its parameters."""
         kind, settings = STUDIES[check_choice("study", self.study, STUDIES)], self.settings(quick)
         check_keys(f"{self.id}.toml", settings, [each.name for each in _fields(kind)])
         return kind(**settings)
@@ -109,6 +110,14 @@ class Exhibit:
 
 def _fields(kind: Any) -> Sequence[Any]:
     return fields(kind)
+
+
+def _cost(needs: str | None, seconds: float, core_hours: float) -> str:
+    if needs is None:
+        return _told(seconds)
+    if not core_hours:
+        return f"{_told(seconds)} on {needs}"
+    return f"{_told(seconds)} on a fast GPU, else {core_hours:,.0f} hours of a core; {needs}"
 
 
 def _told(seconds: float) -> str:
@@ -137,8 +146,17 @@ def parse_exhibit(text: str, name: str) -> Exhibit:
         return Exhibit(**table)
 
 
+def is_at_hand(exhibit: Exhibit) -> bool:
+    """Whether an exhibit that trains networks can be measured here in minutes."""
+    study = exhibit.build()
+    return isinstance(study, NetworkStudy) and study.is_at_hand()
+
+
 def choose_exhibits(names: Sequence[str]) -> tuple[Exhibit, ...]:
-    """The exhibits of these ids, each once; ``all`` stands for every one that can be measured here.
+    """The exhibits of these ids, each once.
+
+    ``all`` stands for those that every machine can measure; and where there is a GPU and what they need is at hand,
+    for those that train networks, too.
 
     Examples
     --------
@@ -149,7 +167,7 @@ def choose_exhibits(names: Sequence[str]) -> tuple[Exhibit, ...]:
     chosen: dict[str, Exhibit] = {}
     for name in names:
         if name == EVERYTHING:
-            chosen.update({id: each for id, each in known.items() if each.is_measurable})
+            chosen.update({id: each for id, each in known.items() if each.is_light or is_at_hand(each)})
             continue
         each = known[check_choice("figure", name, [*known, EVERYTHING])]
         each.build()

@@ -16,7 +16,7 @@ from typing import Any
 
 from dubito.errors import InvalidData
 from dubito.experiments.paper.exhibits import Exhibit
-from dubito.experiments.paper.verdicts import Finding
+from dubito.experiments.paper.verdicts import Finding, Study
 from dubito.files import write_atomically
 
 SHIPPED = "measured.json"
@@ -56,8 +56,10 @@ class Measured:
         return cls(**{each.name: record[each.name] for each in fields(cls)})
 
 
-def measure(exhibit: Exhibit, *, quick: bool = False, seed: int = 0) -> tuple[Finding, Measured]:
-    """Measure an exhibit and check its claim.
+def measure(
+    exhibit: Exhibit, *, quick: bool = False, seed: int = 0, study: Study | None = None
+) -> tuple[Finding, Measured]:
+    """Measure an exhibit and check its claim; ``study`` is what measures it, if not as `Exhibit.build` makes it.
 
     Examples
     --------
@@ -66,8 +68,8 @@ def measure(exhibit: Exhibit, *, quick: bool = False, seed: int = 0) -> tuple[Fi
     >>> told.outcome
     'holds'
     """
-    study, started = exhibit.build(quick=quick), time.perf_counter()
-    finding = study.measure(seed)
+    chosen, started = study or exhibit.build(quick=quick), time.perf_counter()
+    finding = chosen.measure(seed)
     seconds, verdict = time.perf_counter() - started, finding.verdict()
     told = Measured(
         id=exhibit.id,

@@ -11,6 +11,7 @@ from dubito.experiments.paper.beta import Beta
 from dubito.experiments.paper.concentration import Concentration
 from dubito.experiments.paper.discussion import Discussion
 from dubito.experiments.paper.mixture import Heatmap, MixtureFit, Tail
+from dubito.experiments.paper.networks import Ablation, Epochs, MainExperiments
 from dubito.experiments.paper.quadrants import Quadrants
 from dubito.experiments.paper.radii import Radii
 from dubito.experiments.paper.timing import Timing
@@ -18,6 +19,7 @@ from dubito.plots.paper.appendix import acquisitions_figure, negative_figure, to
 from dubito.plots.paper.concentration import concentration_figure
 from dubito.plots.paper.covers import radii_figure
 from dubito.plots.paper.mixture import heatmap_figure, mixture_figure, tail_figure
+from dubito.plots.paper.networks import ablation_figure, epochs_figure, main_figure
 from dubito.plots.paper.squares import beams_figure, quadrants_figure
 from dubito.plots.paper.statements import beta_figure, discussion_figure, timing_figure
 
@@ -50,3 +52,6 @@ paper_figure.register(Acquisitions, acquisitions_figure)
 paper_figure.register(Negative, negative_figure)
 paper_figure.register(Timing, timing_figure)
 paper_figure.register(Discussion, discussion_figure)
+paper_figure.register(Ablation, ablation_figure)
+paper_figure.register(MainExperiments, main_figure)
+paper_figure.register(Epochs, epochs_figure)

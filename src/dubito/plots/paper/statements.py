@@ -8,9 +8,9 @@ from matplotlib.ticker import LogLocator, MultipleLocator, NullLocator
 from dubito.experiments.paper.beta import Beta
 from dubito.experiments.paper.discussion import Discussion
 from dubito.experiments.paper.timing import PAPER_SECONDS, PAPER_SIZES, Timing
-from dubito.matrix import FloatArray
+from dubito.matrix import FloatArray, IntArray
 from dubito.plots.paper.panels import headline_of
-from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, new_figure, strategy_colour, title
+from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, strategy_colour, title
 
 QUADRATIC, CERTAIN, UNKNOWN = OKABE_ITO["orange"], OKABE_ITO["blue"], OKABE_ITO["sky"]
 COLUMNS = 3
@@ -63,8 +63,28 @@ def _draw_slice(axes: Axes, finding: Beta, place: int) -> None:
 
 
 def timing_figure(finding: Timing) -> Figure:
-    """Every run as a point, the least of each size joined, beside the paper's two numbers."""
-    figure, axes = new_figure(8.0, 4.4)
+    """Every run as a point, the least of each size joined, beside the paper's two numbers; a panel more for picks."""
+    panels = [("points labelled", finding.sizes, finding.seconds)]
+    if len(finding.budgets):
+        panels.append((f"picks, {finding.sizes[0]:,} labelled", finding.budgets, finding.picking))
+    figure = Figure(figsize=(8.0, 4.4) if len(panels) == 1 else (11.0, 4.6), layout="constrained", facecolor="white")
+    drawn = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (asked, sizes, seconds) in zip(drawn, panels, strict=True):
+        _draw_seconds(axes, sizes, seconds)
+        axes.set_xlabel(asked, color=INK)
+    _seconds_axis(drawn[0], finding)
+    drawn[0].set_ylabel("seconds for a selection", color=INK)
+    slowest = max(float(taken.min(axis=1).max()) for taken in finding.seconds.values())
+    title(
+        drawn[0],
+        f"a core-set of {finding.budget:,} takes {slowest:.2g} s at most on this {finding.device}",
+        f"a generated pool of {finding.n:,} × {finding.d}, the labelled among them; dots: runs, line: the least",
+    )
+    return figure
+
+
+def _draw_seconds(axes: Axes, sizes: IntArray, seconds: dict[str, FloatArray]) -> None:
+    calm(axes)
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.plot(PAPER_SIZES, PAPER_SECONDS, color=QUIET, linewidth=2.0, linestyle=(0, (4, 2)), marker="D", markersize=6)
@@ -78,12 +98,12 @@ def timing_figure(finding: Timing) -> Figure:
         ha="right",
     )
     for name, shown, side in (("coreset", "core-set", "bottom"), ("doubt-coreset", "scaled core-set", "top")):
-        taken, colour = finding.seconds[name], strategy_colour(name)
-        axes.plot(np.repeat(finding.sizes, taken.shape[1]), taken.ravel(), "o", color=colour, alpha=0.3, markersize=4.5)
-        axes.plot(finding.sizes, taken.min(axis=1), color=colour, linewidth=2.2)
+        taken, colour = seconds[name], strategy_colour(name)
+        axes.plot(np.repeat(sizes, taken.shape[1]), taken.ravel(), "o", color=colour, alpha=0.3, markersize=4.5)
+        axes.plot(sizes, taken.min(axis=1), color=colour, linewidth=2.2)
         axes.annotate(
             f"{shown}  {taken[-1].min():.2g} s",
-            (float(finding.sizes[-1]), float(taken[-1].min())),
+            (float(sizes[-1]), float(taken[-1].min())),
             xytext=(0, 6 if side == "bottom" else -6),
             textcoords="offset points",
             color=colour,
@@ -91,22 +111,13 @@ def timing_figure(finding: Timing) -> Figure:
             ha="right",
             va=side,
         )
-    _seconds_axis(axes, finding)
-    axes.set_xlabel("points labelled", color=INK)
-    axes.set_ylabel("seconds for a selection", color=INK)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    slowest = max(float(taken.min(axis=1).max()) for taken in finding.seconds.values())
-    title(
-        axes,
-        f"a core-set of {finding.budget:,} takes {slowest:.2g} s at most on this CPU",
-        f"a generated pool of {finding.n:,} × {finding.d}, the labelled among them; dots: runs, line: the least",
-    )
-    return figure
 
 
 def _seconds_axis(axes: Axes, finding: Timing) -> None:
     """Logarithmic, with room for names above and below."""
-    every = np.concatenate([*(taken.ravel() for taken in finding.seconds.values()), PAPER_SECONDS])
+    runs = [*finding.seconds.values(), *finding.picking.values()]
+    every = np.concatenate([*(taken.ravel() for taken in runs), PAPER_SECONDS])
     axes.set_yscale("log")
     axes.set_ylim(float(every.min()) / 2.0, float(every.max()) * 1.6)
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

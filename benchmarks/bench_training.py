@@ -1,0 +1,116 @@
+"""Time networks of VGG16 that train side by side on an NVIDIA GPU. See README.md in this folder."""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import machine
+import numpy as np
+
+from dubito.experiments.data import Dataset
+from dubito.experiments.models_torch import Training
+from dubito.experiments.models_vgg16 import vgg16
+from dubito.experiments.train_lanes import Bank, Lane, Plan, train_side_by_side
+from dubito.experiments.train_split import Split, state_of
+from dubito.experiments.train_studio import tuned
+
+HERE = Path(__file__).parent
+LANES = (1, 5, 10, 20, 35)
+IMAGES, LABELLED, BATCH = 50_000, 5_000, 64
+REPEATS = 5
+
+
+def main() -> int:
+    """Exit status 0 where there is no GPU: the recorded figures stay."""
+    import torch
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the results")
+    parser.add_argument(
+        "--page", action="store_true", help="measure nothing; write the page from the figures there are"
+    )
+    options = parser.parse_known_args()[0]  # Those of the other benchmarks are let pass.
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / "training.json"
+    if not options.page:
+        if not torch.cuda.is_available():
+            print(
+                "bench_training: torch sees no NVIDIA GPU; the recorded figures are in benchmarks/results/training.md"
+            )
+            return 0
+        path.write_text(json.dumps(measure(), indent=1) + "\n")
+    (options.out / "training.md").write_text(page(json.loads(path.read_text())))
+    return 0
+
+
+def measure() -> dict[str, Any]:
+    """Images a second for each number of lanes, the step compiled and not."""
+    import torch
+
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (IMAGES, 32, 32, 3), dtype=np.uint8)
+    labels = rng.integers(0, 10, IMAGES)
+    data = Dataset("noise", pixels, labels, tuple("0123456789"), pixels[:1], labels[:1])
+    training = Training(epochs=1, later_epochs=1, learning_rate=1e-4, decay=False, batch=BATCH, device="cuda")
+    network, bank, rows = vgg16(10, "none"), Bank({0: data}, "cuda"), []
+    with tuned():
+        for is_compiled in (False, True):
+            split = Split(network, "head", training, is_training=True)
+            answer = torch.compile(split.__call__) if is_compiled else split
+            lanes: list[Lane] = []
+            for count in LANES:
+                started = time.perf_counter()
+                while len(lanes) < count:
+                    lanes.append(Lane(network, answer, bank, training, 200))
+                ready = time.perf_counter() - started
+                rates = [images_a_second(lanes, state_of(network.to("cuda")), training) for _ in range(REPEATS)]
+                rows.append({"compiled": is_compiled, "lanes": count, "set_up": ready, "images_a_second": rates})
+                print(f"compiled {is_compiled}, {count} lanes: {statistics.median(rates):,.0f} images/s", flush=True)
+    return {
+        "machine": machine.describe(),
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "rows": rows,
+    }
+
+
+def images_a_second(lanes: list[Lane], weights: dict[str, Any], training: Training) -> float:
+    """One epoch of every lane, waited for."""
+    import torch
+
+    plan = Plan(np.arange(LABELLED), training, is_first=True, seed=0)
+    for lane in lanes:
+        lane.begin(weights, plan)
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    train_side_by_side(lanes, plan.steps)
+    return len(lanes) * plan.steps * training.batch / (time.perf_counter() - started)
+
+
+def page(document: dict[str, Any]) -> str:
+    """The table."""
+    head = [
+        "# VGG16 trained side by side",
+        "",
+        f"{document['gpu']}, torch {document['torch']}: VGG16 at 32x32, batch {BATCH}, bfloat16 with float32 weights, "
+        f"Adam, data on the GPU; {LABELLED:,} images an epoch and lane, {REPEATS} times. A lane is a network of its "
+        "own with its own minibatches. `python benchmarks/bench_training.py` measures it again.",
+        "",
+        "| lanes | step | images/s, median | least | most |",
+        "| ---: | --- | ---: | ---: | ---: |",
+    ]
+    table = [
+        f"| {row['lanes']} | {'compiled' if row['compiled'] else 'as it is'} | "
+        f"{statistics.median(row['images_a_second']):,.0f} | {min(row['images_a_second']):,.0f} | "
+        f"{max(row['images_a_second']):,.0f} |"
+        for row in document["rows"]
+    ]
+    return "\n".join([*head, *table, ""])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

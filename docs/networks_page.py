@@ -1,0 +1,321 @@
+"""The page of the experiments on images: its tables and verdicts, each computed from the records."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from networks_words import EXPERIMENTS, INTRODUCTION, POOLS, PROTOCOL, RERUN, SWEEP
+
+from dubito.experiments.config import Experiment, parse_experiment
+from dubito.experiments.pairs import holm, paired_test, shown_p
+from dubito.experiments.paper.networks import ablation_of, epochs_of, gains, main_of
+from dubito.experiments.records import Round
+from dubito.experiments.statistics import Comparison, area
+from dubito.experiments.summary import Summary, finding
+from dubito.matrix import FloatArray
+
+MOST_COLUMNS = 6
+"""Numbers of labels in a table of accuracies."""
+MAINS = {"CIFAR-10": "cifar10-main", "CIFAR-100": "cifar100-main", "SVHN": "svhn-main"}
+PLAIN, SCALED, PERMUTED = "coreset", "doubt-coreset", "doubt-coreset:permuted=true"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """What is kept of one experiment."""
+
+    name: str
+    held: dict
+    rounds: list[Round]
+    summary: Summary
+
+    @property
+    def experiment(self) -> Experiment:
+        return parse_experiment(self.held["settings"])
+
+    def accuracy(self, name: str) -> FloatArray:
+        """(seeds, trainings)"""
+        return self.summary.curves[self.summary.names.index(name)].accuracy
+
+    def area(self, name: str) -> FloatArray:
+        """(seeds,)"""
+        return area(self.summary.curves[self.summary.names.index(name)])
+
+
+Study = dict[str, Record]
+
+
+def heads(names: Sequence[str]) -> Iterator[str]:
+    yield f"| {' | '.join(names)} |"
+    yield f"|{' --- |' * len(names)}"
+
+
+def shown(told: object, digits: int = 2) -> str:
+    """An interval in points."""
+    estimate, low, high = (100 * getattr(told, key) for key in ("estimate", "low", "high"))
+    return f"{estimate:+.{digits}f}" + ("" if np.isnan(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]")
+
+
+def bold_p(p: float) -> str:
+    return f"**{shown_p(p)}**" if p < 0.05 else shown_p(p)
+
+
+# What was run, and what the paper's claims come to
+
+
+def overview(study: Study) -> Iterator[str]:
+    yield from heads(["experiment", "what", "labels", "seeds", "in a sentence"])
+    for name, words in EXPERIMENTS.items():
+        if name not in study:
+            yield f"| `{name}` | {words.title} | | | not measured |"
+            continue
+        told = study[name].summary
+        labels = told.curves[0].labels
+        where = f"[{words.title}](#{name})"
+        yield f"| `{name}` | {where} | {labels[0]:,} to {labels[-1]:,} | {len(told.seeds)} | {finding(told)} |"
+
+
+def claims(study: Study) -> Iterator[str]:
+    yield from heads(["claim", "here", "measured"])
+    for claim, verdict in verdicts(study):
+        outcome = "not measured" if verdict is None else "**holds**" if verdict[0] else "**does not hold**"
+        yield f"| {claim} | {outcome} | {'' if verdict is None else verdict[1]} |"
+
+
+def verdicts(study: Study) -> Iterator[tuple[str, tuple[bool, str] | None]]:
+    """Each claim of the paper, whether it held, and the numbers; None where nothing was run for it."""
+    for collection, name in MAINS.items():
+        claim = f"{collection}: scaled with a beam of 10 is above the plain core-set and random (figure 6)"
+        yield claim, told_of(main_of({collection: study[name].rounds})) if name in study else None
+        pair = f"{collection}: the plain core-set is above random (figure 6)"
+        yield pair, above(study[name], PLAIN, "random") if name in study else None
+    low, ablation = "cifar10-low-noise", "cifar10-ablation"
+    yield (
+        "CIFAR-10 with less training noise, not the paper's protocol: the same as the first",
+        told_of(main_of({"CIFAR-10": study[low].rounds})) if low in study else None,
+    )
+    yield (
+        "a beam helps only where distances are scaled; both together end highest (figure 5)",
+        told_of(ablation_of(study[ablation].rounds)) if ablation in study else None,
+    )
+    trained = {title: study[name].rounds for title, name in MAINS.items() if name in study}
+    missing = [title for title in MAINS if title not in trained]
+    yield "the epochs of table 1 pass 99% training accuracy", told_of(epochs_of(trained, missing)) if trained else None
+    yield "scaling gains more where more is asked for at once (abstract)", sweep_verdict(study)
+
+
+def told_of(finding: object) -> tuple[bool, str]:
+    verdict = finding.verdict()
+    return verdict.holds, verdict.sentence
+
+
+def above(record: Record, name: str, over: str) -> tuple[bool, str]:
+    (told,) = gains(record.summary.curves, [(name, over)])
+    return told.is_sure, f"{told} by the mean over the curve"
+
+
+def sweep_verdict(study: Study) -> tuple[bool, str] | None:
+    """Whether scaling's gain over the plain core-set at equal labels is larger at 5,000 a round than at 400."""
+    few, many = (f"cifar10-sweep-{budget}" for budget in (SWEEP[0], SWEEP[-1]))
+    if few not in study or many not in study:
+        return None
+    told, p = paired_test(last_gain(study[many]) - last_gain(study[few]))
+    sentence = (
+        f"at 15,000 labels the gain over the plain core-set is {100 * last_gain(study[many]).mean():+.2f} points with "
+        f"5,000 a round and {100 * last_gain(study[few]).mean():+.2f} with 400: {shown(told)} more (p = {shown_p(p)})"
+    )
+    return told.estimate > 0 and p < 0.05, sentence
+
+
+def last_gain(record: Record, name: str = SCALED, over: str = PLAIN) -> FloatArray:
+    """(seeds,) at the last labels."""
+    return (record.accuracy(name) - record.accuracy(over))[:, -1]
+
+
+BESIDES = [(f"{SCALED}:beam_width=10", SCALED), *((SCALED, name) for name in ("least-confidence", "margin", "badge"))]
+
+
+def besides(study: Study) -> Iterator[str]:
+    """What the paper does not ask: a beam against none, and scaling against uncertainty alone."""
+    found = {name: study[name] for name in (*MAINS.values(), "cifar10-low-noise") if name in study}
+    if not found:
+        yield "Not measured.\n"
+        return
+    yield "Points of the mean over the curve, paired by seed; p is Holm's over the four of an experiment.\n"
+    yield from heads(["", *(f"`{name}`" for name in found)])
+    told = {name: gains(record.summary.curves, BESIDES) for name, record in found.items()}
+    for place, (one, other) in enumerate(BESIDES):
+        cells = [f"**{each[place]}**" if each[place].p < 0.05 else str(each[place]) for each in told.values()]
+        yield f"| `{one}` over `{other}` | {' | '.join(cells)} |"
+    yield ""
+
+
+# One experiment
+
+
+def section(record: Record) -> Iterator[str]:
+    words = EXPERIMENTS[record.name]
+    yield f"### {record.name}"
+    yield f"\n**{words.title}.** {words.about} {len(record.summary.seeds)} seeds.\n"
+    yield f"![Learning curves: {words.title}](images/network-{record.name}.png)\n"
+    yield from accuracy_table(record)
+    yield ""
+    yield from statistics_table(record)
+    yield f"\n{times(record)}\n"
+
+
+def accuracy_table(record: Record) -> Iterator[str]:
+    labels = record.summary.curves[0].labels
+    places = sorted({round(each) for each in np.linspace(0, len(labels) - 1, min(MOST_COLUMNS, len(labels)))})
+    yield from heads(["accuracy, %", *(f"{labels[place]:,} labels" for place in places)])
+    for curve in record.summary.curves:
+        cells = [f"{100 * curve.mean[place]:.1f} ± {100 * curve.spread[place]:.1f}" for place in places]
+        yield f"| `{curve.name}` | {' | '.join(cells)} |"
+
+
+def statistics_table(record: Record) -> Iterator[str]:
+    told = record.summary
+    yield from heads(
+        [
+            "strategy",
+            "mean over the curve",
+            "against random",
+            "p",
+            "against coreset",
+            "p",
+            "labels saved",
+            "a selection",
+        ]
+    )
+    saved = {each.name: each.saved for each in told.savings}
+    for curve, seconds in zip(told.curves, told.select_seconds, strict=True):
+        cells = [f"{100 * area(curve).mean():.2f}"]
+        for baseline in (told.against_random, told.against_coreset):
+            cells += held_against(curve.name, baseline)
+        cells.append(shown_saved(saved[curve.name]) if curve.name in saved else "–")
+        yield f"| `{curve.name}` | {' | '.join(cells)} | {seconds:.2f} s |"
+
+
+def held_against(name: str, baseline: Sequence[Comparison]) -> list[str]:
+    told = next((each for each in baseline if each.name == name), None)
+    return ["–", "–"] if told is None else [shown(told.difference), bold_p(told.p_holm)]
+
+
+def shown_saved(saved: object) -> str:
+    ends = [getattr(saved, key) for key in ("estimate", "low", "high")]
+    told = ["never" if not np.isfinite(end) else f"{end:,.0f}" for end in ends]
+    return told[0] if np.isnan(ends[1]) or set(told) == {"never"} else f"{told[0]} [{told[1]}, {told[2]}]"
+
+
+def times(record: Record) -> str:
+    """What training and selecting took; networks that were trained once for several strategies count once."""
+    trained = {(each.seed, each.turn, each.train_seconds): each for each in record.rounds}
+    model = record.experiment.model
+    images = sum(each.labels * (model.later_epochs if each.turn else model.epochs) for each in trained.values())
+    training = sum(each.train_seconds for each in trained.values())
+    selecting = sum(each.select_seconds for each in record.rounds)
+    return (
+        f"{len(trained)} trainings, {images / 1e6:,.1f} million images in {training:,.0f} s: "
+        f"{images / training:,.0f} images a second. Selecting took {selecting:,.1f} s in all, "
+        f"{selecting / (training + selecting):.1%} of both."
+    )
+
+
+# The study of strengths, and the sweep
+
+
+def strengths(study: Study) -> Iterator[str]:
+    found = {pool: study[f"images-strength-{pool}"] for pool in POOLS if f"images-strength-{pool}" in study}
+    if not found:
+        yield "Not measured.\n"
+        return
+    names = next(iter(found.values())).summary.names
+    yield "Accuracy on the hold-out at the last labels, in percent; the best of each pool is bold.\n"
+    yield from heads(["strategy", *found])
+    best = {pool: max(names, key=lambda name: each.accuracy(name)[:, -1].mean()) for pool, each in found.items()}
+    for name in names:
+        means = {pool: 100 * each.accuracy(name)[:, -1].mean() for pool, each in found.items()}
+        cells = [f"**{mean:.1f}**" if best[pool] == name else f"{mean:.1f}" for pool, mean in means.items()]
+        yield f"| `{name}` | {' | '.join(cells)} |"
+    yield "\nMean over the curve, in percent.\n"
+    yield from heads(["strategy", *found])
+    top = {pool: max(names, key=lambda name: each.area(name).mean()) for pool, each in found.items()}
+    for name in names:
+        means = {pool: 100 * each.area(name).mean() for pool, each in found.items()}
+        cells = [f"**{mean:.2f}**" if top[pool] == name else f"{mean:.2f}" for pool, mean in means.items()]
+        yield f"| `{name}` | {' | '.join(cells)} |"
+    yield ""
+    yield from strength_steps(found)
+    yield from control(found)
+
+
+def strength_steps(found: Study) -> Iterator[str]:
+    """Each strength against the paper's, with Holm's correction over those of a pool."""
+    others = [f"{SCALED}:strength={strength}" for strength in ("0.25", "0.5", "2")]
+    yield "Other strengths against the paper's, 1, in points of the mean over the curve; p is corrected over a pool.\n"
+    yield from heads(["pool", *(part for name in others for part in (f"`{name.split(':')[1]}`", "p"))])
+    for pool, record in found.items():
+        tests = [paired_test(record.area(name) - record.area(SCALED)) for name in others]
+        corrected = holm([p for _, p in tests])
+        cells = [f"{shown(told)} | {bold_p(float(p))}" for (told, _), p in zip(tests, corrected, strict=True)]
+        yield f"| {pool} | {' | '.join(cells)} |"
+    yield ""
+
+
+def control(found: Study) -> Iterator[str]:
+    """Doubt against doubt dealt out anew, with Holm's correction over the pools."""
+    yield (
+        "The control: what doubt is worth where it belongs to its image, over doubt permuted in the pool; and permuted "
+        "doubt over none. p is corrected over the pools.\n"
+    )
+    yield from heads(["pool", "doubt over permuted", "p", "permuted over coreset", "p"])
+    pairs = [(SCALED, PERMUTED), (PERMUTED, PLAIN)]
+    tests = [[paired_test(each.area(one) - each.area(other)) for each in found.values()] for one, other in pairs]
+    corrected = [holm([p for _, p in column]) for column in tests]
+    for place, pool in enumerate(found):
+        cells = [
+            f"{shown(column[place][0])} | {bold_p(float(ps[place]))}"
+            for column, ps in zip(tests, corrected, strict=True)
+        ]
+        yield f"| {pool} | {' | '.join(cells)} |"
+    yield ""
+
+
+def sweep(study: Study) -> Iterator[str]:
+    found = {budget: study[f"cifar10-sweep-{budget}"] for budget in SWEEP if f"cifar10-sweep-{budget}" in study}
+    if not found:
+        yield "Not measured.\n"
+        return
+    names = next(iter(found.values())).summary.names
+    yield "Test accuracy at 15,000 labels, in percent, and the gain of scaling in points with p over these rows.\n"
+    yield from heads(["labels a round", *(f"`{name}`" for name in names), f"`{SCALED}` over `{PLAIN}`", "p"])
+    tests = [paired_test(last_gain(record)) for record in found.values()]
+    corrected = holm([p for _, p in tests])
+    for (budget, record), (told, _), p in zip(found.items(), tests, corrected, strict=True):
+        cells = [f"{100 * record.accuracy(name)[:, -1].mean():.1f}" for name in names]
+        yield f"| {budget:,} | {' | '.join(cells)} | {shown(told)} | {bold_p(float(p))} |"
+    yield ""
+
+
+def machines(study: Study) -> Iterator[str]:
+    by_machine: dict[tuple[str, str], list[str]] = {}
+    for name, record in study.items():
+        versions = ", ".join(f"{package} {number}" for package, number in record.held["versions"].items() if number)
+        weights = f"; weights {record.held['weights']}" if record.held["weights"] else ""
+        by_machine.setdefault((record.held["machine"], versions + weights), []).append(f"`{name}`")
+    for (machine, versions), names in by_machine.items():
+        yield f"- **{machine}**; {versions}: {', '.join(names)}."
+
+
+def page(study: Study) -> str:
+    """The whole page."""
+    lines = [INTRODUCTION, "## The paper's claims", "", *claims(study), "", "## What was run", "", *overview(study), ""]
+    lines += [PROTOCOL]
+    if study:
+        lines += ["Measured on:", "", *machines(study), ""]
+    lines += ["## Beside the paper's claims", "", *besides(study)]
+    lines += ["## How much strength, on which pool", "", *strengths(study)]
+    lines += ["## How many labels at a time", "", *sweep(study), "## Each experiment", ""]
+    for record in study.values():
+        lines += section(record)
+    return "\n".join([*lines, RERUN])

@@ -1,0 +1,114 @@
+"""Published data that an experiment names: where it is kept, and downloads with a bar."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dubito.cli import options
+from dubito.cli.messages import say
+
+if TYPE_CHECKING:
+    from dubito.experiments.config import Experiment
+    from dubito.experiments.images import Progress
+
+DataDir = Annotated[
+    str | None,
+    typer.Option(
+        "--data-dir",
+        metavar="FOLDER",
+        rich_help_panel=options.FILES,
+        help="Where CIFAR-10, CIFAR-100, SVHN and the weights of VGG16 are; if not given $DUBITO_DATA, else "
+        "~/.cache/dubito.",
+    ),
+]
+Download = Annotated[
+    bool,
+    typer.Option(
+        "--download",
+        metavar="",
+        rich_help_panel=options.FILES,
+        help="Bring those that are missing from their official addresses.",
+    ),
+]
+
+
+@contextmanager
+def data_folder(folder: str | None, download: bool) -> Iterator[None]:
+    """Published files are looked for there, by this process and those it starts, while the block runs."""
+    from dubito.experiments.images.loading import DATA_VARIABLE
+    from dubito.experiments.images.loading import data_folder as checked
+
+    if folder is None:
+        yield
+        return
+    before = os.environ.get(DATA_VARIABLE)
+    os.environ[DATA_VARIABLE] = str(checked(folder, download).absolute())
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[DATA_VARIABLE]
+        else:
+            os.environ[DATA_VARIABLE] = before
+
+
+def gather(experiment: "Experiment", folder: Path, download: bool, quiet: bool) -> None:
+    """Bring what is missing if that is allowed, and say at once if the weights are; what is done needs nothing."""
+    from dubito.experiments.images import COLLECTIONS, load_images
+    from dubito.experiments.running import EXPERIMENT, is_finished
+    from dubito.experiments.weights import find_weights
+
+    if (folder / EXPERIMENT).is_file() and is_finished(folder):
+        return
+    with download_bar(quiet) as progress:
+        if download and experiment.data.images in COLLECTIONS:
+            load_images(experiment.data.images, download=True, progress=progress)
+        weights = getattr(experiment.model, "weights", None)
+        if isinstance(weights, str):
+            find_weights(weights, download=download, progress=progress)
+
+
+@contextmanager
+def download_bar(quiet: bool) -> "Iterator[Progress]":
+    """What is told of downloads: a bar each on a terminal, elsewhere a line each."""
+    if sys.stderr.isatty() and not quiet:
+        with _bars() as progress:
+            yield progress
+        return
+    told: set[str] = set()
+
+    def tell(name: str, done: int, total: int, /) -> None:
+        if name not in told:
+            say(f"downloading {name}, {total / 1e6:,.0f} MB", quiet=quiet)
+            told.add(name)
+
+    yield tell
+
+
+@contextmanager
+def _bars() -> "Iterator[Progress]":
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def draw(name: str, done: int, total: int, /) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=done)
+
+        yield draw

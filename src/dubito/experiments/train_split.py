@@ -1,0 +1,78 @@
+"""A network in two parts, the body that makes features and the head that makes logits of them, without weights.
+
+The weights are handed in with every call, so that one compiled function serves every network of an experiment.
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from dubito.errors import InvalidArgument
+from dubito.experiments.models_torch import Training, colour_units, normalised
+
+if TYPE_CHECKING:
+    import torch
+
+Weights = Mapping[str, "torch.Tensor"]
+"""Parameters and buffers of a whole network, by their names."""
+
+
+class Split:
+    """Features and logits of a batch: the body in the training's precision, the head in float32.
+
+    Examples
+    --------
+    >>> import torch
+    >>> network = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 4))
+    >>> split = Split(network, "1", Training(1, 1, 0.1, False, 8, "cpu"), is_training=False)
+    >>> features, logits = split(dict(network.state_dict()), torch.ones(5, 2))
+    >>> features.shape, torch.equal(logits, network(torch.ones(5, 2)))
+    (torch.Size([5, 3]), True)
+    """
+
+    def __init__(self, network: "torch.nn.Module", head: str, training: Training, *, is_training: bool) -> None:
+        import torch
+
+        self.head_name = head
+        self.body = deepcopy(network).to(training.device).train(is_training)
+        parent, _, name = head.rpartition(".")
+        self.head = self.body.get_submodule(head)
+        setattr(self.body.get_submodule(parent), name, torch.nn.Identity())
+        self.device = training.device
+        self.is_narrow = training.precision == "bfloat16" or (training.precision == "auto" and self.device != "cpu")
+        self.units = colour_units(self.device)
+
+    def __call__(self, weights: Weights, rows: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
+        """(b, ...) features and (b, c) logits, both float32, of rows as the data has them."""
+        import torch
+
+        own = self.head_name + "."
+        of_head = {name.removeprefix(own): each for name, each in weights.items() if name.startswith(own)}
+        of_body = {name: each for name, each in weights.items() if not name.startswith(own)}
+        given = normalised(rows, *self.units) if rows.dtype == torch.uint8 else rows.float()
+        with torch.autocast(self.device.partition(":")[0], torch.bfloat16, enabled=self.is_narrow):
+            features = torch.func.functional_call(self.body, of_body, (given,))
+        features = features.float()
+        return features, torch.func.functional_call(self.head, of_head, (features,))
+
+    def check(self, network: "torch.nn.Module", rows: "torch.Tensor") -> None:
+        """Refuse a head whose output is not the network's."""
+        import torch
+
+        with torch.no_grad():
+            whole = deepcopy(network).to(self.device).eval()
+            given = normalised(rows, *self.units) if rows.dtype == torch.uint8 else rows.float()
+            expected = whole(given)
+            self.body.eval()
+            found = self(dict(whole.state_dict()), rows)[1]
+        scale = expected.abs().max().clamp_min(1e-6)
+        if expected.shape != found.shape or float((expected - found).abs().max() / scale) > 0.1:
+            raise InvalidArgument(
+                f"head={self.head_name!r} is not the last module of the network: its output is not the logits. "
+                "Name the module that makes them."
+            )
+
+
+def state_of(network: Any) -> dict[str, "torch.Tensor"]:
+    """Parameters and buffers of a network, copied."""
+    return {name: each.detach().clone() for name, each in network.state_dict().items()}
