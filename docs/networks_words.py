@@ -37,7 +37,9 @@ EXPERIMENTS = {
     "cifar10-ablation": Words(
         "CIFAR-10, ablation",
         "CIFAR-10, constant learning rate",
-        "1,000 labels at random, then eight rounds of 400. Figure 5 of the paper, and the update as it is printed.",
+        "1,000 labels at random, then eight rounds of 400. Figure 5 of the paper, and the update as it is printed. At "
+        "a constant learning rate equal labels end up to a few points apart, so five seeds leave intervals of about a "
+        "point to either side: smaller effects do not show here.",
     ),
     **{
         f"images-strength-{pool}": Words(
@@ -99,6 +101,9 @@ PROTOCOL = """\
 - **What was seen before.** Prototypes of the main experiment, of the one with less noise and of the study of strengths,
   with three seeds, had been looked at on the test set before this code was written; they are why the last two are here.
   The learning rate was set by which one trains at all. Strategies, schedules and seeds were fixed before these runs.
+- **Times.** `cifar10-main` had the GPU to itself but for its first minute, and shared the processor with twelve
+  processes of other work, so that its selections are slower than on an idle machine. The others shared the GPU with one
+  another: their times say little. The first training includes compiling, and so do first selections of a kind.
 """
 
 RERUN = """\
