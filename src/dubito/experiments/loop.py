@@ -126,9 +126,9 @@ def restore(experiment: Experiment, stage: Stage, asked: Sequence[IntArray], che
 def measure(experiment: Experiment, stage: Stage, space: Space, lesson: Lesson, fitted: Fitted) -> Round:
     """What a trained model is worth, and what its strategy asks for next."""
     data, arm = stage.data, space.arm
-    tested, own = fitted.predict_proba(data.test_features), fitted.predict_proba(lesson.features)
+    tested = fitted.predict_proba(data.test_features)
     started = time.perf_counter()
-    guessed = fitted.predict_proba(data.features)
+    guessed, labelled = fitted.predict_proba(data.features), space.coverage.references
     doubt = doubt_from_probabilities(guessed)
     picked = np.empty(0, dtype=np.int64)
     if lesson.turn < experiment.schedule.rounds:
@@ -142,7 +142,7 @@ def measure(experiment: Experiment, stage: Stage, space: Space, lesson: Lesson, 
         turn=lesson.turn,
         labels=len(lesson.labels),
         test_accuracy=accuracy(tested, data.test_labels),
-        train_accuracy=accuracy(own, lesson.labels),
+        train_accuracy=accuracy(guessed[labelled], data.labels[labelled]),
         recall=recall(tested, data.test_labels),
         core_set_loss=core_set_loss(guessed, data.labels),
         radius=space.coverage.largest(),

@@ -73,7 +73,7 @@ class ProbeWeights:
         import torch
 
         with steady(0, self.device), torch.no_grad():
-            x = torch.from_numpy(np.array(flat(features), dtype=np.float32)).to(self.device)
+            x = torch.from_numpy(np.require(flat(features), np.float32, "W")).to(self.device)
             weights = torch.from_numpy(self.weights).to(self.device)
             logits = (x @ weights[:, :-1].T + weights[:, -1]).double()
             logits[:, torch.from_numpy(~self.present).to(self.device)] = -torch.inf
