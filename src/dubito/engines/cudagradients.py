@@ -75,11 +75,12 @@ class DeviceSampling:
     def _draw(self, squared: "torch.Tensor") -> tuple[int, float]:
         import torch
 
+        chance = self.rng.bit_generator.state
         steps = squared.cumsum(dim=0)
-        total = float(steps[-1])
-        if total <= 0.0:
-            return int(self.rng.choice(np.flatnonzero(self.is_left))), 0.0
         # The first step above the draw: never one of height zero, so nothing is picked twice.
-        height = torch.full((1,), self.rng.random() * total, dtype=torch.float64, device=steps.device)
-        position = int(torch.searchsorted(steps, height, right=True))
-        return position, float(squared[position])
+        position = torch.searchsorted(steps, steps[-1:] * self.rng.random(), right=True).clamp_(max=len(steps) - 1)
+        place, found, total = torch.cat([position.double(), squared[position], steps[-1:]]).tolist()
+        if total > 0.0:
+            return int(place), found
+        self.rng.bit_generator.state = chance  # As if nothing had been drawn.
+        return int(self.rng.choice(np.flatnonzero(self.is_left))), 0.0
