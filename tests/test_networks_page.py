@@ -5,14 +5,17 @@ import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dubito.experiments.builtin import builtin_dataset
 from dubito.experiments.config import Schedule
 from dubito.experiments.data import Dataset
 from dubito.experiments.models_torch import Mlp
+from dubito.experiments.records import Curve
 from dubito.experiments.running import run_experiment
 from dubito.experiments.shipped import read_shipped, shipped_experiments
 
@@ -69,7 +72,29 @@ def test_what_was_run_is_measured_and_the_rest_is_not(made: Path) -> None:
         "| SVHN: scaled with a beam of 10 is above the plain core-set and random (figure 6) | not measured |  |" in text
     )
     assert "a small machine" in text
-    assert len([line for line in text.splitlines() if "holds** |" in line or "hold** |" in line]) == 5
+    claims = [line for line in text.splitlines() if re.search(r"\| \*\*(holds|does not hold)( \(.*\))?\*\* \|", line)]
+    assert len(claims) == 5
+    assert [claim.startswith("| the epochs of table 1") for claim in claims if "(CIFAR-10 alone)**" in claim] == [True]
+
+
+def test_a_table_with_many_numbers_of_labels_says_how_many_it_shows(script: dict[str, Any]) -> None:
+    kept = script["records"](ROOT / "docs" / "results" / "networks")
+    table = script["page"].__globals__["accuracy_table"]
+    whole = list(table(kept["cifar10-ablation"]))
+    assert whole[0].count(" labels |") == 9
+    labels, names = np.arange(10, 270, 10), ("random", "coreset")
+    many = SimpleNamespace(curves=[Curve(name, labels, np.full((2, 26), 0.5)) for name in names])
+    said, heads, *_ = table(SimpleNamespace(summary=many))
+    assert said == "9 of the 26 numbers of labels; the picture has all.\n"
+    assert (heads.count(" labels |"), heads.startswith("| accuracy, % | 10 labels |")) == (9, True)
+
+
+def test_the_time_of_a_selection_is_the_median(made: Path, script: dict[str, Any]) -> None:
+    record = script["read"](made.parent / "networks" / "cifar10-main.json")
+    rounds = [each for each in record.rounds if each.strategy == "badge" and each.picked]
+    slow = [replace(each, select_seconds=seconds) for each, seconds in zip(rounds, (9.0, 2.0, 1.0), strict=False)]
+    seconds = script["page"].__globals__["selection_seconds"]
+    assert seconds(replace(record, rounds=[*slow, replace(slow[0], select_seconds=1.0)]), "badge") == 2.0
 
 
 def test_every_number_of_labels_and_strategy_has_its_accuracy(made: Path, script: dict[str, Any]) -> None:

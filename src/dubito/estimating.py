@@ -10,7 +10,7 @@ from dubito.engines.cpu import ANCHORS
 from dubito.engines.memory import default_bytes, plan_memory
 from dubito.engines.sketch import NARROWEST, SKETCH_WIDTH
 
-PICK_SECONDS, STEP_SECONDS = 30e-6, 180e-6
+PICK_SECONDS, STEP_SECONDS = 10e-6, 180e-6
 """One greedy pick inside a front, and one step of a beam, with NumPy's overhead."""
 PAIR_SECONDS = 12e-6
 """Settling a refreshed row."""
@@ -66,7 +66,7 @@ def estimate(
     rate = product_rate()
     touched = min(n, TOUCHED * budget) if scaled else n
     sketch = d if d < NARROWEST else SKETCH_WIDTH + 2
-    products = 2.0 * (n * d * ANCHORS + touched * (m + budget / 2) * sketch + 1024.0 * budget * d)
+    products = 2.0 * (n * d * ANCHORS + touched * (m + budget / 2) * sketch + 384.0 * budget * d)
     picking = budget * (PICK_SECONDS if width == 1 else STEP_SECONDS * max(1.0, width / 20))
     seconds = products / rate + touched * PAIR_SECONDS + picking + 4e-9 * n * d
     return Estimate(default_bytes(n, d, m + budget) if limit is None else limit, seconds)

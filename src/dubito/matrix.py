@@ -17,7 +17,7 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 AnyArray = npt.NDArray[Any]
 
-READ_BYTES = 8 << 20
+READ_BYTES = 1 << 20
 """Blocks read for checks and sums hold about this many bytes."""
 
 

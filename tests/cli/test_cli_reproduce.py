@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dubito.cli.failures import Stopped
-from dubito.cli.reproduce import exhibit_names, training, working
+from dubito.cli.reproduce import exhibit_names, tally, training, working
 from dubito.experiments.config import Data, Experiment
 from dubito.experiments.models_torch import Mlp
 from dubito.experiments.paper import exhibits, networks_study
@@ -28,6 +28,7 @@ def test_alone_it_lists_every_figure_with_claim_cost_and_what_was_measured(run: 
         "not yet",
         "quick",
         "does not hold",
+        "(CIFAR-10 alone)",
         "shipped",
     ):
         assert said in ran.out
@@ -129,6 +130,13 @@ def test_networks_are_trained_in_the_folder_of_runs_and_a_second_call_only_reads
 def test_ctrl_c_in_a_training_says_that_the_same_command_goes_on() -> None:
     with pytest.raises(Stopped, match="The same command goes on"), training("measuring", NetworkStudy(), quiet=True):
         raise KeyboardInterrupt
+
+
+def test_what_holds_in_part_is_counted_as_such() -> None:
+    outcomes = [(True, "CIFAR-10 alone"), (True, None), (False, "CIFAR-10 alone")]
+    told: list[dict[str, object]] = [{"holds": holds, "scope": scope} for holds, scope in outcomes]
+    assert tally(told) == "2 of 3 claims hold here, 1 of them in part"
+    assert tally(told[1:]) == "1 of 2 claims hold here"
 
 
 def test_names_are_completed() -> None:

@@ -125,9 +125,10 @@ def test_missing_images_are_told_with_where_was_looked_and_both_mends(run: Progr
     assert not (tmp_path / "dubito-runs").exists()
 
 
-def test_missing_weights_are_told_before_anything_is_made(run: Program, tmp_path: Path) -> None:
+def test_missing_images_and_weights_are_told_together_before_anything_is_made(run: Program, tmp_path: Path) -> None:
     told = run("run", "cifar10-main", "-q").complaint
-    assert told.startswith("cifar10-main: the weights of VGG16 are missing: ")
+    assert told.startswith("cifar10-main: cifar10 is missing: ")
+    assert "And the weights of VGG16 are missing: " in told
     assert "553 MB" in told
     assert not (tmp_path / "dubito-runs").exists()
 

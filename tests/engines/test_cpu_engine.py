@@ -47,7 +47,9 @@ def test_the_picks_do_not_depend_on_the_memory(memory: int, set_constant: SetCon
     check_engine(CpuEngine(), examples=60, seed=2000)
 
 
-@pytest.mark.parametrize(("name", "value"), [("LOOK_AHEAD", 0), ("LOOK_AHEAD", 3), ("SPARE", 0.0), ("WASTED_PAIRS", 0)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("LOOK_AHEAD", 0), ("LOOK_AHEAD", 3), ("FEWEST_AHEAD", 0), ("SPARE", 0.0), ("WASTED_PAIRS", 0)]
+)
 def test_the_picks_do_not_depend_on_what_is_brought_up_to_date_together(
     name: str, value: float, set_constant: SetConstant
 ) -> None:
@@ -57,10 +59,16 @@ def test_the_picks_do_not_depend_on_what_is_brought_up_to_date_together(
 
 
 @pytest.mark.parametrize("anchors", [1, 3])
-def test_the_picks_do_not_depend_on_the_anchors(anchors: int, set_constant: SetConstant) -> None:
+@pytest.mark.parametrize(("cells", "cell_rows", "closer"), [(1, 512, 4), (2, 1, 100), (3, 2, 0)])
+def test_the_picks_do_not_depend_on_the_first_bounds(
+    anchors: int, cells: int, cell_rows: int, closer: int, set_constant: SetConstant
+) -> None:
     set_constant("ANCHORS", anchors)
     set_constant("CHOICE", 2 * anchors)
-    check_engine(CpuEngine(), examples=40, seed=5000)
+    set_constant("CELLS", cells)
+    set_constant("CELL_ROWS", cell_rows)
+    set_constant("CLOSER", closer)
+    check_engine(CpuEngine(), examples=20, seed=5000)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -55,17 +55,18 @@ ENDS = {RANDOM: 0.6, PLAIN: 0.62, PLAIN_BEAM: 0.62, SCALED: 0.65, BOTH: 0.66}
 @pytest.mark.parametrize(
     ("changed", "holds", "said"),
     [
-        ({}, True, "highest in the end is doubt-coreset:beam_width=20 (66.1%"),
-        ({BOTH: 0.62}, False, "highest in the end is doubt-coreset ("),
-        ({PLAIN_BEAM: 0.64}, False, "a beam alone +1.0"),
-        ({SCALED: 0.68}, False, "highest in the end is doubt-coreset (68.1%"),
+        ({}, True, "scaled with a beam is above the plain core-set beyond chance, +2.0"),
+        ({BOTH: 0.62}, False, "scaled with a beam is not above the plain core-set beyond chance, "),
+        ({PLAIN_BEAM: 0.64}, False, "a beam alone is above the plain core-set beyond chance, +1.0"),
+        ({SCALED: 0.68}, False, "highest in the end is doubt-coreset (68.1%; scaled with a beam 66.1%)"),
     ],
 )
 def test_the_ablation_holds_only_where_all_of_its_claim_does(changed: dict[str, float], holds: bool, said: str) -> None:
     finding = Ablation(made(ENDS | changed))
     verdict = finding.verdict()
     assert verdict.holds is holds
-    assert said in verdict.sentence
+    assert verdict.sentence.startswith(said), "a part that fails comes first"
+    assert ("both together end highest (" in verdict.sentence) is (BOTH not in changed and SCALED not in changed)
     assert "5 seeds say nothing of variance" in verdict.sentence
     assert ("both together end highest" in words(paper_figure(finding))) is holds
 
@@ -79,7 +80,10 @@ def test_the_main_claim_is_against_both_baselines_on_every_collection(changed: d
     verdict = finding.verdict()
     assert verdict.holds is holds
     assert verdict.sentence.endswith("CIFAR-100: not measured")
+    assert str(verdict).startswith(f"{'holds' if holds else 'does not hold'} (CIFAR-10 and SVHN alone): scaled")
+    assert replace(finding, missing=()).verdict().scope is None
     figure = paper_figure(finding)
+    assert "5 seeds; CIFAR-10 and SVHN alone" in words(figure)
     assert len(figure.axes) == 2
     assert ("are not everywhere above" in words(figure)) is not holds
     assert "SVHN" in words(figure)
@@ -96,11 +100,11 @@ def trained(*accuracies: float) -> list[Round]:
 
 def test_table_1_asks_for_99_percent_after_every_training() -> None:
     finding = epochs_of({"CIFAR-10": trained(1.0, 0.995, 0.9931)}, ["SVHN"])
-    assert finding.verdict().holds
+    assert finding.verdict().outcome == "holds (CIFAR-10 alone)"
     assert "99.31% at the lowest of all 3; 100% of single trainings are above 99%" in finding.verdict().sentence
     assert "pass 99%" in words(paper_figure(finding))
     short = epochs_of({"CIFAR-10": trained(1.0, 0.98, 0.9931)})
-    assert not short.verdict().holds
+    assert short.verdict().outcome == "does not hold"
     assert short.verdict().numbers["trainings above 99%, CIFAR-10"] == pytest.approx(2 / 3)
     assert "do not all pass" in words(paper_figure(short))
     assert Epochs({"new": (1.0,)}, {"new": 1.0}).verdict().holds
@@ -143,6 +147,7 @@ def test_figure_6_is_measured_on_the_images_at_hand_and_table_1_reads_its_runs(p
     assert isinstance(finding, MainExperiments)
     assert list(finding.curves) == ["CIFAR-10"]
     assert told.sentence.endswith("SVHN: not measured")
+    assert told.outcome.endswith(" (CIFAR-10 alone)")
     assert brought == ["cifar10-main", "svhn-main"]
     (run,) = (place / "runs").iterdir()
     rounds = read_rounds(run)

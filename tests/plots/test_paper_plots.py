@@ -34,6 +34,7 @@ STUDIES: dict[str, tuple[Study, str]] = {
     "acquisitions": (AcquisitionsStudy(**TOY), "of entropy's picks"),
     "negative": (NegativeStudy(**TOY), "times the cost of Algorithm 2"),
     "timing": (TimingStudy(n=400, d=8, budget=20, sizes=(20, 40), repeats=1), "a core-set of 20 takes"),
+    "timing, picks": (TimingStudy(n=400, d=8, budget=20, sizes=(20, 40), repeats=2, budgets=(20, 60)), "on this CPU"),
     "discussion": (DiscussionStudy(initial=20, batch=20, rounds=2, seeds=2), "scaling gains most at"),
     "concentration": (ConcentrationStudy(3, 3, 1.0, 200, 20, 10, 1, 1, (), 3), "least confidence"),
 }

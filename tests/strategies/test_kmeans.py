@@ -118,3 +118,10 @@ def test_more_clusters_than_distinct_points_begin_at_points_of_their_own() -> No
         3,
         4,
     ]
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1.0, 1e8), (1e-170, 0.0), (1e100, 0.0)])
+def test_points_far_from_the_origin_or_tiny_are_told_apart(scale: float, offset: float) -> None:
+    points = np.random.default_rng(0).normal(size=(200, 4)) * scale + offset
+    centres = points[[3, 50, 120]] + 1e-3 * scale
+    assert nearest_untaken(points, centres).tolist() == [3, 50, 120]

@@ -58,19 +58,29 @@ def data_folder(folder: str | None, download: bool) -> Iterator[None]:
 
 
 def gather(experiment: "Experiment", folder: Path, download: bool, quiet: bool) -> None:
-    """Bring what is missing if that is allowed, and say at once if the weights are; what is done needs nothing."""
+    """Bring what is missing if that is allowed, or say at once all that is; a run that is done needs nothing."""
+    from dubito.errors import MissingFile
     from dubito.experiments.images import COLLECTIONS, load_images
     from dubito.experiments.running import EXPERIMENT, is_finished
     from dubito.experiments.weights import find_weights
 
     if (folder / EXPERIMENT).is_file() and is_finished(folder):
         return
+    images, weights = experiment.data.images, getattr(experiment.model, "weights", None)
+    missing = []
     with download_bar(quiet) as progress:
-        if download and experiment.data.images in COLLECTIONS:
-            load_images(experiment.data.images, download=True, progress=progress)
-        weights = getattr(experiment.model, "weights", None)
-        if isinstance(weights, str):
-            find_weights(weights, download=download, progress=progress)
+        try:
+            if images in COLLECTIONS:
+                load_images(images, download=download, progress=progress)
+        except MissingFile as error:
+            missing.append(str(error))
+        try:
+            if isinstance(weights, str):
+                find_weights(weights, download=download, progress=progress)
+        except MissingFile as error:
+            missing.append(str(error))
+    if missing:
+        raise MissingFile(" And ".join(missing))
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -97,7 +97,14 @@ def reproduce(
     if as_json:
         print(json.dumps({"schema": 1, "measured": told}, indent=2, ensure_ascii=False))
     elif len(told) > 1:
-        print(f"{sum(bool(each['holds']) for each in told)} of {len(told)} claims hold here; pictures in {output}")
+        print(f"{tally(told)}; pictures in {output}")
+
+
+def tally(told: Sequence[Mapping[str, object]]) -> str:
+    """How many claims held, and how many of these only on a part of what they name."""
+    holding = [each for each in told if each["holds"]]
+    partly = sum(each["scope"] is not None for each in holding)
+    return f"{len(holding)} of {len(told)} claims hold here{f', {partly} of them in part' if partly else ''}"
 
 
 def check_folder(folder: str) -> None:

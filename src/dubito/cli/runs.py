@@ -14,11 +14,16 @@ from dubito.cli.inputs import read_number
 from dubito.cli.messages import say, show
 from dubito.errors import MissingFile
 from dubito.experiments.config import Experiment
-from dubito.experiments.models_network import found_device
+from dubito.experiments.images import COLLECTIONS
+from dubito.experiments.images.loading import DATA_VARIABLE
+from dubito.experiments.models_network import Vgg16, found_device
 from dubito.experiments.records import Round, curves
 from dubito.experiments.running import EXPERIMENT, is_finished, read_rounds, run_experiment
+from dubito.experiments.train_studio import rows_trained
 
 MOST_WORKERS = 8
+IMAGES_A_SECOND = 36.0
+"""That one core trains VGG16 on, at 32x32."""
 
 
 def finish(experiment: Experiment, folder: Path, workers: int, *, as_json: bool, quiet: bool) -> None:
@@ -29,12 +34,34 @@ def finish(experiment: Experiment, folder: Path, workers: int, *, as_json: bool,
         f"trainings in {folder}",
         quiet=quiet,
     )
+    warn_of_cost(experiment, quiet)
     rounds = play(experiment, folder, workers, quiet)
     if as_json:
         print(json.dumps(as_record(experiment, folder, rounds), indent=2))
     else:
         show_results(experiment, rounds)
         print(f"\n{folder / 'journal.jsonl'} holds every round. Next:\n  {command('report', folder)}")
+
+
+def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
+    """Say how long VGG16 takes without a GPU: nobody waits for days unwarned."""
+    model = experiment.model
+    if not isinstance(model, Vgg16) or model.training.device != "cpu":
+        return
+    n_cells = len(experiment.strategies) * len(experiment.seeds)
+    hours = n_cells * rows_trained(experiment, model) / IMAGES_A_SECOND / 3600
+    say(
+        f"torch finds no GPU: {experiment.name} takes about {max(hours, 1):,.0f} hours of a core. A training that is "
+        "stopped is lost, those before it are kept",
+        quiet=quiet,
+    )
+
+
+def data_option(experiment: Experiment) -> str:
+    """What a command must repeat to find published data again."""
+    folder = os.environ.get(DATA_VARIABLE)
+    needs = experiment.data.images in COLLECTIONS or isinstance(experiment.model, Vgg16)
+    return f" --data-dir {shlex.quote(folder)}" if folder and needs else ""
 
 
 def read_workers(text: str | None, experiment: Experiment) -> int:
@@ -53,7 +80,7 @@ def play(experiment: Experiment, folder: Path, workers: int, quiet: bool) -> lis
         except KeyboardInterrupt:
             if not (folder / EXPERIMENT).is_file():
                 raise Stopped("interrupted before the first training; nothing was written.") from None
-            kept, way = len(read_rounds(folder)), command("resume", folder)
+            kept, way = len(read_rounds(folder)), command("resume", folder) + data_option(experiment)
             raise Stopped(f"interrupted; {kept} trainings are kept. Go on with: {way}") from None
     if board.last is None:
         say("everything was done already", quiet=quiet)

@@ -1,7 +1,7 @@
 """The lazy engine's kernels on NumPy and BLAS: products in float32, decisions in float64."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,11 +9,21 @@ import numpy as np
 from dubito.distances import read_rows
 from dubito.engines import lazy
 from dubito.engines.bounds import first_in_order
+from dubito.engines.firstbounds import FirstBounds, Reach, own_part, read_candidates
 from dubito.engines.front import Front
 from dubito.engines.memory import plan_memory
 from dubito.engines.references import Kept, References
 from dubito.engines.refresh import Group
-from dubito.engines.sketch import FLOOR, Float32Array, Sketch, fit_sketch, plain_sketch, squared_lengths, whole
+from dubito.engines.sketch import (
+    FLOAT32_LARGEST,
+    FLOOR,
+    MEDIAN_ROWS,
+    Sketch,
+    fit_sketch,
+    plain_sketch,
+    squared_lengths,
+    whole,
+)
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
 from dubito.problem import Known, Problem, Solution
 
@@ -22,8 +32,8 @@ Reduction = Callable[..., AnyArray]
 SAMPLE_ROWS = 1024
 SMALL_PROBLEM = 1e9
 """Products of features below which finding a sketch costs more than it saves."""
-ANCHORS, CHOICE = 64, 1024
-"""References that first bounds are made of, and those they are chosen from."""
+ANCHORS = 64
+"""References that every candidate is compared with first."""
 WASTED_PAIRS = 1 << 18
 """Pairs compared once more for nothing: beyond this, rows that have seen more go by themselves."""
 AHEAD = 2
@@ -63,6 +73,17 @@ def catch_up(problem: Problem) -> None:
         kernels.keep(likely_next(known))
 
 
+@dataclass(frozen=True, slots=True)
+class PoolRows:
+    """Rows of the pool in float64, read when they are asked for."""
+
+    problem: Problem
+    rows: IntArray
+
+    def __getitem__(self, places: IntArray) -> FloatArray:
+        return read_rows(self.problem.pool, self.rows[places], self.problem.metric)
+
+
 class CpuKernels:
     """See `dubito.engines.lazy.Kernels`."""
 
@@ -78,11 +99,12 @@ class CpuKernels:
         self.references = References(problem, sketch, self.plan.cache_bytes)
 
     def _fit(self) -> Sketch:
-        problem, sample = self.problem, self._sample()
-        n_pairs = len(problem.candidates) * (len_of(problem.references) + problem.budget)
-        if n_pairs * problem.pool.shape[1] < SMALL_PROBLEM:
-            return plain_sketch(sample, problem.largest)
-        return fit_sketch(sample, problem.largest)
+        problem, d = self.problem, self.problem.pool.shape[1]
+        few = read_rows(problem.pool, self._sample(MEDIAN_ROWS), problem.metric)
+        plain = plain_sketch(few, problem.largest)
+        if len(problem.candidates) * (len_of(problem.references) + problem.budget) * d < SMALL_PROBLEM:
+            return plain
+        return fit_sketch(plain, plain.read(problem.pool, self._sample(SAMPLE_ROWS), problem.metric))
 
     def keep(self, ahead: IntArray) -> None:
         """Leave the references for the next run on these points, and the rows that it will likely look at."""
@@ -99,15 +121,12 @@ class CpuKernels:
         priorities[self.references.picks] = -1.0
         return rows[first_in_order(priorities, AHEAD * self.problem.budget)[0]]
 
-    def _sample(self) -> FloatArray:
-        problem = self.problem
-        rows = problem.candidates
-        if len(rows) > SAMPLE_ROWS:
-            rows = rows[np.linspace(0, len(rows) - 1, SAMPLE_ROWS).astype(np.int64)]
-        return read_rows(problem.pool, rows, problem.metric)
-
-    def _points(self, rows: IntArray) -> FloatArray:
-        return read_rows(self.problem.pool, self.problem.candidates[rows], self.problem.metric)
+    def _sample(self, n_rows: int) -> IntArray:
+        """Rows of the pool, evenly."""
+        rows = self.problem.candidates
+        if len(rows) <= n_rows:
+            return rows
+        return np.asarray(rows[np.linspace(0, len(rows) - 1, n_rows).astype(np.int64)])
 
     def _weights(self, rows: IntArray) -> FloatArray:
         if self.problem.weights is None:
@@ -140,22 +159,13 @@ class CpuKernels:
     def farthest_bounds(self, picks: IntArray) -> FloatArray:
         """Distance to the farthest of these candidates."""
         own = self._weights(picks) if self.problem.scaling == "acquired" else None
-        return self._scale(self._bounds_to(self._points(picks), own, np.ndarray.max), own)
+        points = read_rows(self.problem.pool, self.problem.candidates[picks], self.problem.metric)
+        return self._scale(self._bounds_to(points, own, np.ndarray.max), own)
 
     def _anchored(self, own: FloatArray | None) -> FloatArray:
-        anchors = self._anchors()
-        return self._bounds_to(self.references.points(anchors), None if own is None else own[anchors], np.ndarray.min)
-
-    def _anchors(self) -> IntArray:
-        """The references that are nearest to most of a few candidates, by their sketches."""
-        rows, n_references = self.problem.candidates, len(self.references)
-        step = -(-n_references // min(CHOICE, self.plan.reference_rows))
-        targets = self.references.targets(slice(0, n_references, step))
-        few = rows[:: -(-len(rows) // self.plan.refresh_rows)]
-        sketches, _ = self.references.sketch.apply(self.full.read(self.problem.pool, few, self.problem.metric))
-        nearest = (sketches @ targets[:, :-1].T + targets[:, -1]).argmax(axis=1)
-        popular = np.argsort(-np.bincount(nearest, minlength=len(targets)), kind="stable")
-        return np.sort(popular[:ANCHORS]) * step
+        if own is not None:
+            return self._bounds_to(self.references.points(np.arange(len(own))), own, np.ndarray.min)
+        return FirstBounds(self.problem, self.references, self.full, self.plan, ANCHORS).compute()
 
     def _scale(self, squared: FloatArray, own: FloatArray | None) -> FloatArray:
         """Squared priorities, in place; scaled by pick already where ``own``, but without any doubt they are 0."""
@@ -167,25 +177,15 @@ class CpuKernels:
 
     def _bounds_to(self, anchors: FloatArray, own: FloatArray | None, reduce: Reduction) -> FloatArray:
         """(n,) upper bounds on squared distances over anchors, scaled by the anchors' own weights where given."""
-        full, n_candidates = self.full, len(self.problem.candidates)
-        others = full.shift(anchors)
-        other_sizes = ((1.0 + full.slack) * squared_lengths(others)).astype(np.float32)
+        shifted, n_candidates = self.full.shift(anchors), len(self.problem.candidates)
+        reach = Reach(self.full, shifted, squared_lengths(shifted))
         bounds = np.empty(n_candidates)
         for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
-            points = self._shifted(span)
-            squared = points @ (-2.0 * others.T)
-            squared += other_sizes
-            sizes = (1.0 + full.slack) * squared_lengths(points) + FLOOR
-            reached = (
-                reduce(squared, axis=1) + sizes if own is None else reduce((squared + sizes[:, None]) * own, axis=1)
-            )
-            bounds[span] = np.maximum(reached, 0.0) / full.scale**2
+            points = read_candidates(self.problem, self.full, span)
+            squared = reach.squared(points) + own_part(self.full, points)[:, None]
+            scaled = np.maximum(squared, 0.0) * (1.0 if own is None else own)
+            bounds[span] = reduce(scaled, axis=1) / self.full.scale**2
         return bounds
-
-    def _shifted(self, span: slice) -> Float32Array:
-        problem, rows = self.problem, self.problem.candidates[span]
-        is_whole = rows[-1] - rows[0] + 1 == len(rows)
-        return self.full.read(problem.pool, slice(rows[0], rows[-1] + 1) if is_whole else rows, problem.metric)
 
     def refresh(
         self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
@@ -227,25 +227,31 @@ class CpuKernels:
         known.seen[done] = len(self.references)
 
     def _spans(self, first: int) -> list[tuple[int, int]]:
-        """Spans of references from ``first`` on, labelled and picks apart."""
-        cuts = [first, max(first, self.references.n_labelled), len(self.references)]
+        """Spans of references from ``first`` on, labelled and picks apart where they weigh differently."""
+        apart = [max(first, self.references.n_labelled)] if self.problem.scaling == "acquired" else []
         return [
             (start, min(start + self.plan.reference_rows, stop))
-            for begin, stop in pairwise(cuts)
+            for begin, stop in pairwise([first, *apart, len(self.references)])
             for start in range(begin, stop, self.plan.reference_rows)
         ]
 
     def front(self, rows: IntArray) -> Front:
         """One symmetric product."""
-        points = self._points(rows)
+        problem, own = self.problem, PoolRows(self.problem, self.problem.candidates[rows])
         # Moved by their own mean, a front's points are shorter, and so are the bounds on rounding.
-        centre = points.sum(axis=0) / max(1, len(points))
-        shifted = ((points - centre) * self.full.scale).astype(np.float32)
+        around = replace(self.full, centre=self._mean(own))
+        shifted = around.read(problem.pool, own.rows, problem.metric)
         sizes = squared_lengths(shifted)
         squared = shifted @ shifted.T
         squared *= -2.0
         squared += sizes.astype(np.float32)
         squared += sizes.astype(np.float32)[:, None]
         error = self.full.slack * sizes + FLOOR
-        unit, by_pick = 1.0 / self.full.scale**2, self.problem.scaling == "acquired"
-        return Front(points, squared, error, unit, self._weights(rows), by_pick)
+        return Front(own, squared, error, 1.0 / around.scale**2, self._weights(rows), problem.scaling == "acquired")
+
+    def _mean(self, own: PoolRows) -> FloatArray:
+        """About the middle of a front, as a `Sketch` wants its centre."""
+        n_rows = len(own.rows)
+        few = own[np.arange(0, n_rows, 1 + n_rows // MEDIAN_ROWS)]
+        mean: FloatArray = few.sum(axis=0) / max(1, len(few))
+        return mean.astype(np.float32).astype(np.float64) if self.problem.largest < FLOAT32_LARGEST else mean

@@ -1,6 +1,7 @@
 """Greedy picking inside a front: a few hundred candidates with all distances among them."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -9,12 +10,20 @@ from dubito.engines.sketch import Float32Array
 from dubito.matrix import FloatArray, IntArray
 
 
+class ExactRows(Protocol):
+    """Rows as the reference sees them, in memory or read when they are asked for: most never are."""
+
+    def __getitem__(self, rows: IntArray, /) -> FloatArray:
+        """(r, d)."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Front:
     """Candidates in ascending order of index, and bounds on the squared distances among them."""
 
-    points: FloatArray
-    """(K, d) as the reference sees them."""
+    points: ExactRows
+    """(K, d)."""
     squared: Float32Array
     """(K, K) squared distances, approximately, in units of ``unit``."""
     error: FloatArray
@@ -27,22 +36,23 @@ class Front:
     """Whether an update is scaled by the pick's weight instead of the remaining point's."""
 
     def bounds(self, pick: int) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds (K,) on the squared priorities that a pick leaves."""
+        """Lower and upper bounds (K,) on the squared priorities that a pick leaves; a lower one may be negative."""
         slack = self.error + self.error[pick]
-        return self._scaled(self.squared[pick], slack, self.weights[pick] if self.by_pick else self.weights)
+        # One type in all that follows: NumPy converts in pieces where types are mixed, which takes longer.
+        squared = self.squared[pick].astype(np.float64)
+        return self._scaled(squared - slack, squared + slack, self.weights[pick] if self.by_pick else self.weights)
 
     def bounds_between(self, picks: IntArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds (picks, rows) on the squared priorities that picks leave."""
         slack = self.error[picks, None] + self.error[rows]
-        weights = self.weights[picks, None] if self.by_pick else self.weights[rows]
-        return self._scaled(self.squared[picks[:, None], rows], slack, weights)
+        squared = self.squared[picks[:, None], rows]
+        low = np.maximum(squared - slack, 0.0)
+        return self._scaled(low, squared + slack, self.weights[picks, None] if self.by_pick else self.weights[rows])
 
     def _scaled(
-        self, squared: Float32Array, slack: FloatArray, weights: FloatArray | np.float64
+        self, low: FloatArray, high: FloatArray, weights: FloatArray | np.float64
     ) -> tuple[FloatArray, FloatArray]:
         """Bounds on distances first, then one product each: rounding keeps their order, however small the weights."""
-        low, high = squared - slack, squared + slack
-        np.maximum(low, 0.0, out=low)
         if self.unit != 1.0:
             low *= self.unit
             high *= self.unit
@@ -74,10 +84,10 @@ class Exact:
         self.values = start.copy()
         self.n_seen = np.zeros(len(start), dtype=np.int64)
 
-    def settle(self, front: Front, rows: IntArray, picks: list[int], limits: FloatArray) -> None:
+    def settle(self, front: Front, rows: IntArray, picks: IntArray | list[int], limits: FloatArray) -> None:
         """Bring rows up to date with the picks, given upper bounds ``limits`` on what comes of it."""
         first = int(self.n_seen[rows].min(initial=len(picks)))
-        new = np.array(picks[first:], dtype=np.int64)
+        new = np.asarray(picks[first:], dtype=np.int64)
         is_new = np.arange(first, len(picks)) >= self.n_seen[rows, None]
         self.values[rows] = front.settled(rows, new, self.values[rows], np.where(is_new, limits[:, None], -1.0))
         self.n_seen[rows] = len(picks)
@@ -110,20 +120,26 @@ class Picking:
 
     def run(self, rows: IntArray, threshold: Threshold, limit: int) -> None:
         """Pick until ``limit``, or until something outside may come first. ``rows`` are the candidates' indices."""
+        high, best = self.high, int(self.high.argmax())
         while len(self.picks) < limit:
-            best = int(self.high.argmax())
-            top = float(self.high[best])
+            top, lowest = float(high[best]), float(self.low[best])
             if top <= 0.0 or top < threshold.value:
                 return
-            lowest = float(self.low[best])
-            if lowest <= threshold.value or np.count_nonzero(self.high >= lowest) > 1:
-                unsure = np.flatnonzero((self.high >= max(lowest, threshold.value)) & (self.low < self.high))
+            high[best] = -1.0
+            second = int(high.argmax())
+            next_top = float(high[second])
+            high[best] = top
+            if lowest <= threshold.value or lowest <= next_top:
+                unsure = np.flatnonzero((high >= max(lowest, threshold.value)) & (self.low < high))
                 if len(unsure):
                     self.settle(unsure)
+                    best = int(high.argmax())
                     continue
                 if not threshold.admits(top, int(rows[best])):
                     return
             self.take(best)
+            # Priorities only fall: the second is first now, unless the pick has lowered it.
+            best = second if high[second] == next_top else int(high.argmax())
 
     def take(self, best: int) -> None:
         """Pick a candidate, and lower the others' intervals."""

@@ -8,7 +8,8 @@ STATE_BYTES = 40
 """For each pool row: bound, references seen, index, doubt, weight."""
 WORKING_BYTES = 88 << 20
 """Beside that by default: half for references, half for blocks in the making."""
-FIRST_FRONT = 1024
+FIRST_FRONT = 384
+"""A front and the candidates looked at ahead of it make one block to bring up to date."""
 REFRESH_ROWS = 512
 REFERENCE_ROWS = 8192
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dubito.distances import read_rows
-from dubito.engines.sketch import Float32Array, Sketch, whole
+from dubito.engines.sketch import Float32Array, Sketch, squared_lengths, whole
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of
 from dubito.problem import Metric, Problem
 
@@ -25,6 +25,7 @@ class Kept:
     """References of an earlier run that are the first of the next."""
 
     sketch: Sketch
+    sizes: FloatArray
     targets: Float32Array
     rows: Float32Array | None
     ahead: IntArray
@@ -55,6 +56,8 @@ class References:
         target_bytes, row_bytes = 4 * room * width, 4 * room * d
         keeps_targets = target_bytes <= self.memory
         keeps_rows = keeps_targets and target_bytes + row_bytes <= self.memory
+        self.sizes = np.empty(room)
+        """Squared lengths of shifted references."""
         self._targets = np.empty((room, width), dtype=np.float32) if keeps_targets else None
         self._rows = np.empty((room, d), dtype=np.float32) if keeps_rows else None
 
@@ -81,7 +84,7 @@ class References:
         if not isinstance(kept, Kept) or self._targets is None or (self._rows is not None and kept.rows is None):
             return 0
         n_kept = len(kept.targets)
-        self._targets[:n_kept] = kept.targets
+        self.sizes[:n_kept], self._targets[:n_kept] = kept.sizes, kept.targets
         if self._rows is not None and kept.rows is not None:
             self._rows[:n_kept] = kept.rows
         return n_kept
@@ -90,7 +93,8 @@ class References:
         """The first references, for the next run."""
         if self._targets is None:
             return None
-        return Kept(self.sketch, self._targets[:n_kept], None if self._rows is None else self._rows[:n_kept], ahead)
+        rows = None if self._rows is None else self._rows[:n_kept]
+        return Kept(self.sketch, self.sizes[:n_kept], self._targets[:n_kept], rows, ahead)
 
     def __len__(self) -> int:
         return self.n_labelled + len(self.picks)
@@ -104,15 +108,15 @@ class References:
             self._store(start + span.start, self.sketch.read(self.problem.pool, rows, self.problem.metric))
 
     def _store(self, start: int, shifted: Float32Array) -> None:
-        if self._targets is None:
-            return
         stop = start + len(shifted)
-        self._targets[start:stop] = self._target(shifted)
+        self.sizes[start:stop] = squared_lengths(shifted)
+        if self._targets is not None:
+            self._targets[start:stop] = self._target(shifted, self.sizes[start:stop])
         if self._rows is not None:
             self._rows[start:stop] = shifted
 
-    def _target(self, shifted: Float32Array) -> Float32Array:
-        sketches, margins = self.sketch.apply(shifted)
+    def _target(self, shifted: Float32Array, sizes: FloatArray) -> Float32Array:
+        sketches, margins = self.sketch.apply(shifted, sizes)
         targets = np.empty((len(sketches), sketches.shape[1] + 1), dtype=np.float32)
         np.multiply(sketches, 2.0, out=targets[:, :-1])
         targets[:, -1] = -margins
@@ -122,7 +126,7 @@ class References:
         """(span, k + 1) targets."""
         if self._targets is not None:
             return self._targets[span]
-        return self._target(self._read(np.arange(span.start, span.stop, span.step)))
+        return self._target(self._read(np.arange(span.start, span.stop, span.step)), self.sizes[span])
 
     def rows(self, references: IntArray) -> Float32Array:
         """Shifted rows (r, d)."""
@@ -139,12 +143,13 @@ class References:
 
     def _gather(self, references: IntArray, dtype: npt.DTypeLike, read: Reader) -> AnyArray:
         problem, is_labelled = self.problem, references < self.n_labelled
+        if is_labelled.all():
+            return read(problem.references, references, problem.metric)
         points = np.empty((len(references), problem.pool.shape[1]), dtype)
         if is_labelled.any():
             points[is_labelled] = read(problem.references, references[is_labelled], problem.metric)
-        if not is_labelled.all():
-            picks = self.picks[references[~is_labelled] - self.n_labelled]
-            points[~is_labelled] = read(problem.pool, problem.candidates[picks], problem.metric)
+        picks = self.picks[references[~is_labelled] - self.n_labelled]
+        points[~is_labelled] = read(problem.pool, problem.candidates[picks], problem.metric)
         return points
 
     def pick_weights(self, span: slice) -> FloatArray | None:

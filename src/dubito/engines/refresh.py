@@ -12,7 +12,7 @@ from dubito.engines.references import References
 from dubito.engines.sketch import FLOOR, UNIT, Float32Array, squared_lengths
 from dubito.matrix import FloatArray, IntArray, blocks
 
-PAIR_VALUES = 1 << 17
+PAIR_VALUES = 1 << 16
 """Features in a block of pairs."""
 ROUND_UP = 1.0 + 1e-9
 SMALLEST = 1e-321
@@ -55,13 +55,17 @@ class Group:
         """(r,) True once a limit fell under ``needed``: such a candidate is left unfinished."""
         sketch, problem = references.sketch, references.problem
         self.shifted = sketch.read(problem.pool, pool_rows, problem.metric)
-        self.lengths = np.sqrt(squared_lengths(self.shifted))
-        sketches, margins = sketch.apply(self.shifted)
+        sizes = squared_lengths(self.shifted)
+        self.lengths = np.sqrt(sizes)
+        sketches, margins = sketch.apply(self.shifted, sizes)
         self.margins = margins - FLOOR
         self.probes = np.empty((len(sketches), sketches.shape[1] + 1), dtype=np.float32)
         self.probes[:, :-1], self.probes[:, -1] = sketches, 1.0
         self.unit = sketch.scale**2
         self.pairs: list[Pairs] = []
+        """Pairs that sketches leave."""
+        self.nearest: list[Pairs] = []
+        """The nearest reference by sketches, in each span: tightened at once."""
 
     def look_at(self, span: slice) -> None:
         """Bound every distance to a span of references; keep the pairs that may matter."""
@@ -69,19 +73,24 @@ class Group:
         own = self.references.pick_weights(span)
         if own is not None:
             nearness = self._scaled_by_pick(nearness, own)
-        best = nearness.argmax(axis=1)
-        near = np.flatnonzero(nearness[np.arange(len(best)), best] >= self._thresholds(own))
-        first = Pairs(near, best[near] + span.start, np.zeros(len(near)))
-        tightened = self._tighten(first)
-        # Copies of a reference: nothing can come nearer, and all other copies would have to be settled too.
-        self._settle(tightened.within(np.zeros(len(self.limits))))
-        self.is_out |= self.limits < self.needed
+        self._lower(nearness, span, own)
         thresholds = np.where(self.is_out | (self.limits == 0.0), np.float32(np.inf), self._thresholds(own))
         flat = np.flatnonzero(nearness >= thresholds[:, None])
         rows, columns = np.divmod(flat, nearness.shape[1])
         lowest = self._lowest(rows, nearness.ravel()[flat], own)
         self.pairs.append(Pairs(rows, columns + span.start, lowest))
         self.references.note(nearness.size, len(rows))
+
+    def _lower(self, nearness: Float32Array, span: slice, own: FloatArray | None) -> None:
+        """Lower the limits by the nearest reference of a span, as sketches have it, and be done with that one."""
+        best = nearness.argmax(axis=1)
+        near = np.flatnonzero(nearness[np.arange(len(best)), best] >= self._thresholds(own))
+        nearest = self._tighten(Pairs(near, best[near] + span.start, np.zeros(len(near))))
+        # Copies of a reference: nothing can come nearer, and all other copies would have to be settled too.
+        self._settle(nearest.within(np.zeros(len(self.limits))))
+        self.nearest.append(nearest)
+        nearness[near, best[near]] = -np.inf
+        self.is_out |= self.limits < self.needed
 
     def _scaled_by_pick(self, nearness: Float32Array, own: FloatArray) -> Float32Array:
         """Minus a lower bound on each pair's priority, where the pick's weight scales it."""
@@ -107,22 +116,20 @@ class Group:
 
     def _tighten(self, pairs: Pairs) -> Pairs:
         """Lower the limits by float32 differences, and sharpen the pairs' lower bounds."""
-        width = self.shifted.shape[1]
-        lowest = np.empty(len(pairs.rows))
-        for span in blocks(len(pairs.rows), max(1, PAIR_VALUES // width)):
-            rows, references = pairs.rows[span], pairs.references[span]
-            others = self.references.rows(references)
-            points = self.shifted[rows]
-            points -= others
-            length = np.sqrt(squared_lengths(points))
-            # A reference is no longer than its candidate and the way to it.
-            reach = 8.0 * UNIT * (self.lengths[rows] + length) + 1e-15
-            weights = self._pair_weights(rows, references) / self.unit
-            low = np.maximum(length * (1.0 - width * UNIT) - reach, 0.0)
-            high = length * (1.0 + width * UNIT) + reach
-            lowest[span] = low * low * weights * (1.0 - 1e-12)
-            np.minimum.at(self.limits, rows, high * high * weights * (1.0 + 1e-12))
-        return Pairs(pairs.rows, pairs.references, lowest)
+        rows, width = pairs.rows, self.shifted.shape[1]
+        squared = np.empty(len(rows))
+        for span in blocks(len(rows), max(1, PAIR_VALUES // width)):
+            points = self.shifted[rows[span]]
+            points -= self.references.rows(pairs.references[span])
+            squared[span] = squared_lengths(points)
+        length = np.sqrt(squared)
+        # A reference is no longer than its candidate and the way to it.
+        reach = 8.0 * UNIT * (self.lengths[rows] + length) + 1e-15
+        weights = self._pair_weights(rows, pairs.references) / self.unit
+        low = np.maximum(length * (1.0 - width * UNIT) - reach, 0.0)
+        high = length * (1.0 + width * UNIT) + reach
+        np.minimum.at(self.limits, rows, high * high * weights * (1.0 + 1e-12))
+        return Pairs(rows, pairs.references, low * low * weights * (1.0 - 1e-12))
 
     def _pair_weights(self, rows: IntArray, references: IntArray) -> FloatArray:
         by_pick = references >= self.references.n_labelled
@@ -136,8 +143,9 @@ class Group:
 
     def finish(self) -> FloatArray:
         """Exact squared priorities; upper bounds where `is_out`."""
-        pairs = Pairs(*(np.concatenate(parts) for parts in zip(*map(_parts, self.pairs), strict=True)))
-        self._settle(self._tighten(pairs.within(self.limits)).within(self.limits))
+        others = self._tighten(_joined(self.pairs).within(self.limits))
+        wanted = np.where(self.is_out | (self.limits == 0.0), -np.inf, self.limits)
+        self._settle(_joined([*self.nearest, others]).within(wanted))
         return self.limits
 
     def _settle(self, pairs: Pairs) -> None:
@@ -151,5 +159,6 @@ class Group:
             np.minimum.at(self.limits, rows, exact * self._pair_weights(rows, references))
 
 
-def _parts(pairs: Pairs) -> tuple[IntArray, IntArray, FloatArray]:
-    return pairs.rows, pairs.references, pairs.lowest
+def _joined(pairs: list[Pairs]) -> Pairs:
+    parts = zip(*((each.rows, each.references, each.lowest) for each in pairs), strict=True)
+    return Pairs(*map(np.concatenate, parts))

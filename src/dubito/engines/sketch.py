@@ -64,9 +64,8 @@ class Sketch:
         """Points in float64 shifted, then rounded."""
         return (points if self.centre is None else (points - self.centre) * self.scale).astype(np.float32)
 
-    def apply(self, shifted: Float32Array) -> tuple[Float32Array, FloatArray]:
-        """Sketches (r, k), and (r,) ``|s|² - slack·|x|²``."""
-        sizes = squared_lengths(shifted)
+    def apply(self, shifted: Float32Array, sizes: FloatArray) -> tuple[Float32Array, FloatArray]:
+        """Sketches (r, k), and (r,) ``|s|² - slack·|x|²``, given ``|x|²``."""
         if self.directions is None:
             return shifted, (1.0 - self.slack) * sizes
         sketches = shifted @ self.directions
@@ -79,11 +78,11 @@ def squared_lengths(rows: Float32Array) -> FloatArray:
     return squared.astype(np.float64)
 
 
-def plain_sketch(sample: FloatArray, largest: float) -> Sketch:
-    """The points themselves, shifted where a sample (r, d), or the largest feature there is, asks for it."""
-    # Medians: one outlier must not move the centre away from all the others.
-    slack, few = product_slack(sample.shape[1]), sample[:: max(1, len(sample) // MEDIAN_ROWS)]
-    centre = np.median(few, axis=0)
+def plain_sketch(few: FloatArray, largest: float) -> Sketch:
+    """The points themselves, shifted where a few of them (r, d), or the largest feature there is, ask for it."""
+    slack = product_slack(few.shape[1])
+    # The middle of each feature: one outlier must not move the centre away from all the others.
+    centre = np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
     spread = float(np.median(((few - centre) ** 2).sum(axis=1)))
     if 1e-6 < largest < 1e6 and float(centre @ centre) <= 2.0 * spread:
         return Sketch(None, 1.0, None, slack)
@@ -97,19 +96,18 @@ def whole(sketch: Sketch, d: int) -> Sketch:
     return replace(sketch, directions=None, slack=product_slack(d))
 
 
-def fit_sketch(sample: FloatArray, largest: float) -> Sketch:
-    """Directions of largest variance in a sample (r, d), found by subspace iteration from a fixed start.
+def fit_sketch(plain: Sketch, sample: Float32Array) -> Sketch:
+    """Directions along which a sample (r, d) of shifted points is long, found by a step of subspace iteration.
 
-    Any directions give true bounds; good ones give tight bounds.
+    Any directions give true bounds; good ones give tight bounds. Points of the sample are a better start than random
+    directions, and save a step. Their mean is one of the directions, or nearly: products of sketches then say about
+    how long the points' own products are.
     """
-    plain, d = plain_sketch(sample, largest), sample.shape[1]
+    d = sample.shape[1]
     if d < NARROWEST or len(sample) < 2 * SKETCH_WIDTH:
         return plain
-    centred = plain.shift(sample - sample.mean(axis=0) + (0.0 if plain.centre is None else plain.centre))
-    basis = np.random.default_rng(0).standard_normal((d, SKETCH_WIDTH)).astype(np.float32)
-    for _ in range(2):
-        basis, _ = np.linalg.qr(centred.T @ (centred @ basis))
-    directions, _ = np.linalg.qr(basis.astype(np.float64))
+    start = sample[:: len(sample) // SKETCH_WIDTH][:SKETCH_WIDTH]
+    directions, _ = np.linalg.qr((sample.T @ (sample @ start.T)).astype(np.float64))
     # Each coordinate of a sketch is off by at most (d + 8)·UNIT of its point's length, and what the k of them are off
     # by together counts four times against |x|² + |y|².
     own = 4.0 * (d + 8) * np.sqrt(SKETCH_WIDTH) * UNIT

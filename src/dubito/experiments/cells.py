@@ -115,5 +115,5 @@ class Checkpoints:
         try:
             with open(self.path(turn), "rb") as file, np.load(file, allow_pickle=False) as archive:
                 return dict(archive)
-        except (OSError, ValueError, EOFError, BadZipFile):
+        except (OSError, ValueError, EOFError, TypeError, AttributeError, BadZipFile):
             return None

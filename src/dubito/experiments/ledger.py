@@ -79,13 +79,18 @@ class Ledger:
 
     def write_header(self, experiment: Experiment, data: str) -> None:
         """Say who is going to work on this, with what, and on which data (a fingerprint)."""
-        first = self.headers[0] if self.headers else {}
+        first, header = self.headers[0] if self.headers else {}, header_of(experiment, data)
+        if first.get("weights", header.get("weights")) != header.get("weights"):
+            raise InvalidData(
+                f"the weights have changed since {self.reader.path} was begun: {first['weights']} then, "
+                f"{header['weights']} now. Bring the old file back, or run the experiment in another folder."
+            )
         if first.get("data", data) != data:
             raise InvalidData(
                 f"the data has changed since {self.reader.path} was begun; bring the old data back, or run the "
                 "experiment in another folder."
             )
-        self.journal.append(header_of(experiment, data))
+        self.journal.append(header)
 
 
 def header_of(experiment: Experiment, data: str) -> Record:

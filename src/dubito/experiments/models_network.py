@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from dubito.errors import InvalidArgument
+import numpy as np
+
+from dubito.errors import DubitoError, InvalidArgument
 from dubito.experiments.chance import draw
 from dubito.experiments.models import Fitted, Lesson, check_samples
 from dubito.experiments.models_sklearn import check_options, import_object
 from dubito.experiments.models_torch import Precision, Training, check_device, steady, train
+from dubito.experiments.train_split import Split
 from dubito.optional import require
 
 if TYPE_CHECKING:
@@ -80,11 +83,27 @@ class Torch(_Network):
     def network(self, n_classes: int, seed: int) -> "torch.nn.Module":
         """The module before any training, with weights drawn by the seed."""
         with steady(draw(seed, "weights"), self.training.device):
-            made = import_object("factory", self.factory)(n_classes=n_classes, **self.options)
+            made = self._make(n_classes)
         if self.head not in dict(made.named_modules()):
             names = ", ".join(name for name, _ in made.named_modules() if name)
             raise InvalidArgument(f"head={self.head!r} is no module of {self.factory}; it has {names}.")
         return cast("torch.nn.Module", made)
+
+    def _make(self, n_classes: int) -> Any:
+        import torch
+
+        try:
+            made = import_object("factory", self.factory)(n_classes=n_classes, **self.options)
+        except DubitoError:
+            raise
+        except Exception as error:
+            raise InvalidArgument(
+                f"factory={self.factory!r} failed when called with n_classes={n_classes} and the options: "
+                f"{type(error).__name__}: {error}. Mend it there."
+            ) from error
+        if not isinstance(made, torch.nn.Module):
+            raise InvalidArgument(f"factory={self.factory!r} returned {type(made).__name__}; return a torch.nn.Module.")
+        return made
 
     def fit(self, lesson: Lesson) -> Fitted:
         """As long as the module takes."""
@@ -122,7 +141,12 @@ Trainable = Torch | Vgg16
 
 
 def _fit(model: Trainable, lesson: Lesson) -> Fitted:
+    import torch
+
     network = model.network(lesson.n_classes, lesson.seed)
+    if not lesson.state:
+        first = torch.from_numpy(np.array(lesson.features[:2])).to(model.training.device)
+        Split(network, model.head, model.training, is_training=False).check(network, first, lesson.n_classes)
     with steady(draw(lesson.seed, "weights", 1), model.training.device):
         return train(network, model.head, model.training, lesson)
 

@@ -4,7 +4,7 @@ The weights go on from turn to turn and the optimizer starts anew, as in the pap
 algorithms, so that the same lesson gives the same bits on one machine.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -164,8 +164,13 @@ def train(network: Any, head: str | None, training: Training, lesson: Lesson) ->
 
     network.to(training.device)
     if lesson.state:
-        network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in lesson.state.items()})
+        kept = {name: torch.from_numpy(array.copy()) for name, array in lesson.state.items()}
+        try:
+            network.load_state_dict(kept)
+        except RuntimeError as error:
+            raise InvalidData(f"what is kept does not fit the network; was its code changed? {error}") from None
     features, labels = as_input(lesson.features, training.device), torch.from_numpy(lesson.labels).to(training.device)
+    check_network(network, features[:2], lesson.n_classes)
     optimizer = torch.optim.Adam(network.parameters(), lr=training.learning_rate)
     epochs = training.later_epochs if lesson.state else training.epochs
     falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs) if training.decay else None
@@ -180,13 +185,43 @@ def train(network: Any, head: str | None, training: Training, lesson: Lesson) ->
         if falling is not None:
             falling.step()
     network.eval()
-    check_converged(loss.item(), lesson.turn, training.learning_rate)
+    check_converged(network.parameters(), lesson.turn, training.learning_rate)
     return Network(network, head, training.device)
 
 
-def check_converged(loss: float, turn: int, learning_rate: float) -> None:
+def check_network(network: Any, inputs: "torch.Tensor", n_classes: int) -> None:
+    """Refuse a network that cannot take these inputs, has nothing to learn, or gives no logits of every class."""
+    import torch
+
+    shape = "x".join(str(length) for length in inputs.shape[1:])
+    if not any(each.requires_grad for each in network.parameters()):
+        raise InvalidArgument(
+            "the network has nothing to learn: every parameter is frozen. Let some require gradients."
+        )
+    was_training = network.training
+    try:
+        with torch.no_grad():
+            given = network.eval()(inputs)
+    except Exception as error:
+        raise InvalidArgument(
+            f"the network cannot take items of shape {shape}: {type(error).__name__}: {error}. Mend the network, or "
+            "the size of the items."
+        ) from error
+    finally:
+        network.train(was_training)
+    if not isinstance(given, torch.Tensor) or given.shape != (len(inputs), n_classes):
+        told = f"shape {tuple(given.shape)}" if isinstance(given, torch.Tensor) else f"type {type(given).__name__}"
+        raise InvalidArgument(
+            f"the network gives {len(inputs)} items an output of {told}, and there are {n_classes} classes; it must "
+            f"give logits of shape ({len(inputs)}, {n_classes})."
+        )
+
+
+def check_converged(weights: "Iterable[torch.Tensor]", turn: int, learning_rate: float) -> None:
     """Refuse to go on from weights that are no numbers."""
-    if not np.isfinite(loss):
+    import torch
+
+    if not all(bool(torch.isfinite(each).all()) for each in weights):
         raise InvalidData(f"training diverged in turn {turn}; lower learning_rate={learning_rate:g}.")
 
 
@@ -257,7 +292,11 @@ def check_device(device: str) -> str:
     """``cpu``, or ``cuda`` where there is one."""
     import torch
 
-    check_choice("device", device.partition(":")[0] if isinstance(device, str) else device, ("cpu", "cuda"))
-    if device != "cpu" and not torch.cuda.is_available():
+    kind, _, number = device.partition(":") if isinstance(device, str) else (device, "", "")
+    if check_choice("device", kind, ("cpu", "cuda")) == "cpu":
+        return "cpu"
+    if number and not (number.isdecimal() and int(number) < max(1, torch.cuda.device_count())):
+        raise InvalidArgument(f'device={device!r} is not there; write device = "cuda".')
+    if not torch.cuda.is_available():
         raise InvalidArgument(f'device={device!r} is not there: torch finds no GPU; write device = "cpu".')
     return device

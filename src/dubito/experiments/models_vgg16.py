@@ -149,4 +149,4 @@ def _read_pth(path: Path) -> dict[str, AnyArray]:
     if not isinstance(held, Mapping):
         raise InvalidData(f"{path} holds a {type(held).__name__} and no dictionary of weights; save a state_dict.")
     tensors = {str(name): each for name, each in held.items() if isinstance(each, torch.Tensor)}
-    return {name: each.float().numpy() for name, each in tensors.items() if name.startswith("features.")}
+    return {name: each.detach().float().numpy() for name, each in tensors.items() if name.startswith("features.")}

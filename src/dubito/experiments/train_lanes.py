@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dubito.errors import InvalidData
 from dubito.experiments.data import Dataset
 from dubito.experiments.models_torch import Training
 from dubito.experiments.train_split import Weights
@@ -52,7 +53,8 @@ class Plan:
     """What a turn trains on: the rows of every minibatch, and the learning rate of every step.
 
     Epochs follow one another without a gap: a minibatch may hold the end of one and the beginning of the next, and all
-    are of one size. What is left of the last epoch, less than a minibatch, is passed over.
+    are of one size. What is left of the last epoch, less than a minibatch, is passed over. Labels that are fewer than a
+    minibatch are repeated in it.
     """
 
     def __init__(self, rows: IntArray, training: Training, *, is_first: bool, seed: int) -> None:
@@ -72,8 +74,8 @@ class Plan:
 
 
 def n_steps(labels: int, epochs: int, batch: int) -> int:
-    """Minibatches of a turn."""
-    return max(1, epochs * labels // batch)
+    """Minibatches of a turn, at least one an epoch."""
+    return max(epochs, epochs * labels // batch)
 
 
 class Lane:
@@ -106,10 +108,10 @@ class Lane:
         self.answer, self.bank, self.is_on_gpu = answer, bank, training.device != "cpu"
         device = bank.rows.device
         layout = torch.channels_last if bank.rows.ndim == 4 else torch.preserve_format
-        self.weights = {
-            name: each.to(device, memory_format=_fit(layout, each)).clone() for name, each in _named(network)
-        }
-        self.learned = [each.requires_grad_() for name, each in self.weights.items() if name in _learned(network)]
+        held = network.state_dict(keep_vars=True)
+        own = {id(each): _copied(each, device, layout) for each in held.values()}
+        self.weights = {name: own[id(each)] for name, each in held.items()}  # Two names may share a tensor.
+        self.learned = [own[id(each)].requires_grad_() for each in network.parameters() if each.requires_grad]
         places = max(capacity, WARM_UP + 1)
         self.order = torch.zeros(places, training.batch, dtype=torch.int64, device=device)
         self.rates = torch.zeros(places, device=device)
@@ -128,6 +130,8 @@ class Lane:
 
         with self._in_order(), torch.no_grad():
             for name, each in self.weights.items():
+                if name not in weights or weights[name].shape != each.shape:
+                    raise InvalidData(f"what is kept of {name!r} does not fit the network; was its code changed?")
                 each.copy_(weights[name])
             for state in self.optimizer.state.values():
                 for each in state.values():
@@ -154,7 +158,8 @@ class Lane:
         self.place += 1
         _, logits = self.answer(self.weights, self.bank.rows.index_select(0, rows))
         loss = torch.nn.functional.cross_entropy(logits, self.bank.labels.index_select(0, rows))
-        for each, gradient in zip(self.learned, torch.autograd.grad(loss, self.learned), strict=True):
+        gradients = torch.autograd.grad(loss, self.learned, allow_unused=True)
+        for each, gradient in zip(self.learned, gradients, strict=True):
             each.grad = gradient
         self.optimizer.step()
         self.loss.copy_(loss.detach())
@@ -166,7 +171,7 @@ class Lane:
         with self._in_order():
             for _ in range(WARM_UP):
                 self._step()
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(self.order.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self.stream):
             self._step()
@@ -203,20 +208,13 @@ def train_side_by_side(lanes: Sequence[Lane], steps: int) -> None:
     for _ in range(steps):
         for lane in lanes:
             lane.step()
-    if any(lane.is_on_gpu for lane in lanes):
-        torch.cuda.synchronize()
+    if lanes[0].is_on_gpu:
+        torch.cuda.synchronize(lanes[0].order.device)
 
 
-def _named(network: "torch.nn.Module") -> list[tuple[str, "torch.Tensor"]]:
-    return [(name, each.detach()) for name, each in network.state_dict().items()]
-
-
-def _learned(network: "torch.nn.Module") -> set[str]:
-    return {name for name, each in network.named_parameters() if each.requires_grad}
-
-
-def _fit(layout: Any, tensor: "torch.Tensor") -> Any:
-    """The layout where it means something: weights of convolutions."""
+def _copied(tensor: "torch.Tensor", device: Any, layout: Any) -> "torch.Tensor":
+    """A copy on the device; the layout means something for weights of convolutions."""
     import torch
 
-    return layout if tensor.ndim == 4 else torch.preserve_format
+    fitting = layout if tensor.ndim == 4 else torch.preserve_format
+    return tensor.detach().to(device, memory_format=fitting).clone()

@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from dubito.errors import InvalidArgument
-from dubito.experiments.models_torch import Training, colour_units, normalised
+from dubito.experiments.models_torch import Training, check_network, colour_units, normalised
 
 if TYPE_CHECKING:
     import torch
@@ -55,13 +55,14 @@ class Split:
         features = features.float()
         return features, torch.func.functional_call(self.head, of_head, (features,))
 
-    def check(self, network: "torch.nn.Module", rows: "torch.Tensor") -> None:
-        """Refuse a head whose output is not the network's."""
+    def check(self, network: "torch.nn.Module", rows: "torch.Tensor", n_classes: int) -> None:
+        """Refuse a network that gives no logits of every class, and a head whose output is not the network's."""
         import torch
 
+        whole = deepcopy(network).to(self.device).eval()
+        given = normalised(rows, *self.units) if rows.dtype == torch.uint8 else rows.float()
+        check_network(whole, given, n_classes)
         with torch.no_grad():
-            whole = deepcopy(network).to(self.device).eval()
-            given = normalised(rows, *self.units) if rows.dtype == torch.uint8 else rows.float()
             expected = whole(given)
             self.body.eval()
             found = self(dict(whole.state_dict()), rows)[1]

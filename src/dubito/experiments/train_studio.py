@@ -56,7 +56,7 @@ class Studio:
             is_training: Split(self.network, model.head, self.training, is_training=is_training)
             for is_training in (True, False)
         }
-        splits[False].check(self.network, self.bank.rows[:2])
+        splits[False].check(self.network, self.bank.rows[:2], self.n_classes)
         is_long = n_cells * rows_trained(experiment, model) >= WORTH_COMPILING
         is_compiled = self.training.device != "cpu" and is_long
         self.learn, self.read = (
@@ -73,7 +73,7 @@ class Studio:
         """The weights that each assignment ends with; all must have as many labels."""
         trained: list[dict[str, torch.Tensor]] = []
         n_groups = -(-len(assignments) // LANES)
-        for group in np.array_split(np.arange(len(assignments)), n_groups):
+        for group in np.array_split(np.arange(len(assignments)), max(n_groups, 1)) if assignments else ():
             trained += self._train([assignments[place] for place in group])
         return trained
 
@@ -85,10 +85,12 @@ class Studio:
             rows = each.rows + self.bank.start[each.seed]
             plan = Plan(rows, self.training, is_first=each.weights is None, seed=draw(each.seed, "batches", each.turn))
             lane.begin(self.first_weights(each.seed) if each.weights is None else each.weights, plan)
-        train_side_by_side(lanes, plan.steps)
-        for lane, each in zip(lanes, group, strict=True):
-            check_converged(float(lane.loss), each.turn, self.training.learning_rate)
-        return [lane.finish() for lane in lanes]
+        with seeded(draw(group[0].seed, "weights", 1, group[0].turn), self.training.device):
+            train_side_by_side(lanes, plan.steps)
+        trained = [lane.finish() for lane in lanes]
+        for weights, each in zip(trained, group, strict=True):
+            check_converged(weights.values(), each.turn, self.training.learning_rate)
+        return trained
 
     def first_weights(self, seed: int) -> Weights:
         """What a seed's cells begin with."""
@@ -105,6 +107,16 @@ def rows_trained(experiment: Experiment, model: Trainable) -> int:
     first, *later = (int(labels) for labels in experiment.schedule.labels)
     epochs = model.epochs if experiment.schedule.from_scratch else model.later_epochs
     return model.epochs * first + epochs * sum(later)
+
+
+@contextmanager
+def seeded(seed: int, device: str) -> Iterator[None]:
+    """Dropout and its like drawn by the seed; torch's generators as before afterwards."""
+    import torch
+
+    with torch.random.fork_rng([] if device == "cpu" else [torch.device(device)]):
+        torch.manual_seed(seed)
+        yield
 
 
 @contextmanager

@@ -45,6 +45,8 @@ class Player:
     turn: int = 0
     """What is to be trained next."""
     weights: Weights | None = None
+    trained: Weights | None = None
+    """What its turn ends with, where it was trained before a stop and not measured."""
 
     def rows(self) -> IntArray:
         """What is labelled at its turn, ascending."""
@@ -83,7 +85,7 @@ def play_together(
             turn = min(player.turn for player in left)
             groups = share([player for player in left if player.turn == turn])
             started = time.perf_counter()
-            trained = studio.train([each.assignment for each in groups])
+            trained = train(groups, studio)
             seconds = time.perf_counter() - started
             for group, weights in zip(groups, trained, strict=True):
                 for player in group.players:
@@ -108,6 +110,10 @@ def begin(cell: Cell, experiment: Experiment, stage: Stage, folder: Path, ledger
     if experiment.schedule.from_scratch:
         player.turn = len(asked)
         return player
+    found = player.checkpoints.load(len(asked))
+    if found is not None:
+        player.turn, player.trained = len(asked), as_weights(found, experiment)
+        return player
     for turn in reversed(range(len(asked))):
         found = player.checkpoints.load(turn)
         if found is not None:
@@ -121,16 +127,23 @@ def share(players: Iterable[Player]) -> list[Shared]:
     found: dict[tuple[int, bytes, int], Shared] = {}
     for player in players:
         rows, seed = player.rows(), player.cell.seed
-        key = seed, rows.tobytes(), 0 if player.weights is None else id(player.weights)
+        behind = player.weights if player.trained is None else player.trained
+        key = seed, rows.tobytes(), 0 if behind is None else id(behind)
         if key not in found:
             found[key] = Shared(Assignment(seed, player.turn, rows, player.weights))
         found[key].players.append(player)
     return list(found.values())
 
 
+def train(groups: Sequence[Shared], studio: Studio) -> list[Weights]:
+    """The weights that each group's turn ends with: trained now, or before a stop."""
+    anew = iter(studio.train([each.assignment for each in groups if each.players[0].trained is None]))
+    return [next(anew) if (kept := each.players[0].trained) is None else kept for each in groups]
+
+
 def save(player: Player) -> None:
-    """Write a player's weights."""
-    if player.weights is not None:
+    """Write a player's weights, unless they were kept before a stop."""
+    if player.weights is not None and player.trained is None:
         player.checkpoints.save(player.turn, as_state(player.weights))
 
 
@@ -155,7 +168,7 @@ def record(
             step()
     for player in group.players:
         player.checkpoints.forget_before(player.turn)
-        player.turn += 1
+        player.turn, player.trained = player.turn + 1, None
 
 
 def as_state(weights: Weights) -> State:

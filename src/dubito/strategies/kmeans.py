@@ -167,7 +167,15 @@ class _Clustering:
 
 
 def nearest_untaken(points: FloatArray, centres: FloatArray) -> IntArray:
-    """For each centre in turn the nearest point not taken yet; ties to the lowest index."""
+    """For each centre in turn the nearest point not taken yet; ties to the lowest index.
+
+    About the points' mean and in units of the farthest coordinate: large numbers would drown the differences, and
+    squares of tiny ones vanish.
+    """
+    origin = points.mean(axis=0)
+    points = points - origin
+    unit = np.abs(points).max() or 1.0
+    points, centres = points / unit, (centres - origin) / unit
     sizes = (points * points).sum(axis=1)
     is_taken = np.zeros(len(points), dtype=np.bool_)
     picks = np.empty(len(centres), dtype=np.int64)

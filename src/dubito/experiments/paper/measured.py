@@ -16,7 +16,7 @@ from typing import Any
 
 from dubito.errors import InvalidData
 from dubito.experiments.paper.exhibits import Exhibit
-from dubito.experiments.paper.verdicts import Finding, Study
+from dubito.experiments.paper.verdicts import Finding, Study, outcome_of
 from dubito.files import write_atomically
 
 SHIPPED = "measured.json"
@@ -40,11 +40,13 @@ class Measured:
     """UTC, to the minute."""
     versions: Mapping[str, str]
     machine: str
+    scope: str | None = None
+    """What was measured, where that is only a part of what the claim names."""
 
     @property
     def outcome(self) -> str:
-        """In two words at most."""
-        return "holds" if self.holds else "does not hold"
+        """In a few words."""
+        return outcome_of(self.holds, self.scope)
 
     def as_dict(self) -> dict[str, object]:
         """As JSON holds it."""
@@ -52,8 +54,8 @@ class Measured:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Measured":
-        """Out of what JSON held."""
-        return cls(**{each.name: record[each.name] for each in fields(cls)})
+        """Out of what JSON held; records of earlier versions have no scope."""
+        return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
 
 
 def measure(
@@ -83,6 +85,7 @@ def measure(
         when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
         versions=versions(),
         machine=machine(),
+        scope=verdict.scope,
     )
     return finding, told
 

@@ -14,6 +14,8 @@ class Verdict:
     >>> told = Verdict(True, {"greedy": 1.4, "optimal": 1.0}, "greedy stays under twice the optimum")
     >>> str(told)
     'holds: greedy stays under twice the optimum'
+    >>> str(Verdict(True, {}, "above random", scope="CIFAR-10 alone"))
+    'holds (CIFAR-10 alone): above random'
     """
 
     holds: bool
@@ -21,9 +23,27 @@ class Verdict:
     """What was measured, by name."""
     sentence: str
     """The outcome in words, whichever way it went."""
+    scope: str | None = None
+    """What was measured, where that is only a part of what the claim names."""
+
+    @property
+    def outcome(self) -> str:
+        """Whether it held, and on what part of the claim."""
+        return outcome_of(self.holds, self.scope)
 
     def __str__(self) -> str:
-        return f"{'holds' if self.holds else 'does not hold'}: {self.sentence}"
+        return f"{self.outcome}: {self.sentence}"
+
+
+def outcome_of(holds: bool, scope: str | None) -> str:
+    """An outcome in a few words, which never claims more than was measured.
+
+    Examples
+    --------
+    >>> outcome_of(True, None), outcome_of(False, "SVHN alone")
+    ('holds', 'does not hold (SVHN alone)')
+    """
+    return ("holds" if holds else "does not hold") + (f" ({scope})" if scope else "")
 
 
 class Finding(Protocol):

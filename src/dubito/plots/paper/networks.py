@@ -48,7 +48,7 @@ def main_figure(finding: MainExperiments) -> Figure:
         else "scaled distances with a beam of 10 are not everywhere above the plain core-set and random"
     )
     seeds = len(next(iter(finding.curves.values()))[0].accuracy)
-    headline_of(figure, headline, f"VGG16, mean and one standard deviation of {seeds} seeds")
+    headline_of(figure, headline, f"VGG16, mean and one standard deviation of {seeds} seeds{only(finding)}")
     return figure
 
 
@@ -75,5 +75,12 @@ def epochs_figure(finding: Epochs) -> Figure:
     axes.set_xlabel("training", color=INK)
     axes.set_ylabel("training accuracy", color=INK)
     passes = "pass" if finding.verdict().holds else "do not all pass"
-    title(axes, f"trainings of the paper's length {passes} 99% training accuracy", "mean over strategies and seeds")
+    headline = f"trainings of the paper's length {passes} 99% training accuracy"
+    title(axes, headline, f"mean over strategies and seeds{only(finding)}")
     return figure
+
+
+def only(finding: MainExperiments | Epochs) -> str:
+    """What a headline is about, where that is a part of the claim."""
+    scope = finding.verdict().scope
+    return f"; {scope}" if scope else ""
