@@ -9,12 +9,13 @@ from networks_words import EXPERIMENTS, INTRODUCTION, POOLS, PROTOCOL, RERUN, SW
 from dubito.experiments.config import Experiment, parse_experiment
 from dubito.experiments.pairs import holm, paired_test, shown_p
 from dubito.experiments.paper.networks import ablation_of, epochs_of, gains, main_of
+from dubito.experiments.paper.verdicts import Verdict
 from dubito.experiments.records import Round
 from dubito.experiments.statistics import Comparison, area
 from dubito.experiments.summary import Summary, finding
 from dubito.matrix import FloatArray
 
-MOST_COLUMNS = 6
+MOST_COLUMNS = 9
 """Numbers of labels in a table of accuracies."""
 MAINS = {"CIFAR-10": "cifar10-main", "CIFAR-100": "cifar100-main", "SVHN": "svhn-main"}
 PAPERS = ("random", "coreset", "doubt-coreset")
@@ -79,43 +80,39 @@ def overview(study: Study) -> Iterator[str]:
 def claims(study: Study) -> Iterator[str]:
     yield from heads(["claim", "here", "measured"])
     for claim, verdict in verdicts(study):
-        outcome = "not measured" if verdict is None else "**holds**" if verdict[0] else "**does not hold**"
-        yield f"| {claim} | {outcome} | {'' if verdict is None else verdict[1]} |"
+        outcome = "not measured" if verdict is None else f"**{verdict.outcome}**"
+        yield f"| {claim} | {outcome} | {'' if verdict is None else verdict.sentence} |"
 
 
-def verdicts(study: Study) -> Iterator[tuple[str, tuple[bool, str] | None]]:
-    """Each claim of the paper, whether it held, and the numbers; None where nothing was run for it."""
+def verdicts(study: Study) -> Iterator[tuple[str, Verdict | None]]:
+    """Each claim of the paper and what came out; None where nothing was run for it."""
     for collection, name in MAINS.items():
         claim = f"{collection}: scaled with a beam of 10 is above the plain core-set and random (figure 6)"
-        yield claim, told_of(main_of({collection: study[name].rounds})) if name in study else None
+        yield claim, main_of({collection: study[name].rounds}).verdict() if name in study else None
         pair = f"{collection}: the plain core-set is above random (figure 6)"
         yield pair, above(study[name], PLAIN, "random") if name in study else None
     low, ablation = "cifar10-low-noise", "cifar10-ablation"
     yield (
         "CIFAR-10 with less training noise, not the paper's protocol: the same as the first",
-        told_of(main_of({"CIFAR-10": study[low].rounds})) if low in study else None,
+        main_of({"CIFAR-10": study[low].rounds}).verdict() if low in study else None,
     )
     yield (
         "a beam helps only where distances are scaled; both together end highest (figure 5)",
-        told_of(ablation_of(study[ablation].rounds)) if ablation in study else None,
+        ablation_of(study[ablation].rounds).verdict() if ablation in study else None,
     )
     trained = {title: study[name].rounds for title, name in MAINS.items() if name in study}
     missing = [title for title in MAINS if title not in trained]
-    yield "the epochs of table 1 pass 99% training accuracy", told_of(epochs_of(trained, missing)) if trained else None
+    epochs = epochs_of(trained, missing).verdict() if trained else None
+    yield "the epochs of table 1 pass 99% training accuracy", epochs
     yield "scaling gains more where more is asked for at once (abstract)", sweep_verdict(study)
 
 
-def told_of(finding: object) -> tuple[bool, str]:
-    verdict = finding.verdict()
-    return verdict.holds, verdict.sentence
-
-
-def above(record: Record, name: str, over: str) -> tuple[bool, str]:
+def above(record: Record, name: str, over: str) -> Verdict:
     (told,) = gains(record.summary.curves, [(name, over)])
-    return told.is_sure, f"{told} by the mean over the curve"
+    return Verdict(told.is_sure, {}, f"{told} by the mean over the curve")
 
 
-def sweep_verdict(study: Study) -> tuple[bool, str] | None:
+def sweep_verdict(study: Study) -> Verdict | None:
     """Whether scaling's gain over the plain core-set at equal labels is larger at 5,000 a round than at 400."""
     few, many = (f"cifar10-sweep-{budget}" for budget in (SWEEP[0], SWEEP[-1]))
     if few not in study or many not in study:
@@ -125,7 +122,7 @@ def sweep_verdict(study: Study) -> tuple[bool, str] | None:
         f"at 15,000 labels the gain over the plain core-set is {100 * last_gain(study[many]).mean():+.2f} points with "
         f"5,000 a round and {100 * last_gain(study[few]).mean():+.2f} with 400: {shown(told)} more (p = {shown_p(p)})"
     )
-    return told.estimate > 0 and p < 0.05, sentence
+    return Verdict(told.estimate > 0 and p < 0.05, {}, sentence)
 
 
 def last_gain(record: Record, name: str = SCALED, over: str = PLAIN) -> FloatArray:
@@ -167,6 +164,8 @@ def section(record: Record) -> Iterator[str]:
 
 def accuracy_table(record: Record) -> Iterator[str]:
     labels = record.summary.curves[0].labels
+    if len(labels) > MOST_COLUMNS:
+        yield f"{MOST_COLUMNS} of the {len(labels)} numbers of labels; the picture has all.\n"
     places = sorted({round(each) for each in np.linspace(0, len(labels) - 1, min(MOST_COLUMNS, len(labels)))})
     yield from heads(["accuracy, %", *(f"{labels[place]:,} labels" for place in places)])
     for curve in record.summary.curves:
@@ -185,16 +184,16 @@ def statistics_table(record: Record) -> Iterator[str]:
             "against coreset",
             "p",
             "labels saved",
-            "a selection",
+            "median selection",
         ]
     )
     saved = {each.name: each.saved for each in told.savings}
-    for curve, seconds in zip(told.curves, told.select_seconds, strict=True):
+    for curve in told.curves:
         cells = [f"{100 * area(curve).mean():.2f}"]
         for baseline in (told.against_random, told.against_coreset):
             cells += held_against(curve.name, baseline)
         cells.append(shown_saved(saved[curve.name]) if curve.name in saved else "–")
-        yield f"| `{curve.name}` | {' | '.join(cells)} | {seconds:.2f} s |"
+        yield f"| `{curve.name}` | {' | '.join(cells)} | {selection_seconds(record, curve.name):.2f} s |"
 
 
 def held_against(name: str, baseline: Sequence[Comparison]) -> list[str]:
@@ -222,11 +221,20 @@ def times(record: Record) -> str:
     )
 
 
+def selections(record: Record, name: str) -> list[float]:
+    """Seconds of each selection."""
+    return [each.select_seconds for each in record.rounds if each.strategy == name and each.picked]
+
+
+def selection_seconds(record: Record, name: str) -> float:
+    """The median: a first call compiles kernels, and is no measure."""
+    return float(np.median(selections(record, name)))
+
+
 def paper_share(record: Record, training: float) -> str:
-    """The same for the paper's own strategies, each at its median: a first call compiles kernels, and is no measure."""
+    """The same for the paper's own strategies, each at its median."""
     own = [name for name in record.summary.names if name.startswith(PAPERS)]
-    rounds = {name: [each for each in record.rounds if each.strategy == name and each.picked] for name in own}
-    selecting = sum(len(each) * float(np.median([one.select_seconds for one in each])) for each in rounds.values())
+    selecting = sum(len(selections(record, name)) * selection_seconds(record, name) for name in own)
     trained = training * len(own) / len(record.summary.names)
     return f"for random and core-sets alone, selections at their median, {selecting / (trained + selecting):.1%}."
 

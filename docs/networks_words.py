@@ -92,10 +92,12 @@ PROTOCOL = """\
   ([why](../explanation/algorithms.md)); `scaling=acquired` is the printed line.
 - **Pairs.** Strategies of a seed share first labels, weights of the head, and, as long as their labels are equal, the
   order of batches. On a GPU numbers differ in the last digits from run to run.
-- **Statistics.** As in every report of `dubito`: the mean accuracy over the curve, paired by seed, with 95% intervals;
-  p is Holm's, over the strategies held against the same baseline in one experiment. *Beyond chance* is p under 0.05.
-  *Labels saved* is how much sooner a strategy reaches what random learns in the end. Nothing is corrected over
-  experiments.
+- **Statistics.** As in every report of `dubito`: the mean accuracy over the curve, which is the area under it divided
+  by its width in labels, paired by seed, with 95% intervals. In an experiment's table p is Holm's over all strategies
+  held against the same baseline. In the table of claims p is Holm's over the comparisons of that claim alone: two for
+  scaling with a beam, four for figure 5, and one, so without a correction, for the plain core-set and for the sweep.
+  Hence two p for one pair. *Beyond chance* is p under 0.05. *Labels saved* is how much sooner a strategy reaches what
+  random learns in the end. Nothing is corrected over experiments.
 - **Tested on** the test set. The study of strengths is for choosing, so it leaves that alone and is tested on a fifth
   of the training set.
 - **What was seen before.** Prototypes of the main experiment, of the one with less noise and of the study of strengths,
@@ -103,7 +105,8 @@ PROTOCOL = """\
   The learning rate was set by which one trains at all. Strategies, schedules and seeds were fixed before these runs.
 - **Times.** `cifar10-main` had the GPU to itself but for its first minute, and shared the processor with twelve
   processes of other work, so that its selections are slower than on an idle machine. The others shared the GPU with one
-  another: their times say little. The first training includes compiling, and so do first selections of a kind.
+  another: their times say little. The first training includes compiling, and so do first selections of a kind: the
+  time of a selection is therefore the median over rounds and seeds. Time spent selecting in all includes compiling.
 """
 
 RERUN = """\

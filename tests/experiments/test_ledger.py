@@ -68,3 +68,11 @@ def test_an_imbalanced_pool_is_measured_under_every_seed_before_the_first_traini
     with pytest.raises(InvalidArgument, match="want 30 labels and the training part has"):
         run_experiment(plan, tmp_path / "run", dataset=data)
     assert not (tmp_path / "run").exists()
+
+
+def test_other_weights_than_a_run_began_with_are_refused(played: list[Round], tmp_path: Path) -> None:
+    header, *others = (tmp_path / NAME).read_text().splitlines()
+    begun = json.dumps({**json.loads(header), "weights": "old.safetensors, sha256 01234567"})
+    (tmp_path / NAME).write_text("\n".join([begun, *others[:-1]]) + "\n")
+    with pytest.raises(InvalidData, match=r"weights have changed .*: old\.safetensors, sha256 01234567 then"):
+        resume_experiment(tmp_path)

@@ -250,16 +250,6 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert read_measured(tmp_path / "nowhere") == {}
 
 
-def test_a_record_keeps_its_scope_and_one_without_is_read(tmp_path: Path) -> None:
-    partly = replace(shipped()["figure-7"], scope="CIFAR-10 alone")
-    path = write_measured(partly, tmp_path)
-    assert read_measured(tmp_path)["figure-7"].outcome == "holds (CIFAR-10 alone)"
-    held = json.loads(path.read_text(encoding="utf-8"))
-    del held["scope"]
-    path.write_text(json.dumps(held), encoding="utf-8")
-    assert read_measured(tmp_path)["figure-7"].outcome == "holds"
-
-
 def test_a_number_that_json_has_not_becomes_null() -> None:
     exhibit = replace(exhibits()["negative-result"], parameters=TOY, quick={})
     told = measure(exhibit)[1]
@@ -287,11 +277,6 @@ def test_the_page_of_results_tells_what_was_measured() -> None:
         assert f"`{name}`" in page
         assert f"**{record.outcome[0].upper()}{record.outcome[1:]}:** {record.sentence}." in page
         assert f"(#{name}) | {exhibits()[name].title} | {record.outcome} |" in page
-
-
-def test_no_verdict_claims_collections_that_were_not_measured() -> None:
-    for record in shipped().values():
-        assert ("not measured" in record.sentence) is (record.scope is not None)
 
 
 # Studies of our own

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from dubito.errors import InvalidArgument, MissingFile
 from dubito.experiments.config import Experiment, Schedule
 from dubito.experiments.models_torch import Mlp
-from dubito.experiments.paper import exhibits, measure
+from dubito.experiments.paper import exhibits, measure, read_measured, shipped, write_measured
 from dubito.experiments.paper import networks_study as playing
 from dubito.experiments.paper.networks import (
     BEAM,
@@ -108,6 +108,21 @@ def test_table_1_asks_for_99_percent_after_every_training() -> None:
     assert short.verdict().numbers["trainings above 99%, CIFAR-10"] == pytest.approx(2 / 3)
     assert "do not all pass" in words(paper_figure(short))
     assert Epochs({"new": (1.0,)}, {"new": 1.0}).verdict().holds
+
+
+def test_a_record_keeps_its_scope_and_one_without_is_read(tmp_path: Path) -> None:
+    partly = replace(shipped()["figure-7"], scope="CIFAR-10 alone")
+    path = write_measured(partly, tmp_path)
+    assert read_measured(tmp_path)["figure-7"].outcome == "holds (CIFAR-10 alone)"
+    held = json.loads(path.read_text(encoding="utf-8"))
+    del held["scope"]
+    path.write_text(json.dumps(held), encoding="utf-8")
+    assert read_measured(tmp_path)["figure-7"].outcome == "holds"
+
+
+def test_no_verdict_claims_collections_that_were_not_measured() -> None:
+    for record in shipped().values():
+        assert ("not measured" in record.sentence) is (record.scope is not None)
 
 
 # Running

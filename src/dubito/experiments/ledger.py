@@ -83,7 +83,7 @@ class Ledger:
         if first.get("weights", header.get("weights")) != header.get("weights"):
             raise InvalidData(
                 f"the weights have changed since {self.reader.path} was begun: {first['weights']} then, "
-                f"{header['weights']} now. Bring the old file back, or run the experiment in another folder."
+                f"{header.get('weights')} now. Bring the old file back, or run the experiment in another folder."
             )
         if first.get("data", data) != data:
             raise InvalidData(
