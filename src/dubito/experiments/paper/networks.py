@@ -163,5 +163,7 @@ def epochs_of(played: Mapping[str, Sequence[Round]], missing: Sequence[str] = ()
         for each in rounds:
             by_turn.setdefault(each.turn, []).append(each.train_accuracy)
         means[name] = tuple(sum(by_turn[turn]) / len(by_turn[turn]) for turn in sorted(by_turn))
-        passed[name] = sum(each.train_accuracy > PASSED for each in rounds) / len(rounds)
+        # The first training of a seed, which its strategies share, counts once.
+        single = {(each.strategy if each.turn else "", each.seed, each.turn): each.train_accuracy for each in rounds}
+        passed[name] = sum(share > PASSED for share in single.values()) / len(single)
     return Epochs(means, passed, tuple(missing))
