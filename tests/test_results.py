@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dubito.experiments.config import parse_experiment
-from dubito.experiments.studies import read_study
+from dubito.experiments.shipped import shipped_text
 
 ROOT = Path(__file__).parents[1]
 FEATURES = ROOT / "docs" / "results" / "features"
@@ -41,7 +41,7 @@ def test_a_claim_that_the_numbers_do_not_bear_out_is_not_written(script: dict[st
 @pytest.mark.parametrize("part", PARTS)
 def test_the_study_that_ships_is_the_one_that_was_run(part: str) -> None:
     results = json.loads((FEATURES / part / "results.json").read_text(encoding="utf-8"))
-    assert parse_experiment(results["about"]["settings"]) == read_study(f"features-{part}")
+    assert parse_experiment(results["about"]["settings"]) == parse_experiment(shipped_text(f"features-{part}"))
     assert results["records_left_out"] == 0
 
 

@@ -23,7 +23,7 @@ from dubito.experiments.paper.radii import RadiiStudy
 from dubito.experiments.paper.timing import Timing, TimingStudy
 from dubito.experiments.paper.verdicts import Study
 from dubito.experiments.records import Curve
-from dubito.experiments.studies import read_study, studies, study_text
+from dubito.experiments.shipped import read_shipped, shipped_experiments, shipped_text
 
 TOY = {"n": 200, "initial": 30, "batch": 10, "rounds": 1, "seeds": 1, "batches": 3, "iterations": 3}
 SMALL: dict[str, Study] = {
@@ -282,12 +282,12 @@ def test_the_page_of_results_tells_what_was_measured() -> None:
 # Studies of our own
 
 
-def test_every_study_of_ours_is_an_experiment_with_random_among_its_strategies() -> None:
-    assert "strength" in studies()
-    for name in studies():
-        plan = read_study(name)
+def test_every_experiment_that_is_shipped_has_random_among_its_strategies() -> None:
+    assert "strength" in shipped_experiments()
+    for name in shipped_experiments():
+        plan = read_shipped(name)
         assert isinstance(plan, Experiment)
         assert plan.strategies[0].name == "random"
-        assert study_text(name).startswith("# ")
-    strengths = [arm.options.get("strength", 0.0) for arm in read_study("strength").strategies[1:]]
+        assert shipped_text(name).startswith("# ")
+    strengths = [arm.options.get("strength", 0.0) for arm in read_shipped("strength").strategies[1:]]
     assert strengths == [0.0, 0.25, 0.5, 1.0, 2.0]
