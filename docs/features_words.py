@@ -104,10 +104,10 @@ The experiments come with the package. Make `cifar10_vgg16_frozen.npz` as told a
 ```python
 from pathlib import Path
 
-from dubito.experiments.studies import studies, study_text
+from dubito.experiments.shipped import shipped_experiments, shipped_text
 
-Path("clean.toml").write_text(study_text("features-clean"))
-print([name for name in studies() if name.startswith("features-")][:2])  # ['features-ambiguous', 'features-badge']
+Path("clean.toml").write_text(shipped_text("features-clean"))
+print([name for name in shipped_experiments() if name.startswith("features-")][:2])  # ['features-ambiguous', 'features-badge']
 ```
 
 `dubito run clean.toml` then plays it, and `dubito report` makes its report.
