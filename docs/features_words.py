@@ -107,7 +107,8 @@ from pathlib import Path
 from dubito.experiments.shipped import shipped_experiments, shipped_text
 
 Path("clean.toml").write_text(shipped_text("features-clean"))
-print([name for name in shipped_experiments() if name.startswith("features-")][:2])  # ['features-ambiguous', 'features-badge']
+names = [name for name in shipped_experiments() if name.startswith("features-")]
+print(names[:2])  # ['features-ambiguous', 'features-badge']
 ```
 
 `dubito run clean.toml` then plays it, and `dubito report` makes its report.
