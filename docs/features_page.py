@@ -18,7 +18,7 @@ from features_record import (
     shown_saved,
 )
 from features_slow import about_slow, slow_section
-from features_words import AFTER_RADII, COSTS, INTRODUCTION, NOT_PLAYED, POOLS, RERUN
+from features_words import AFTER_RADII, COSTS, INTRODUCTION, POOLS, RERUN
 
 from dubito.experiments.pairs import holm, shown_p
 from dubito.matrix import FloatArray
@@ -218,5 +218,5 @@ def page(study: Study) -> str:
     ]
     lines += [*steps_table(study), "", "## Is the gain related to δ?", ""]
     above, below = radii_reading(study)
-    lines += [above, "", *radii_table(study), "", below, COSTS if "slow" in study else COSTS + NOT_PLAYED, RERUN]
+    lines += [above, "", *radii_table(study), "", below, COSTS if "slow" in study else COSTS + RERUN]
     return "\n".join(lines)

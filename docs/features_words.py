@@ -46,7 +46,8 @@ by doubt brings it back to random's level, seldom above.**
 - **Machine.** 16 cores of an Intel Xeon, 16 workers of one thread; dubito 0.1.0 before its release, NumPy 2.5.2, SciPy
   1.18.1, scikit-learn 1.9.1, torch 2.11.0, Python 3.12.3. Time: clean 105 s, ambiguous 53 s, imbalanced 41 s,
   mislabelled 48 s, redundant 105 s. `badge` was begun there and its last rounds were played on two slower cores with
-  NumPy 2.4.6 and torch 2.13.0.
+  NumPy 2.4.6 and torch 2.13.0. What takes long was begun there beside other work and ended on
+  those two cores, half of it each: times of its selections are the mean of both.
 
 Every number below comes from a report:
 [clean](features/clean/report.html), [ambiguous](features/ambiguous/report.html),
@@ -88,11 +89,6 @@ COSTS = """
 
 - `badge` and what takes long on the flawed pools, and the beam and `acquired` there.
 - Networks that are trained through: the features do not change here. What the paper says of them is not tested by this.
-"""
-
-NOT_PLAYED = """\
-- `closest-kmeans`, `probabilistic-coreset`, `bald` and `batchbald`: ready as the study `features-slow`. One selection
-  of 1,000 out of 49,000 takes 12 s, 25 s, 7 s (a committee of ten probes, trained for it) and a minute on a core.
 """
 
 RERUN = """\
