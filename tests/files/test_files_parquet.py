@@ -154,6 +154,14 @@ def test_damaged_parquet_is_read_or_refused_and_nothing_else(
     assert "\n" not in message
 
 
+def test_text_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "pool.parquet"
+    parquet_file(path, x=LISTS, id=["aaaa", "bbbb", "cccc"])
+    path.write_bytes(path.read_bytes().replace(b"bbbb", b"b\xffbb"))
+    with pytest.raises(InvalidData, match=r"pool.parquet cannot be read as .parquet"):
+        read_pool(str(path))
+
+
 def test_truncated_parquet_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "pool.parquet"
     parquet_file(path, x=LISTS)

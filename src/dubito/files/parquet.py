@@ -97,7 +97,9 @@ def _filled(path: str, name: str) -> BoolArray:
 
 
 def _texts(path: str, name: str) -> AnyArray:
-    values = _read(path, [name])[0].to_pylist()
+    column = _read(path, [name])[0]
+    with reading(path):  # Damaged text is found out only here.
+        values = column.to_pylist()
     return np.array(values) if values else np.empty(0, np.str_)
 
 
