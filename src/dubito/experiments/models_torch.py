@@ -4,7 +4,7 @@ The weights go on from turn to turn and the optimizer starts anew, as in the pap
 algorithms, so that the same lesson gives the same bits on one machine.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +17,7 @@ from dubito.doubt import softmax
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.chance import draw
 from dubito.experiments.models import Fitted, Lesson, State, check_samples
+from dubito.experiments.models_refused import check_converged, check_network
 from dubito.experiments.models_sklearn import check_positive, flat
 from dubito.matrix import AnyArray, FloatArray
 from dubito.optional import require
@@ -187,42 +188,6 @@ def train(network: Any, head: str | None, training: Training, lesson: Lesson) ->
     network.eval()
     check_converged(network.parameters(), lesson.turn, training.learning_rate)
     return Network(network, head, training.device)
-
-
-def check_network(network: Any, inputs: "torch.Tensor", n_classes: int) -> None:
-    """Refuse a network that cannot take these inputs, has nothing to learn, or gives no logits of every class."""
-    import torch
-
-    shape = "x".join(str(length) for length in inputs.shape[1:])
-    if not any(each.requires_grad for each in network.parameters()):
-        raise InvalidArgument(
-            "the network has nothing to learn: every parameter is frozen. Let some require gradients."
-        )
-    was_training = network.training
-    try:
-        with torch.no_grad():
-            given = network.eval()(inputs)
-    except Exception as error:
-        raise InvalidArgument(
-            f"the network cannot take items of shape {shape}: {type(error).__name__}: {error}. Mend the network, or "
-            "the size of the items."
-        ) from error
-    finally:
-        network.train(was_training)
-    if not isinstance(given, torch.Tensor) or given.shape != (len(inputs), n_classes):
-        told = f"shape {tuple(given.shape)}" if isinstance(given, torch.Tensor) else f"type {type(given).__name__}"
-        raise InvalidArgument(
-            f"the network gives {len(inputs)} items an output of {told}, and there are {n_classes} classes; it must "
-            f"give logits of shape ({len(inputs)}, {n_classes})."
-        )
-
-
-def check_converged(weights: "Iterable[torch.Tensor]", turn: int, learning_rate: float) -> None:
-    """Refuse to go on from weights that are no numbers."""
-    import torch
-
-    if not all(bool(torch.isfinite(each).all()) for each in weights):
-        raise InvalidData(f"training diverged in turn {turn}; lower learning_rate={learning_rate:g}.")
 
 
 def batches(n: int, size: int, generator: "torch.Generator") -> "list[torch.Tensor]":

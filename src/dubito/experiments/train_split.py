@@ -8,7 +8,8 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from dubito.errors import InvalidArgument
-from dubito.experiments.models_torch import Training, check_network, colour_units, normalised
+from dubito.experiments.models_refused import check_network
+from dubito.experiments.models_torch import Training, colour_units, normalised
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,7 @@ import numpy as np
 from dubito.experiments.chance import draw
 from dubito.experiments.config import Experiment
 from dubito.experiments.models_network import Trainable
-from dubito.experiments.models_torch import check_converged
+from dubito.experiments.models_refused import check_converged
 from dubito.experiments.staging import Stage
 from dubito.experiments.train_lanes import Bank, Lane, Plan, n_steps, train_side_by_side
 from dubito.experiments.train_reading import Reading, read_all
