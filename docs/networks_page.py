@@ -1,66 +1,19 @@
 """The page of the experiments on images: its tables and verdicts, each computed from the records."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-import numpy as np
+from networks_record import Record, Study, bold_p, heads, shown
+from networks_section import section
 from networks_words import EXPERIMENTS, INTRODUCTION, POOLS, PROTOCOL, RERUN, SWEEP
 
-from dubito.experiments.config import Experiment, parse_experiment
 from dubito.experiments.pairs import holm, paired_test, shown_p
 from dubito.experiments.paper.networks import ablation_of, epochs_of, gains, main_of
 from dubito.experiments.paper.verdicts import Verdict
-from dubito.experiments.records import Round
-from dubito.experiments.statistics import Comparison, area
-from dubito.experiments.summary import Summary, finding
+from dubito.experiments.summary import finding
 from dubito.matrix import FloatArray
 
-MOST_COLUMNS = 9
-"""Numbers of labels in a table of accuracies."""
 MAINS = {"CIFAR-10": "cifar10-main", "CIFAR-100": "cifar100-main", "SVHN": "svhn-main"}
-PAPERS = ("random", "coreset", "doubt-coreset")
 PLAIN, SCALED, PERMUTED = "coreset", "doubt-coreset", "doubt-coreset:permuted=true"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Record:
-    """What is kept of one experiment."""
-
-    name: str
-    held: dict
-    rounds: list[Round]
-    summary: Summary
-
-    @property
-    def experiment(self) -> Experiment:
-        return parse_experiment(self.held["settings"])
-
-    def accuracy(self, name: str) -> FloatArray:
-        """(seeds, trainings)"""
-        return self.summary.curves[self.summary.names.index(name)].accuracy
-
-    def area(self, name: str) -> FloatArray:
-        """(seeds,)"""
-        return area(self.summary.curves[self.summary.names.index(name)])
-
-
-Study = dict[str, Record]
-
-
-def heads(names: Sequence[str]) -> Iterator[str]:
-    yield f"| {' | '.join(names)} |"
-    yield f"|{' --- |' * len(names)}"
-
-
-def shown(told: object, digits: int = 2) -> str:
-    """An interval in points."""
-    estimate, low, high = (100 * getattr(told, key) for key in ("estimate", "low", "high"))
-    return f"{estimate:+.{digits}f}" + ("" if np.isnan(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]")
-
-
-def bold_p(p: float) -> str:
-    return f"**{shown_p(p)}**" if p < 0.05 else shown_p(p)
-
 
 # What was run, and what the paper's claims come to
 
@@ -119,10 +72,15 @@ def sweep_verdict(study: Study) -> Verdict | None:
         return None
     told, p = paired_test(last_gain(study[many]) - last_gain(study[few]))
     sentence = (
-        f"at 15,000 labels the gain over the plain core-set is {100 * last_gain(study[many]).mean():+.2f} points with "
+        f"at {last_labels(study[many]):,} labels the gain over the plain core-set is "
+        f"{100 * last_gain(study[many]).mean():+.2f} points with "
         f"5,000 a round and {100 * last_gain(study[few]).mean():+.2f} with 400: {shown(told)} more (p = {shown_p(p)})"
     )
     return Verdict(told.estimate > 0 and p < 0.05, {}, sentence)
+
+
+def last_labels(record: Record) -> int:
+    return int(record.summary.curves[0].labels[-1])
 
 
 def last_gain(record: Record, name: str = SCALED, over: str = PLAIN) -> FloatArray:
@@ -146,97 +104,6 @@ def besides(study: Study) -> Iterator[str]:
         cells = [f"**{each[place]}**" if each[place].p < 0.05 else str(each[place]) for each in told.values()]
         yield f"| `{one}` over `{other}` | {' | '.join(cells)} |"
     yield ""
-
-
-# One experiment
-
-
-def section(record: Record) -> Iterator[str]:
-    words = EXPERIMENTS[record.name]
-    yield f"### {record.name}"
-    yield f"\n**{words.title}.** {words.about} {len(record.summary.seeds)} seeds.\n"
-    yield f"![Learning curves: {words.title}](images/network-{record.name}.png)\n"
-    yield from accuracy_table(record)
-    yield ""
-    yield from statistics_table(record)
-    yield f"\n{times(record)}\n"
-
-
-def accuracy_table(record: Record) -> Iterator[str]:
-    labels = record.summary.curves[0].labels
-    if len(labels) > MOST_COLUMNS:
-        yield f"{MOST_COLUMNS} of the {len(labels)} numbers of labels; the picture has all.\n"
-    places = sorted({round(each) for each in np.linspace(0, len(labels) - 1, min(MOST_COLUMNS, len(labels)))})
-    yield from heads(["accuracy, %", *(f"{labels[place]:,} labels" for place in places)])
-    for curve in record.summary.curves:
-        cells = [f"{100 * curve.mean[place]:.1f} ± {100 * curve.spread[place]:.1f}" for place in places]
-        yield f"| `{curve.name}` | {' | '.join(cells)} |"
-
-
-def statistics_table(record: Record) -> Iterator[str]:
-    told = record.summary
-    yield from heads(
-        [
-            "strategy",
-            "mean over the curve",
-            "against random",
-            "p",
-            "against coreset",
-            "p",
-            "labels saved",
-            "median selection",
-        ]
-    )
-    saved = {each.name: each.saved for each in told.savings}
-    for curve in told.curves:
-        cells = [f"{100 * area(curve).mean():.2f}"]
-        for baseline in (told.against_random, told.against_coreset):
-            cells += held_against(curve.name, baseline)
-        cells.append(shown_saved(saved[curve.name]) if curve.name in saved else "–")
-        yield f"| `{curve.name}` | {' | '.join(cells)} | {selection_seconds(record, curve.name):.2f} s |"
-
-
-def held_against(name: str, baseline: Sequence[Comparison]) -> list[str]:
-    told = next((each for each in baseline if each.name == name), None)
-    return ["–", "–"] if told is None else [shown(told.difference), bold_p(told.p_holm)]
-
-
-def shown_saved(saved: object) -> str:
-    ends = [getattr(saved, key) for key in ("estimate", "low", "high")]
-    told = ["never" if not np.isfinite(end) else f"{end:,.0f}" for end in ends]
-    return told[0] if np.isnan(ends[1]) or set(told) == {"never"} else f"{told[0]} [{told[1]}, {told[2]}]"
-
-
-def times(record: Record) -> str:
-    """What training and selecting took; the first training of a seed, which its strategies share, counts once."""
-    trained = {(each.strategy if each.turn else "", each.seed, each.turn): each for each in record.rounds}
-    model = record.experiment.model
-    images = sum(each.labels * (model.later_epochs if each.turn else model.epochs) for each in trained.values())
-    training = sum(each.train_seconds for each in trained.values())
-    selecting = sum(each.select_seconds for each in record.rounds)
-    return (
-        f"{len(trained)} trainings, {images / 1e6:,.1f} million images in {training:,.0f} s: "
-        f"{images / training:,.0f} images a second. Selecting took {selecting:,.1f} s in all, "
-        f"{selecting / (training + selecting):.1%} of both; {paper_share(record, training)}"
-    )
-
-
-def selections(record: Record, name: str) -> list[float]:
-    """Seconds of each selection."""
-    return [each.select_seconds for each in record.rounds if each.strategy == name and each.picked]
-
-
-def selection_seconds(record: Record, name: str) -> float:
-    """The median: a first call compiles kernels, and is no measure."""
-    return float(np.median(selections(record, name)))
-
-
-def paper_share(record: Record, training: float) -> str:
-    """The same for the paper's own strategies, each at its median."""
-    own = [name for name in record.summary.names if name.startswith(PAPERS)]
-    selecting = sum(len(selections(record, name)) * selection_seconds(record, name) for name in own)
-    trained = training * len(own) / len(record.summary.names)
-    return f"for random and core-sets alone, selections at their median, {selecting / (trained + selecting):.1%}."
 
 
 # The study of strengths, and the sweep
@@ -305,7 +172,8 @@ def sweep(study: Study) -> Iterator[str]:
         yield "Not measured.\n"
         return
     names = next(iter(found.values())).summary.names
-    yield "Test accuracy at 15,000 labels, in percent, and the gain of scaling in points with p over these rows.\n"
+    labels = last_labels(next(iter(found.values())))
+    yield f"Test accuracy at {labels:,} labels, in percent, and the gain of scaling in points with p over these rows.\n"
     yield from heads(["labels a round", *(f"`{name}`" for name in names), f"`{SCALED}` over `{PLAIN}`", "p"])
     tests = [paired_test(last_gain(record)) for record in found.values()]
     corrected = holm([p for _, p in tests])

@@ -52,8 +52,8 @@ EXPERIMENTS = {
     **{
         f"cifar10-sweep-{budget}": Words(
             f"CIFAR-10, {budget:,} labels at a time",
-            f"CIFAR-10, {budget:,} labels a round",
-            f"From 5,000 to 15,000 labels, {budget:,} at a time; the learning rate is constant.",
+            f"CIFAR-10, {budget:,} labels a round, learning rate falls to 0 in each",
+            f"From 1,000 to 11,000 labels, {budget:,} at a time; the learning rate falls in each round.",
         )
         for budget in SWEEP
     },
@@ -102,7 +102,8 @@ PROTOCOL = """\
   of the training set.
 - **What was seen before.** Prototypes of the main experiment, of the one with less noise and of the study of strengths,
   with three seeds, had been looked at on the test set before this code was written; they are why the last two are here.
-  The learning rate was set by which one trains at all. Strategies, schedules and seeds were fixed before these runs.
+  The learning rate was set by which one trains at all. Strategies, schedules and seeds were fixed before these runs;
+  those of the sweep over labels a round after the others, when a constant rate had shown how much noise it leaves.
 - **Times.** `cifar10-main` had the GPU to itself but for its first minute, and shared the processor with twelve
   processes of other work, so that its selections are slower than on an idle machine. The others shared the GPU with one
   another: their times say little. The first training includes compiling, and so do first selections of a kind: the

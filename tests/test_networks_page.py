@@ -79,7 +79,7 @@ def test_what_was_run_is_measured_and_the_rest_is_not(made: Path) -> None:
 
 def test_a_table_with_many_numbers_of_labels_says_how_many_it_shows(script: dict[str, Any]) -> None:
     kept = script["records"](ROOT / "docs" / "results" / "networks")
-    table = script["page"].__globals__["accuracy_table"]
+    table = script["page"].__globals__["section"].__globals__["accuracy_table"]
     whole = list(table(kept["cifar10-ablation"]))
     assert whole[0].count(" labels |") == 9
     labels, names = np.arange(10, 270, 10), ("random", "coreset")
@@ -93,7 +93,7 @@ def test_the_time_of_a_selection_is_the_median(made: Path, script: dict[str, Any
     record = script["read"](made.parent / "networks" / "cifar10-main.json")
     rounds = [each for each in record.rounds if each.strategy == "badge" and each.picked]
     slow = [replace(each, select_seconds=seconds) for each, seconds in zip(rounds, (9.0, 2.0, 1.0), strict=False)]
-    seconds = script["page"].__globals__["selection_seconds"]
+    seconds = script["page"].__globals__["section"].__globals__["selection_seconds"]
     assert seconds(replace(record, rounds=[*slow, replace(slow[0], select_seconds=1.0)]), "badge") == 2.0
 
 

@@ -11,7 +11,7 @@ from dubito import theory
 from dubito.doubt import doubt_from_logits, softmax
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray
-from dubito.theory import LARGEST
+from dubito.theory.numbers import LARGEST
 
 distances = st.floats(1e-3, 20.0)
 shares = st.floats(0.0, 1.0)

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.errors import InvalidArgument, InvalidData, MemoryLimit, MissingFile
 from dubito.experiments.arms import Arm, arm_from_table, heard, parse_strategy
 from dubito.experiments.cells import Cell
 from dubito.experiments.config import Data, Experiment, Schedule, read_experiment
@@ -90,6 +92,26 @@ def test_a_size_of_one_number_is_refused_where_pictures_are_read(tmp_path: Path)
     paint(tmp_path / "fruit")
     with pytest.raises(InvalidArgument, match=r"size=\(8,\) is no height and width"):
         find_source(read_experiment(written(tmp_path, 'images = "fruit"\nsize = [8]')))
+
+
+def test_pictures_that_would_not_fit_in_memory_are_refused_before_any_is_read(tmp_path: Path) -> None:
+    for picture in paint(tmp_path / "fruit").glob("*/*.png"):
+        picture.write_bytes(b"nothing that could be read")
+    plan = written(tmp_path, 'images = "fruit"\nsize = [200_000_000, 200_000]')
+    words = r"size=\(200000000, 200000\) makes 720,000 GB of 6 pictures, and this machine has [\d,]+ GB of memory; pass"
+    with pytest.raises(MemoryLimit, match=words):
+        find_source(read_experiment(plan))
+    with pytest.raises(MemoryLimit, match=r"6 pictures"):
+        run_experiment(read_experiment(plan), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_rows_of_a_table_are_counted_as_pictures(tmp_path: Path) -> None:
+    table = pa.table({"image": [b"no picture"] * 3, "label": ["pear", "plum", "pear"]})
+    pq.write_table(table, tmp_path / "fruit.parquet")
+    plan = written(tmp_path, 'images = "fruit.parquet"\nsize = [200_000_000, 200_000]')
+    with pytest.raises(MemoryLimit, match=r"makes 360,000 GB of 3 pictures"):
+        find_source(read_experiment(plan))
 
 
 # The control.

@@ -16,11 +16,11 @@ import pytest
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.arms import Arm
-from dubito.experiments.cells import Cell, claim, is_in_place
+from dubito.experiments.cells import CHECKPOINTS, Cell, claim, is_in_place
 from dubito.experiments.config import Data, Experiment, Schedule
 from dubito.experiments.data import Dataset, make_dataset
 from dubito.experiments.journal import NAME, Journal
-from dubito.experiments.ledger import version_of
+from dubito.experiments.ledger import Ledger, version_of
 from dubito.experiments.models_sklearn import Sklearn
 from dubito.experiments.records import Round
 from dubito.experiments.running import (
@@ -28,6 +28,7 @@ from dubito.experiments.running import (
     Standing,
     dataset_for,
     is_finished,
+    leaving_nothing_refused,
     read_folder,
     read_headers,
     read_rounds,
@@ -306,8 +307,38 @@ def test_what_goes_wrong_in_a_worker_is_raised_here_as_what_it_is(
         with pytest.raises(DubitoError, match="strategy 'optimal-coreset:max_pool=5', seed") as caught:
             run_experiment(plan, tmp_path / f"{workers}", dataset=data, workers=workers)
         messages.append((type(caught.value), str(caught.value).replace("seed 1", "seed 0")))
-        assert len(read_rounds(tmp_path / f"{workers}")) == 0
+        assert not (tmp_path / f"{workers}").exists(), "there is nothing in it to resume"
     assert messages[0] == messages[1]
+
+
+def test_a_refused_run_leaves_what_it_did_not_make_alone(plan: Experiment, data: Dataset, tmp_path: Path) -> None:
+    refused = replace(plan, strategies=(Arm("optimal-coreset", {"max_pool": 5}),))
+    (tmp_path / "there").mkdir()
+    with pytest.raises(DubitoError, match="optimal-coreset"):
+        run_experiment(refused, tmp_path / "there", dataset=data)
+    assert read_rounds(tmp_path / "there") == []
+    later = replace(plan, strategies=(ARMS[0], Arm("optimal-coreset", {"max_pool": 5})))
+    with pytest.raises(DubitoError, match="optimal-coreset"):
+        run_experiment(later, tmp_path / "begun", dataset=data)
+    assert len(read_rounds(tmp_path / "begun")) == 4, "what was trained before the refusal is kept"
+
+
+@pytest.mark.parametrize("left", ["another's header", "trained weights"])
+def test_a_refused_run_leaves_a_folder_that_holds_more_than_its_own_header(tmp_path: Path, left: str) -> None:
+    folder = tmp_path / "run"
+
+    def refused() -> None:
+        with leaving_nothing_refused(folder, Ledger(folder)):
+            (folder / CHECKPOINTS).mkdir(parents=True)
+            for _ in range(2 if left == "another's header" else 1):
+                Journal(folder / NAME).append({"kind": "header", "schema": 1})
+            if left == "trained weights":
+                (folder / CHECKPOINTS / "random-0.0.npz").write_bytes(b"weights")
+            raise InvalidArgument("refused")
+
+    with pytest.raises(InvalidArgument):
+        refused()
+    assert folder.exists()
 
 
 def test_a_worker_that_is_killed_or_breaks_is_said_to(whole: list[Round], tmp_path: Path) -> None:

@@ -15,7 +15,11 @@ from dubito.experiments.running import run_experiment
 from dubito.experiments.train_lanes import Bank, Lane, Plan, train_side_by_side
 from dubito.experiments.train_split import Split, state_of
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU"),
+    # What torch's compiler warns of depends on the version of torch.
+    pytest.mark.filterwarnings("default"),
+]
 
 
 def small(n_classes: int) -> torch.nn.Module:

@@ -1,3 +1,4 @@
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import dubito
 from dubito.doubt import Softmax
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray
-from dubito.strategies.badge import Gradients, label_errors
+from dubito.strategies.badge import Gradients, errors_of, label_errors
 
 
 def gradients_by_hand(features: FloatArray, probabilities: FloatArray) -> FloatArray:
@@ -19,38 +20,32 @@ def gradients_by_hand(features: FloatArray, probabilities: FloatArray) -> FloatA
     return np.asarray((errors[:, :, None] * features[:, None, :]).reshape(len(features), -1))
 
 
-def sample_by_hand(gradients: FloatArray, budget: int, rng: np.random.Generator) -> tuple[list[int], list[float]]:
-    """K-means++ on gradients written out, by the same draws."""
-    lengths = np.sqrt((gradients**2).sum(axis=1))
-    picks, priorities = [int(lengths.argmax())], [float(lengths.max())]
-    while len(picks) < budget:
-        squared = ((gradients[:, None] - gradients[picks]) ** 2).sum(axis=2).min(axis=1)
-        squared[squared < 1e-12] = 0.0
-        if squared.any():
-            steps = np.cumsum(squared)
-            picks.append(int(np.searchsorted(steps, rng.random() * steps[-1], side="right")))
-        else:
-            picks.append(int(rng.choice(np.setdiff1d(np.arange(len(gradients)), picks))))
-        priorities.append(float(np.sqrt(squared[picks[-1]])))
-    return picks, priorities
+def without_rounding(seed: int) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Quarters and small integers: duplicates, certain rows, whose gradient is zero, and no rounding."""
+    rng = np.random.default_rng(seed)
+    n, d, c = int(rng.integers(1, 25)), int(rng.integers(1, 5)), int(rng.integers(2, 5))
+    features = rng.integers(-2, 3, (n, d)).astype(np.float64)
+    probabilities = rng.multinomial(4, np.full(c, 1 / c), n).astype(np.float64) / 4
+    return features, probabilities, np.sort(rng.permutation(n)[: rng.integers(1, n + 1)])
 
 
 @given(st.integers(0, 2**31))
-def test_badge_samples_as_k_means_plus_plus_on_gradients_written_out(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n, d, c = int(rng.integers(1, 25)), int(rng.integers(1, 5)), int(rng.integers(2, 5))
-    # Quarters and small integers: duplicates, certain rows, whose gradient is zero, and no rounding.
-    features = rng.integers(-2, 3, (n, d)).astype(np.float64)
-    probabilities = rng.multinomial(4, np.full(c, 1 / c), n).astype(np.float64) / 4
-    candidates = np.sort(rng.permutation(n)[: rng.integers(1, n + 1)])
-    budget = int(rng.integers(1, len(candidates) + 1))
+def test_each_pick_is_as_far_from_the_picks_before_as_its_priority_says(seed: int) -> None:
+    features, probabilities, candidates = without_rounding(seed)
     picked = dubito.select(
-        features, budget, probabilities=probabilities, candidates=candidates, strategy="badge", seed=seed
+        features, len(candidates), probabilities=probabilities, candidates=candidates, strategy="badge", seed=seed
     )
-    gradients = gradients_by_hand(features, probabilities)[candidates]
-    picks, priorities = sample_by_hand(gradients, budget, np.random.default_rng(seed))
-    assert picked.indices.tolist() == candidates[picks].tolist()
-    assert picked.priorities == pytest.approx(priorities, abs=1e-9)
+    gradients = gradients_by_hand(features, probabilities)
+    lengths = np.sqrt((gradients**2).sum(axis=1))
+    assert sorted(picked.indices.tolist()) == candidates.tolist()
+    assert picked.indices[0] == candidates[lengths[candidates].argmax()]
+    assert picked.priorities[0] == pytest.approx(lengths[candidates].max())
+    for turn in range(1, len(candidates)):
+        before, after = gradients[picked.indices[:turn]], gradients[picked.indices[turn:]]
+        distances = np.sqrt(((after[:, None] - before) ** 2).sum(axis=2).min(axis=1))
+        assert picked.priorities[turn] == pytest.approx(distances[0], abs=1e-9)
+        # Copies of picks wait until there is nothing else.
+        assert distances[0] > 1e-6 or distances.max() < 1e-6
 
 
 def test_factored_distances_are_those_of_the_outer_products() -> None:
@@ -58,10 +53,12 @@ def test_factored_distances_are_those_of_the_outer_products() -> None:
     features, probabilities = rng.standard_normal((40, 7)), rng.dirichlet(np.ones(5), 40)
     rows = np.array([3, 4, 8, 30, 39])
     written = gradients_by_hand(features, probabilities)[rows]
-    gradients = Gradients(features, rows, probabilities)
-    for position in range(5):
-        expected = ((written - written[position]) ** 2).sum(axis=1)
-        assert gradients.squared_distances(position) == pytest.approx(expected, abs=1e-12)
+    expected = ((written[:, None] - written) ** 2).sum(axis=2)
+    gradients = Gradients(features, rows, errors_of(probabilities, rows))
+    assert gradients.squared_lengths == pytest.approx((written**2).sum(axis=1))
+    for some in ([2], [4, 0], [1, 2, 3]):
+        assert gradients.to_nearest(np.array(some)) == pytest.approx(expected[some].min(axis=0), abs=1e-12)
+        assert gradients.among(np.array(some)) == pytest.approx(expected[np.ix_(some, some)], abs=1e-12)
 
 
 def test_later_picks_are_drawn_in_proportion_to_the_squared_distance() -> None:
@@ -93,6 +90,48 @@ def test_near_copies_of_a_pick_are_left_while_there_is_anything_else() -> None:
     for seed in range(20):
         picked = dubito.select(pool, 5, probabilities=probabilities, strategy="badge", seed=seed).indices
         assert sorted(picked.tolist())[1:] == [50, 51, 52, 53]
+
+
+@pytest.mark.parametrize(("offset", "scale"), [(1e6, 1.0), (-1e3, 1e130), (0.0, 1e-160)])
+def test_copies_wait_whatever_the_size_of_the_features(offset: float, scale: float) -> None:
+    rng = np.random.default_rng(5)
+    pool = (rng.standard_normal((120, 4)) + offset) * scale
+    pool, probabilities = np.tile(pool, (3, 1)), np.tile(rng.dirichlet(np.ones(3), 120), (3, 1))
+    picked = dubito.select(pool, 360, probabilities=probabilities, strategy="badge")
+    assert sorted(picked.indices.tolist()) == list(range(360))
+    if scale > 1e-150:  # Below, squares have lost their digits.
+        assert sorted((picked.indices[:120] % 120).tolist()) == list(range(120))
+        assert not picked.priorities[120:].any()
+
+
+def test_certain_rows_are_as_one_gradient_of_length_zero() -> None:
+    rng = np.random.default_rng(6)
+    pool, probabilities = rng.standard_normal((90, 3)), rng.dirichlet(np.ones(3), 90)
+    probabilities[30:] = np.eye(3)[rng.integers(0, 3, 60)]
+    picked = dubito.select(pool, 90, probabilities=probabilities, strategy="badge")
+    assert np.count_nonzero(picked.indices[:31] < 30) == 30
+    assert picked.priorities[:31].all()
+    assert not picked.priorities[31:].any()
+
+
+def test_fewer_picks_are_a_prefix_of_more() -> None:
+    rng = np.random.default_rng(7)
+    pool, probabilities = rng.standard_normal((400, 8)), rng.dirichlet(np.ones(3), 400)
+    whole = dubito.select(pool, 300, probabilities=probabilities, strategy="badge", seed=1).indices.tolist()
+    for budget in (1, 20, 150):
+        part = dubito.select(pool, budget, probabilities=probabilities, strategy="badge", seed=1).indices
+        assert part.tolist() == whole[:budget]
+
+
+def test_many_picks_at_once_do_not_hold_their_distances_to_the_whole_pool() -> None:
+    rng = np.random.default_rng(8)
+    features, errors = rng.standard_normal((20_000, 2)).astype(np.float32), rng.standard_normal((20_000, 2))
+    gradients = Gradients(features, np.arange(20_000), errors)
+    tracemalloc.start()
+    gradients.to_nearest(np.arange(256))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20_000 * 256
 
 
 def test_errors_of_a_confident_row_keep_their_digits() -> None:

@@ -15,6 +15,8 @@ from dubito.engines.front import Threshold
 CHILDREN = 512
 """Children looked through at a time."""
 STEP_WARPS = 8
+LEAST = -(2**62)
+"""Below what every child is worth."""
 NEVER = 2**31 - 1
 """A key above all: a pick that leaves a candidate alone."""
 
@@ -126,18 +128,21 @@ def run_steps(board: Board, own: Tensor, is_held: Tensor, totals: Tensor, width:
     keys, scores = zeros(2, width, n_columns), zeros(2, width, dtype=torch.int64)
     start_rows[(n_live,)](keys, board.lowered, board.start, own, is_held.int(), len(own), n_columns)
     scores[0, :n_live] = totals
-    apart, odd = zeros(2, width, width), zeros(2, width, width)
+    apart, odd = zeros(2, n_slots, n_slots), zeros(2, n_slots, n_slots)
     only = is_held[:, None] & ~is_held[None]
     apart[0, :n_live, :n_live] = only.sum(dim=2)
     odd[0, :n_live, :n_live] = (only * own).sum(dim=2)
-    short, short_gains = zeros(2, width, 2 * n_slots), zeros(width, 2 * n_slots, dtype=torch.int64)
-    proposals, worth = zeros(width, width), zeros(width, width, dtype=torch.int64)
-    twins, order, control = zeros(width, width), zeros(width, width), zeros(4)
+    short, short_gains = (zeros(width, 2 * n_slots, dtype=torch.int64) for _ in range(2))
+    n_children = max(triton.next_power_of_2(width * width), 2 * n_slots)
+    # The last configuration reads W children, too.
+    worth = zeros(n_children + n_slots, dtype=torch.int64).fill_(LEAST)
+    proposals, order = zeros(n_children + n_slots), zeros(n_children).fill_(1)
+    twins, control = zeros(n_slots, n_slots).fill_(-1), zeros(4)
     parents, picks, heights = zeros(limit, width), zeros(limit, width), zeros(limit, width)
     make_steps[(min(width, multiprocessors(device)),)](
         keys, board.lowered, board.gains, scores, apart, odd, short, short_gains, proposals, worth, twins, order,
         parents, picks, heights, board.bar, control, width, n_live, limit,
-        n_slots, n_columns, min(CHILDREN, n_slots * n_slots), num_warps=STEP_WARPS,
+        n_slots, n_columns, n_children, min(CHILDREN, n_children), num_warps=STEP_WARPS,
     )  # fmt: skip
     _, _, made, n_live = control.tolist()
     last = made % 2

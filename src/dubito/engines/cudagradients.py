@@ -1,24 +1,42 @@
-"""BADGE's sampling where the features are on a GPU: k-means++ over gradients that stay there.
+"""BADGE's gradients where the features are on a GPU, and stay there.
 
-Sums are float64, added in the device's own order: picks are those of the host up to rounding.
+Products are float64, added in the device's own order: distances are those of the host up to rounding.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dubito.matrix import FloatArray, IntArray, OnDevice
+from dubito.matrix import FloatArray, IntArray, OnDevice, blocks
 from dubito.problem import Metric
 
 if TYPE_CHECKING:
     import torch
 
+    Factors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+    """Errors (k, c), features (k, d) and squared lengths (k,) of some gradients."""
 
-class DeviceSampling:
-    """K-means++ over gradients of the last layer, one pick at a time.
+BLOCK_BYTES = 64 << 20
+"""Features widened to float64 at once, and their products."""
 
-    A gradient is the outer product of an error and of features; products of these factors give squared distances. One
-    pass over the features and one wait for the host a pick.
+
+def rounding(c: int, d: int) -> float:
+    """The share of two squared lengths that their distance must pass to be told from rounding.
+
+    Examples
+    --------
+    >>> rounding(10, 512) < 1e-12
+    True
+    """
+    return (c + d + 8) * 4e-16
+
+
+class DeviceGradients:
+    """Gradients of the last layer's weights at some rows of a pool on a device, kept as their two factors.
+
+    A gradient is the outer product of an error and of features; products of these factors give squared distances.
+    Beyond the pool it holds n·(c + 2) numbers on the device, and blocks of features while they are multiplied.
 
     Parameters
     ----------
@@ -30,57 +48,60 @@ class DeviceSampling:
         Probabilities less the most probable label.
     metric : str
         ``cosine`` makes the features unit vectors.
-    rng : numpy.random.Generator
-        Draws the picks.
     """
 
-    def __init__(
-        self, pool: OnDevice, rows: IntArray, errors: FloatArray, metric: Metric, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, pool: OnDevice, rows: IntArray, errors: FloatArray, metric: Metric) -> None:
         import torch
 
-        device = pool.tensor.device
-        self.features = pool.tensor.index_select(0, torch.from_numpy(rows).to(device)).double()
-        if metric == "cosine":
-            self.features /= self.features.norm(dim=1, keepdim=True)
-        self.errors = torch.from_numpy(errors).to(device)
-        self.squared_lengths = (self.errors**2).sum(dim=1) * (self.features**2).sum(dim=1)
-        self.tolerance = (self.errors.shape[1] + self.features.shape[1] + 8) * 4e-16
-        self.nearest: torch.Tensor | None = None
-        """(n,) squared distance to the nearest picked gradient; None before the first."""
-        self.is_left = np.ones(len(rows), dtype=np.bool_)
-        self.rng = rng
+        self.tensor, self.metric = pool.tensor, metric
+        self.rows = torch.tensor(rows, device=self.tensor.device)
+        self.errors = torch.tensor(errors, device=self.tensor.device)
+        lengths = [(block * block).sum(dim=1) for _, block in self._read()]
+        self.lengths = (self.errors * self.errors).sum(dim=1) * torch.cat(lengths)
+        self.squared_lengths: FloatArray = self.lengths.cpu().numpy()
+        """(n,) on the host."""
 
-    def pick(self) -> tuple[int, float]:
-        """Position and priority of the next pick."""
-        squared = self.squared_lengths if self.nearest is None else self.nearest
-        position, found = self._first(squared) if self.nearest is None else self._draw(squared)
-        distances = self.squared_distances(position)
-        self.is_left[position] = False
-        self.nearest = distances if self.nearest is None else distances.minimum(self.nearest)
-        self.nearest[position] = 0.0
-        return position, found**0.5
+    def among(self, positions: IntArray) -> FloatArray:
+        """(k, k) squared distances of the gradients at some positions."""
+        some = self._at(positions)
+        return np.asarray(squared_distances(some, some).cpu().numpy())
 
-    def squared_distances(self, position: int) -> "torch.Tensor":
-        """(n,) from every gradient to that at a position, zero where only rounding tells them apart."""
-        products = (self.errors @ self.errors[position]) * (self.features @ self.features[position])
-        sums = self.squared_lengths + self.squared_lengths[position]
-        squared = sums - 2.0 * products
-        return squared.where(squared > self.tolerance * sums, 0.0)
-
-    def _first(self, squared: "torch.Tensor") -> tuple[int, float]:
-        position = int(squared.argmax())
-        return position, float(squared[position])
-
-    def _draw(self, squared: "torch.Tensor") -> tuple[int, float]:
+    def to_nearest(self, positions: IntArray) -> FloatArray:
+        """(n,) squared distance of every gradient to the nearest at some positions: one wait for the device."""
         import torch
 
-        chance = self.rng.bit_generator.state
-        steps = squared.cumsum(dim=0)
-        # The first step above the draw: never one of height zero, so nothing is picked twice.
-        position = torch.searchsorted(steps, steps[-1:] * self.rng.random(), right=True).clamp_(max=len(steps) - 1)
-        place, found, total = torch.cat([position.double(), squared[position], steps[-1:]]).tolist()
-        if total > 0.0:
-            return int(place), found
-        self.rng.bit_generator.state = chance  # As if nothing had been drawn.
-        return int(self.rng.choice(np.flatnonzero(self.is_left))), 0.0
+        picked, parts = self._at(positions), list[torch.Tensor]()
+        for span, features in self._read(len(positions)):
+            some = self.errors[span], features, self.lengths[span]
+            parts.append(squared_distances(some, picked).amin(dim=1))
+        return np.asarray(torch.cat(parts).cpu().numpy())
+
+    def _at(self, positions: IntArray) -> "Factors":
+        import torch
+
+        places = torch.tensor(positions, device=self.rows.device)
+        return self.errors[places], self._widened(self.rows[places]), self.lengths[places]
+
+    def _read(self, n_others: int = 1) -> Iterator[tuple[slice, "torch.Tensor"]]:
+        """Blocks of features, to be multiplied with others."""
+        for span in blocks(len(self.rows), max(1, BLOCK_BYTES // (8 * max(self.tensor.shape[1], n_others)))):
+            yield span, self._widened(self.rows[span])
+
+    def _widened(self, rows: "torch.Tensor") -> "torch.Tensor":
+        block = self.tensor.index_select(0, rows).double()
+        if self.metric == "cosine":
+            block /= block.abs().amax(dim=1, keepdim=True)  # First, so that squares neither overflow nor vanish.
+            block /= block.norm(dim=1, keepdim=True)
+        return block
+
+
+def squared_distances(some: "Factors", others: "Factors") -> "torch.Tensor":
+    """(k, l) between gradients, zero where only rounding tells them apart."""
+    errors, features, lengths = some
+    sums = lengths[:, None] + others[2]
+    squared = features @ others[1].T
+    squared *= errors @ others[0].T
+    squared *= -2.0
+    squared += sums
+    sums *= rounding(errors.shape[1], features.shape[1])
+    return squared.masked_fill_(squared <= sums, 0.0)

@@ -84,9 +84,9 @@ class Torch(_Network):
         """The module before any training, with weights drawn by the seed."""
         with steady(draw(seed, "weights"), self.training.device):
             made = self._make(n_classes)
-        if self.head not in dict(made.named_modules()):
-            names = ", ".join(name for name, _ in made.named_modules() if name)
-            raise InvalidArgument(f"head={self.head!r} is no module of {self.factory}; it has {names}.")
+        names = [name for name, _ in made.named_modules() if name]
+        if self.head not in names:
+            raise InvalidArgument(f"head={self.head!r} is no module of {self.factory}; it has {', '.join(names)}.")
         return cast("torch.nn.Module", made)
 
     def _make(self, n_classes: int) -> Any:

@@ -1,12 +1,24 @@
 """Networks that cannot be used, refused by what is wrong with them."""
 
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from dubito.errors import InvalidArgument, InvalidData
 
 if TYPE_CHECKING:
     import torch
+
+
+def copied(network: Any) -> Any:
+    """A copy of a network, or an error that says why there can be none."""
+    try:
+        return deepcopy(network)
+    except Exception as error:
+        raise InvalidArgument(
+            f"the network cannot be copied, as every training needs one of its own: {type(error).__name__}: {error}. "
+            "Mend the network."
+        ) from error
 
 
 def check_network(network: Any, inputs: "torch.Tensor", n_classes: int) -> None:
@@ -29,11 +41,144 @@ def check_network(network: Any, inputs: "torch.Tensor", n_classes: int) -> None:
         ) from error
     finally:
         network.train(was_training)
-    if not isinstance(given, torch.Tensor) or given.shape != (len(inputs), n_classes):
+    check_logits(given, len(inputs), n_classes)
+
+
+def check_logits(given: object, n_items: int, n_classes: int, when: str = "") -> None:
+    """Refuse an output that is not a number for every item and class."""
+    import torch
+
+    if not isinstance(given, torch.Tensor) or given.shape != (n_items, n_classes):
         told = f"shape {tuple(given.shape)}" if isinstance(given, torch.Tensor) else f"type {type(given).__name__}"
         raise InvalidArgument(
-            f"the network gives {len(inputs)} items an output of {told}, and there are {n_classes} classes; it must "
-            f"give logits of shape ({len(inputs)}, {n_classes})."
+            f"the network gives {n_items} items an output of {told}{when}, and there are {n_classes} classes; it must "
+            f"give logits of shape ({n_items}, {n_classes})."
+        )
+
+
+def check_head(network: Any, head: str, inputs: "torch.Tensor") -> None:
+    """Refuse a head that the network does not call: what goes into it could not be seen."""
+    import torch
+
+    calls: list[tuple[object, ...]] = []
+    hook = network.get_submodule(head).register_forward_pre_hook(lambda module, given: calls.append(given))
+    try:
+        with torch.no_grad():
+            network(inputs)
+    finally:
+        hook.remove()
+    if not calls or not all(calls):
+        raise InvalidArgument(
+            f"head={head!r} is never called with its input, which is the feature: the network uses its weights alone, "
+            "as in F.linear(x, head.weight). Call the head itself in forward, or name the module that makes the logits."
+        )
+
+
+def check_learning(network: Any, inputs: "torch.Tensor", n_classes: int, batch: int) -> None:
+    """Refuse a network that cannot make a step of training, or that keeps something between steps where none looks.
+
+    Parameters and buffers are set back and chance is the same, so whatever differs the second time is kept elsewhere:
+    it would not be saved, and networks that are trained side by side would share it. Hand in a copy: it is used up.
+    """
+    import torch
+
+    held = whole_state(network.train())
+    start = {name: each.detach().clone() for name, each in held.items()}
+    answers, kept = list[torch.Tensor](), list[dict[str, Any]]()
+    for _ in range(2):
+        with torch.no_grad():
+            for name, each in held.items():
+                each.copy_(start[name])
+        answers.append(_step(network, inputs[:batch], n_classes, batch))
+        kept.append(_kept_elsewhere(network))
+        _refuse_replaced(held, whole_state(network))
+    changed = [name for name, value in kept[1].items() if name in kept[0] and not _is_same(kept[0][name], value)]
+    if changed or not _is_same(*answers):
+        found = (
+            f"the network changes {changed[0]!r} while it is trained, which is no parameter and no buffer"
+            if changed
+            else "the network answers the same step of training in two ways: it keeps something that is no buffer, or "
+            "draws random numbers that are not torch's"
+        )
+        raise InvalidArgument(
+            f"{found}. That is not saved, and networks trained side by side would share it: keep it with "
+            "register_buffer and change it in place, or remove it."
+        )
+
+
+def whole_state(network: Any) -> "dict[str, torch.Tensor]":
+    """Every parameter and buffer by its name, also those that ``state_dict`` leaves out.
+
+    Examples
+    --------
+    >>> import torch
+    >>> layer = torch.nn.Linear(2, 3, bias=False)
+    >>> layer.register_buffer("seen", torch.zeros(1), persistent=False)
+    >>> list(layer.state_dict()), list(whole_state(layer))
+    (['weight'], ['weight', 'seen'])
+    """
+    buffers = network.named_buffers(remove_duplicate=False)
+    held: dict[str, torch.Tensor] = network.state_dict(keep_vars=True)
+    return {**held, **{name: each for name, each in buffers if name not in held}}
+
+
+def _step(network: Any, inputs: "torch.Tensor", n_classes: int, batch: int) -> "torch.Tensor":
+    """The logits of a step of training, without the optimizer; chance is the same for every step."""
+    import torch
+
+    try:
+        with torch.random.fork_rng([inputs.device] if inputs.is_cuda else []):
+            torch.manual_seed(0)
+            given = network(inputs)
+            check_logits(given, len(inputs), n_classes, " in training")
+            given.logsumexp(dim=1).sum().backward()
+    except InvalidArgument:
+        raise
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        if len(inputs) > 1:
+            raise InvalidArgument(f"the network cannot be trained: {told}. Mend the network.") from error
+        name = "batch" if batch == 1 else "initial"
+        raise InvalidArgument(
+            f"{name}=1 is too small for this network: it cannot learn from a single item, as batch normalisation "
+            f"cannot ({told}). Pass {name} >= 2."
+        ) from error
+    return given.detach().clone()
+
+
+def _kept_elsewhere(network: Any) -> dict[str, Any]:
+    """Numbers and tensors that are plain attributes of a module, by their names."""
+    import torch
+
+    usual = vars(torch.nn.Module())
+    return {
+        f"{place}.{name}".lstrip("."): value.detach().clone() if isinstance(value, torch.Tensor) else value
+        for place, module in network.named_modules()
+        for name, value in vars(module).items()
+        if name not in usual and isinstance(value, torch.Tensor | int | float)
+    }
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two numbers or tensors are equal, rounding aside: a GPU adds in any order, and may cut products short."""
+    import torch
+
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return bool(type(one) is type(other) and (one == other or one != one))
+    if one.shape != other.shape or not one.numel():
+        return bool(one.shape == other.shape)
+    wide = one.to(torch.complex128), other.to(torch.complex128)
+    scale = float(wide[0].abs().nan_to_num(posinf=0.0).max())
+    return bool(torch.allclose(*wide, rtol=0.01, atol=0.01 * scale, equal_nan=True))
+
+
+def _refuse_replaced(before: "dict[str, torch.Tensor]", after: "dict[str, torch.Tensor]") -> None:
+    """Refuse buffers that became other tensors: those that lanes hold would stay as they were."""
+    replaced = [name for name in {**before, **after} if before.get(name) is not after.get(name)]
+    if replaced:
+        raise InvalidArgument(
+            f"the network puts another tensor in the place of its buffer {replaced[0]!r} while it is trained, which is "
+            "lost where networks are trained side by side. Change it in place, with copy_() say."
         )
 
 
@@ -41,5 +186,6 @@ def check_converged(weights: "Iterable[torch.Tensor]", turn: int, learning_rate:
     """Refuse to go on from weights that are no numbers."""
     import torch
 
-    if not all(bool(torch.isfinite(each).all()) for each in weights):
+    # Masks of attention hold -inf, and are among the buffers.
+    if not all(bool((torch.isfinite(each) | (each == -torch.inf)).all()) for each in weights):
         raise InvalidData(f"training diverged in turn {turn}; lower learning_rate={learning_rate:g}.")

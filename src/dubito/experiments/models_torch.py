@@ -17,7 +17,7 @@ from dubito.doubt import softmax
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.chance import draw
 from dubito.experiments.models import Fitted, Lesson, State, check_samples
-from dubito.experiments.models_refused import check_converged, check_network
+from dubito.experiments.models_refused import check_converged, check_network, whole_state
 from dubito.experiments.models_sklearn import check_positive, flat
 from dubito.matrix import AnyArray, FloatArray
 from dubito.optional import require
@@ -113,7 +113,7 @@ class Network:
     @property
     def state(self) -> State:
         """Every weight and buffer by its name."""
-        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.module.state_dict().items()}
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in whole_state(self.module).items()}
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
         """(n, c) softmax of the logits, in float64."""
@@ -165,11 +165,7 @@ def train(network: Any, head: str | None, training: Training, lesson: Lesson) ->
 
     network.to(training.device)
     if lesson.state:
-        kept = {name: torch.from_numpy(array.copy()) for name, array in lesson.state.items()}
-        try:
-            network.load_state_dict(kept)
-        except RuntimeError as error:
-            raise InvalidData(f"what is kept does not fit the network; was its code changed? {error}") from None
+        set_state(network, lesson.state)
     features, labels = as_input(lesson.features, training.device), torch.from_numpy(lesson.labels).to(training.device)
     check_network(network, features[:2], lesson.n_classes)
     optimizer = torch.optim.Adam(network.parameters(), lr=training.learning_rate)
@@ -188,6 +184,19 @@ def train(network: Any, head: str | None, training: Training, lesson: Lesson) ->
     network.eval()
     check_converged(network.parameters(), lesson.turn, training.learning_rate)
     return Network(network, head, training.device)
+
+
+def set_state(network: Any, state: State) -> None:
+    """Give a network every weight and buffer that was kept of it."""
+    import torch
+
+    held = whole_state(network)
+    for name in {**held, **state}:
+        if name not in held or name not in state or held[name].shape != state[name].shape:
+            raise InvalidData(f"what is kept of {name!r} does not fit the network; was its code changed?")
+    with torch.no_grad():
+        for name, each in held.items():
+            each.copy_(torch.from_numpy(np.array(state[name])))
 
 
 def batches(n: int, size: int, generator: "torch.Generator") -> "list[torch.Tensor]":

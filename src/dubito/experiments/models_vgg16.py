@@ -140,11 +140,11 @@ def _read_pth(path: Path) -> dict[str, AnyArray]:
     try:
         held: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        # Broad on purpose: a damaged file or a pickle of anything else raises one of half a dozen kinds.
-        reason = str(error).strip().splitlines()
+        # Broad on purpose: a damaged file or a pickle of anything else raises one of half a dozen kinds. What torch
+        # says of it is left out: it advises to unpickle.
         raise InvalidData(
-            f"{path} cannot be read as weights alone ({reason[0].rstrip('.') if reason else type(error).__name__}); "
-            "save a state_dict, or use a .safetensors file."
+            f"{path} cannot be read as weights alone: it is damaged, or holds more than tensors. Save a state_dict, or "
+            "use a .safetensors file."
         ) from error
     if not isinstance(held, Mapping):
         raise InvalidData(f"{path} holds a {type(held).__name__} and no dictionary of weights; save a state_dict.")

@@ -4,13 +4,15 @@ A run's folder holds ``experiment.toml``, ``journal.jsonl`` and ``checkpoints/``
 the data in. Every process that works on it claims cells one by one; none is done twice.
 """
 
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from dubito.checks import check_integer
-from dubito.errors import InvalidArgument, MissingFile
+from dubito.errors import InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
 from dubito.experiments.cells import CHECKPOINTS, cells_of
 from dubito.experiments.config import Experiment, read_experiment
 from dubito.experiments.data import Dataset
@@ -24,6 +26,8 @@ from dubito.experiments.working import unfinished, work
 from dubito.files import write_atomically
 
 EXPERIMENT = "experiment.toml"
+REFUSALS = InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
+"""Errors whose mend is another file or another experiment: the same run would only meet them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +105,14 @@ def run_experiment(
         # How many rows an imbalanced pool has depends on the seed; of any other, one seed tells.
         for seed in experiment.seeds if "imbalanced" in experiment.pool else experiment.seeds[:1]:
             experiment.schedule.check_size(len(prepare(experiment, source(seed), seed).labels))
-        open_folder(experiment, folder, dataset)
-        ledger.write_header(experiment, fingerprint(first))
-        tell = teller(experiment, ledger, progress)
-        if min(count, len(left)) == 1:
-            work(experiment, folder, source, ledger, tell)
-        else:
-            run_workers(folder, min(count, len(left)), tell)
+        with leaving_nothing_refused(folder, ledger):
+            open_folder(experiment, folder, dataset)
+            ledger.write_header(experiment, fingerprint(first))
+            tell = teller(experiment, ledger, progress)
+            if min(count, len(left)) == 1:
+                work(experiment, folder, source, ledger, tell)
+            else:
+                run_workers(folder, min(count, len(left)), tell)
         ledger.refresh()
     return ledger.rounds(cells_of(experiment))
 
@@ -170,6 +175,24 @@ def open_folder(experiment: Experiment, folder: Path, dataset: Dataset | None) -
         with room_for(folder / EXPERIMENT):
             write_atomically(str(folder / EXPERIMENT), experiment.to_toml().encode())
         sync_folder(folder)
+
+
+@contextmanager
+def leaving_nothing_refused(folder: Path, ledger: Ledger) -> Iterator[None]:
+    """Remove a folder that the block made where it is refused before its first round: there is nothing to resume.
+
+    A folder that was there, or that another process began to work in, stays; so does one with trained weights.
+    """
+    is_new = not folder.exists()
+    try:
+        yield
+    except REFUSALS:
+        if is_new and folder.exists():
+            ledger.refresh()
+            is_others = bool(ledger.turns) or len(ledger.headers) > 1
+            if not is_others and not any((folder / CHECKPOINTS).glob("*.npz")):
+                shutil.rmtree(folder)
+        raise
 
 
 def teller(experiment: Experiment, ledger: Ledger, progress: Progress | None) -> Callable[[], None]:

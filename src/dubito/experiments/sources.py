@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -9,14 +10,15 @@ from typing import cast
 
 import numpy as np
 
-from dubito.errors import InvalidArgument
+from dubito.errors import InvalidArgument, MemoryLimit
 from dubito.experiments.builtin import builtin_dataset
-from dubito.experiments.config import Experiment
+from dubito.experiments.config import Data, Experiment
 from dubito.experiments.data import Dataset, read_dataset
 from dubito.experiments.images import load_images
-from dubito.experiments.images.pictures import Size
+from dubito.experiments.images.loading import is_table
+from dubito.experiments.images.pictures import SUFFIXES, Size, check_size
 from dubito.experiments.journal import room_for
-from dubito.files import Columns, write_atomically
+from dubito.files import Columns, read_array, write_atomically
 
 DATA = "data.npz"
 """In a run's folder: the data that Python handed in."""
@@ -37,6 +39,7 @@ def find_source(experiment: Experiment, folder: Path | None = None, dataset: Dat
         columns = Columns(settings.id_column, settings.label_column, settings.feature_columns)
         found = read_dataset(settings.path, test=settings.test, columns=columns)
     elif settings.images is not None:
+        check_memory(settings)
         size = cast("Size | None", settings.size or None)
         found = load_images(settings.images, test=settings.test, size=size).as_dataset()
     elif folder is not None and (folder / DATA).exists():
@@ -44,6 +47,38 @@ def find_source(experiment: Experiment, folder: Path | None = None, dataset: Dat
     else:
         raise InvalidArgument(f"experiment {experiment.name!r} names no data; set path, images or builtin in [data].")
     return lambda seed: found
+
+
+def check_memory(settings: Data) -> None:
+    """Refuse pictures that, at the size asked for, are more than the machine's memory; none of them is read for this.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, "1.png").touch()
+    ...     check_memory(Data(images=folder, size=(10**9, 10**9)))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    dubito.errors.MemoryLimit: size=(1000000000, 1000000000) makes 3,000,000,000 GB of 1 picture, and this machine...
+    """
+    if not settings.size:
+        return
+    check_size(settings.size)
+    n = count_pictures(str(settings.images))
+    needed = 3 * n * settings.size[0] * settings.size[1]
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise MemoryLimit(
+            f"size={settings.size} makes {needed / 1e9:,.0f} GB of {n:,} picture{'s' if n > 1 else ''}, and this "
+            f"machine has {there / 1e9:,.0f} GB of memory; pass a smaller size."
+        )
+
+
+def count_pictures(images: str) -> int:
+    """How many pictures a folder holds, or how many rows a Parquet file has."""
+    if is_table(images):
+        return len(read_array(images, "labels"))
+    return sum(name.lower().endswith(SUFFIXES) for _, _, names in os.walk(images) for name in names)
 
 
 def save_dataset(data: Dataset, path: Path) -> None:

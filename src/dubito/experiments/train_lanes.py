@@ -14,6 +14,7 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.experiments.data import Dataset
+from dubito.experiments.models_refused import whole_state
 from dubito.experiments.models_torch import Training
 from dubito.experiments.train_split import Weights
 from dubito.matrix import AnyArray, IntArray
@@ -108,7 +109,7 @@ class Lane:
         self.answer, self.bank, self.is_on_gpu = answer, bank, training.device != "cpu"
         device = bank.rows.device
         layout = torch.channels_last if bank.rows.ndim == 4 else torch.preserve_format
-        held = network.state_dict(keep_vars=True)
+        held = whole_state(network)
         own = {id(each): _copied(each, device, layout) for each in held.values()}
         self.weights = {name: own[id(each)] for name, each in held.items()}  # Two names may share a tensor.
         self.learned = [own[id(each)].requires_grad_() for each in network.parameters() if each.requires_grad]

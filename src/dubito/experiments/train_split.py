@@ -4,11 +4,10 @@ The weights are handed in with every call, so that one compiled function serves 
 """
 
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from dubito.errors import InvalidArgument
-from dubito.experiments.models_refused import check_network
+from dubito.experiments.models_refused import check_head, check_learning, check_network, copied, whole_state
 from dubito.experiments.models_torch import Training, colour_units, normalised
 
 if TYPE_CHECKING:
@@ -35,11 +34,11 @@ class Split:
         import torch
 
         self.head_name = head
-        self.body = deepcopy(network).to(training.device).train(is_training)
+        self.body = copied(network).to(training.device).train(is_training)
         parent, _, name = head.rpartition(".")
         self.head = self.body.get_submodule(head)
         setattr(self.body.get_submodule(parent), name, torch.nn.Identity())
-        self.device = training.device
+        self.device, self.batch = training.device, training.batch
         self.is_narrow = training.precision == "bfloat16" or (training.precision == "auto" and self.device != "cpu")
         self.units = colour_units(self.device)
 
@@ -57,24 +56,39 @@ class Split:
         return features, torch.func.functional_call(self.head, of_head, (features,))
 
     def check(self, network: "torch.nn.Module", rows: "torch.Tensor", n_classes: int) -> None:
-        """Refuse a network that gives no logits of every class, and a head whose output is not the network's."""
+        """Refuse a network that gives no logits or cannot be trained, and a head whose output is not the logits."""
         import torch
 
-        whole = deepcopy(network).to(self.device).eval()
+        whole = copied(network).to(self.device).eval()
         given = normalised(rows, *self.units) if rows.dtype == torch.uint8 else rows.float()
         check_network(whole, given, n_classes)
+        check_head(whole, self.head_name, given)
         with torch.no_grad():
             expected = whole(given)
-            self.body.eval()
-            found = self(dict(whole.state_dict()), rows)[1]
+        found = self._logits(dict(whole_state(whole)), rows)
         scale = expected.abs().max().clamp_min(1e-6)
         if expected.shape != found.shape or float((expected - found).abs().max() / scale) > 0.1:
             raise InvalidArgument(
                 f"head={self.head_name!r} is not the last module of the network: its output is not the logits. "
                 "Name the module that makes them."
             )
+        check_learning(copied(network).to(self.device), given, n_classes, self.batch)
+
+    def _logits(self, weights: Weights, rows: "torch.Tensor") -> "torch.Tensor":
+        """The head's output; an error where the network does not work without its head."""
+        import torch
+
+        self.body.eval()
+        try:
+            with torch.no_grad():
+                return self(weights, rows)[1]
+        except Exception as error:
+            raise InvalidArgument(
+                f"head={self.head_name!r} cannot be taken off the network: {type(error).__name__}: {error}. Name the "
+                "last module, the one that makes the logits; forward may only call it."
+            ) from error
 
 
 def state_of(network: Any) -> dict[str, "torch.Tensor"]:
     """Parameters and buffers of a network, copied."""
-    return {name: each.detach().clone() for name, each in network.state_dict().items()}
+    return {name: each.detach().clone() for name, each in whole_state(network).items()}

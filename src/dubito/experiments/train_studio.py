@@ -1,5 +1,6 @@
 """The studio: an experiment's data on the device, its network in two forms, and lanes to train in."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -126,7 +127,11 @@ def tuned() -> Iterator[None]:
 
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
+    with warnings.catch_warnings():
+        # Torch's compiler advises less exact products, which are the user's to choose, and imports deprecated parts.
+        warnings.filterwarnings("ignore", "TensorFloat32")
+        warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
+        try:
+            yield
+        finally:
+            torch.backends.cudnn.benchmark = before

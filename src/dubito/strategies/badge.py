@@ -7,14 +7,15 @@ import numpy as np
 
 from dubito.distances import read_rows
 from dubito.doubt import mean_probabilities
-from dubito.engines.cudagradients import DeviceSampling
+from dubito.engines.cudagradients import DeviceGradients, rounding
 from dubito.matrix import FloatArray, IntArray, Matrix, OnDevice, blocks, len_of, rows_per_read
 from dubito.problem import Metric, Request
 from dubito.strategies.base import Choice, need_probabilities
+from dubito.strategies.plusplus import Points, sample
 from dubito.strategies.sequence import pick_in_turn
 
-BLOCK_BYTES = 512 << 10
-"""Features widened to float64 at once: few enough to stay in a core's cache until they are multiplied."""
+BLOCK_BYTES = 1 << 20
+"""Features widened to float64 at once, and their products: few enough to stay in a core's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class Badge:
     gradient. Once all of these are zero (the rest repeats what is picked, or the model is certain), the rest of the
     budget is drawn uniformly. The seed decides. What is labelled plays no part, as in the original.
 
-    O(b·n·(c + d)) time: one pass over the candidates' features a pick, read in blocks. Beyond the inputs it holds
-    n·(c + 3) numbers.
+    O(b·n·(c + d)) time, all of it matrix products: up to 256 picks a pass over the candidates' features, which are
+    read in blocks. Beyond the inputs it holds n·(c + 5) numbers. Features on a GPU stay there.
     """
 
     name: str = "badge"
@@ -36,12 +37,36 @@ class Badge:
 
     def choose(self, request: Request) -> Choice:
         """Priorities are distances to the nearest gradient picked before; the first pick's is its gradient's length."""
-        probabilities, rng = need_probabilities(request, self.name), np.random.default_rng(request.seed)
-        pool, rows = request.pool, request.candidates
-        if isinstance(pool, OnDevice):
-            errors = label_errors(np.asarray(probabilities[rows]))
-            return pick_in_turn(request, DeviceSampling(pool, rows, errors, request.metric, rng).pick)
-        return pick_in_turn(request, _Sampling(Gradients(pool, rows, probabilities, request.metric), rng).pick)
+        errors = errors_of(need_probabilities(request, self.name), request.candidates)
+        picks = sample(_gradients(request, errors), np.random.default_rng(request.seed))
+        return pick_in_turn(request, lambda: next(picks))
+
+
+def _gradients(request: Request, errors: FloatArray) -> Points:
+    pool, rows = request.pool, request.candidates
+    if isinstance(pool, OnDevice):
+        return DeviceGradients(pool, rows, errors, request.metric)
+    return Gradients(pool, rows, errors, request.metric)
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Some gradients: errors (k, c), features (k, d), and the squared lengths (k,) of their outer products."""
+
+    errors: FloatArray
+    features: FloatArray
+    squared_lengths: FloatArray
+
+    def squared_distances(self, others: "Factors") -> FloatArray:
+        """(k, l) to other gradients, zero where only rounding tells them apart."""
+        sums = self.squared_lengths[:, None] + others.squared_lengths
+        squared: FloatArray = self.features @ others.features.T
+        squared *= self.errors @ others.errors.T
+        squared *= -2.0
+        squared += sums
+        sums *= rounding(self.errors.shape[1], self.features.shape[1])
+        squared[squared <= sums] = 0.0
+        return squared
 
 
 class Gradients:
@@ -49,40 +74,49 @@ class Gradients:
 
     Examples
     --------
-    >>> features, probabilities = np.array([[2.0], [0.0]]), np.array([[0.75, 0.25], [0.5, 0.5]])
-    >>> gradients = Gradients(features, np.arange(2), probabilities)
-    >>> gradients.errors.tolist(), gradients.squared_distances(1).tolist()
-    ([[-0.25, 0.25], [-0.5, 0.5]], [0.5, 0.0])
+    >>> features, errors = np.array([[2.0], [0.0], [2.0]]), np.array([[-0.25, 0.25], [-0.5, 0.5], [0.25, -0.25]])
+    >>> gradients = Gradients(features, np.arange(3), errors)
+    >>> gradients.squared_lengths.tolist(), gradients.to_nearest(np.array([0, 1])).tolist()
+    ([0.5, 0.0, 0.5], [0.0, 0.0, 0.5])
+    >>> gradients.among(np.array([0, 2])).tolist()
+    [[0.0, 2.0], [2.0, 0.0]]
     """
 
-    def __init__(self, pool: Matrix, rows: IntArray, probabilities: Matrix, metric: Metric = "euclidean") -> None:
-        self.pool, self.rows, self.metric = pool, rows, metric
+    def __init__(self, pool: Matrix, rows: IntArray, errors: FloatArray, metric: Metric = "euclidean") -> None:
+        self.pool, self.rows, self.errors, self.metric = pool, rows, errors, metric
         self.is_whole = len(rows) == len_of(pool)
-        self.errors = np.concatenate(
-            [label_errors(probabilities[rows[span]]) for span in blocks(len(rows), rows_per_read(probabilities))]
-        )
-        """(n, c) the factor of the classes; that of the features stays where it is."""
-        lengths = [(block * block).sum(axis=1) for _, block in self._read()]
-        self.squared_lengths: FloatArray = (self.errors * self.errors).sum(axis=1) * np.concatenate(lengths)
+        lengths = [np.einsum("ij,ij->i", block, block) for _, block in self._read()]
+        self.squared_lengths: FloatArray = (errors * errors).sum(axis=1) * np.concatenate(lengths)
         """(n,)"""
 
-    def squared_distances(self, position: int) -> FloatArray:
-        """(n,) from every gradient to that at a position, zero where only rounding tells them apart."""
-        error, length = self.errors[position], self.squared_lengths[position]
-        features = read_rows(self.pool, self.rows[[position]], self.metric)[0]
-        products: FloatArray = self.errors @ error
-        for span, block in self._read():
-            products[span] *= block @ features
-        sums = self.squared_lengths + length
-        squared = np.asarray(sums - 2.0 * products)
-        squared[squared <= (len(error) + len(features) + 8) * 4e-16 * sums] = 0.0
-        return squared
+    def among(self, positions: IntArray) -> FloatArray:
+        """(k, k) squared distances of the gradients at some positions."""
+        some = self._at(positions)
+        return some.squared_distances(some)
 
-    def _read(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Blocks of features in float64."""
-        for span in blocks(len(self.rows), max(1, BLOCK_BYTES // (8 * self.pool.shape[1]))):
+    def to_nearest(self, positions: IntArray) -> FloatArray:
+        """(n,) squared distance of every gradient to the nearest at some positions: one pass over the features."""
+        picked, nearest = self._at(positions), np.empty(len(self.rows))
+        for span, features in self._read(len(positions)):
+            some = Factors(self.errors[span], features, self.squared_lengths[span])
+            nearest[span] = some.squared_distances(picked).min(axis=1)
+        return nearest
+
+    def _at(self, positions: IntArray) -> Factors:
+        features = read_rows(self.pool, self.rows[positions], self.metric)
+        return Factors(self.errors[positions], features, self.squared_lengths[positions])
+
+    def _read(self, n_others: int = 1) -> Iterator[tuple[slice, FloatArray]]:
+        """Blocks of features in float64, to be multiplied with others."""
+        for span in blocks(len(self.rows), max(1, BLOCK_BYTES // (8 * max(self.pool.shape[1], n_others)))):
             # A slice of a memory map is not copied before it is widened; a list of rows is.
             yield span, read_rows(self.pool, span if self.is_whole else self.rows[span], self.metric)
+
+
+def errors_of(probabilities: Matrix, rows: IntArray) -> FloatArray:
+    """`label_errors` of some rows, read in blocks."""
+    spans = blocks(len(rows), rows_per_read(probabilities))
+    return np.concatenate([label_errors(probabilities[rows[span]]) for span in spans])
 
 
 def label_errors(probabilities: Matrix) -> FloatArray:
@@ -101,30 +135,3 @@ def label_errors(probabilities: Matrix) -> FloatArray:
     errors[every, likeliest] = 0.0
     errors[every, likeliest] = -errors.sum(axis=1)
     return errors
-
-
-class _Sampling:
-    """K-means++ over gradients, one pick at a time."""
-
-    def __init__(self, gradients: Gradients, rng: np.random.Generator) -> None:
-        self.gradients, self.rng = gradients, rng
-        self.nearest: FloatArray | None = None
-        """(n,) squared distance to the nearest picked gradient; None before the first."""
-        self.is_left = np.ones(len(gradients.rows), dtype=np.bool_)
-
-    def pick(self) -> tuple[int, float]:
-        """Position and priority of the next pick."""
-        squared = self.gradients.squared_lengths if self.nearest is None else self.nearest
-        position = int(squared.argmax()) if self.nearest is None else self._draw(squared)
-        found, distances = float(squared[position]), self.gradients.squared_distances(position)
-        self.is_left[position] = False
-        self.nearest = distances if self.nearest is None else np.minimum(self.nearest, distances)
-        self.nearest[position] = 0.0
-        return position, float(np.sqrt(found))
-
-    def _draw(self, squared: FloatArray) -> int:
-        steps = np.cumsum(squared)
-        if steps[-1] <= 0.0:
-            return int(self.rng.choice(np.flatnonzero(self.is_left)))
-        # The first step above the draw: never one of height zero, so nothing is picked twice.
-        return int(np.searchsorted(steps, self.rng.random() * steps[-1], side="right"))

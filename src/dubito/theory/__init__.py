@@ -13,15 +13,25 @@ from itertools import combinations
 from math import comb, log, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
 from dubito.checks import check_budget, check_features
 from dubito.distances import squared_radii
 from dubito.errors import InvalidArgument
-from dubito.matrix import BoolArray, FloatArray, len_of
+from dubito.matrix import FloatArray, len_of
+from dubito.theory.numbers import (
+    LARGEST,
+    Numbers,
+    as_numbers,
+    at_least,
+    log_lambdas,
+    one_minus_exp,
+    positive,
+    product,
+    refuse,
+    share,
+    x_log_x,
+)
 
-Numbers = npt.ArrayLike
-LARGEST = float(np.finfo(np.float64).max)
 MOST_SETS = 200_000
 """`optimal_radius` tries every set of picks, and refuses more sets than this."""
 MOST_POINTS = 500
@@ -37,7 +47,7 @@ def core_set_loss_order(delta: Numbers, n: Numbers, c: Numbers) -> FloatArray:
     >>> float(core_set_loss_order(delta=0.5, n=100, c=10))
     5.1
     """
-    return _product(_at_least("c", c, 1.0), _at_least("delta", delta, 0.0)) + np.sqrt(1.0 / _at_least("n", n, 1.0))
+    return product(at_least("c", c, 1.0), at_least("delta", delta, 0.0)) + np.sqrt(1.0 / at_least("n", n, 1.0))
 
 
 def scaled_radius(delta: Numbers, doubt: Numbers) -> FloatArray:
@@ -50,7 +60,7 @@ def scaled_radius(delta: Numbers, doubt: Numbers) -> FloatArray:
     >>> scaled_radius([4.0, 4.0], [0.5, 0.0]).tolist()
     [2.0, 0.0]
     """
-    return _at_least("delta", delta, 0.0) * _share("doubt", doubt)
+    return at_least("delta", delta, 0.0) * share("doubt", doubt)
 
 
 def covering_radius(points: Numbers, centres: Numbers) -> float:
@@ -97,7 +107,7 @@ def greedy_radius_bound(delta_opt: Numbers) -> FloatArray:
     >>> float(greedy_radius_bound(1.5))
     3.0
     """
-    return _product(2.0, _at_least("delta_opt", delta_opt, 0.0))
+    return product(2.0, at_least("delta_opt", delta_opt, 0.0))
 
 
 def sener_lipschitz(c: Numbers) -> FloatArray:
@@ -111,7 +121,7 @@ def sener_lipschitz(c: Numbers) -> FloatArray:
     >>> float(sener_lipschitz(10))
     0.3
     """
-    c = _at_least("c", c, 2.0)
+    c = at_least("c", c, 2.0)
     return np.sqrt(c - 1.0) / c
 
 
@@ -139,7 +149,7 @@ def head_lipschitz(W: Numbers) -> float:
     >>> head_lipschitz([[3.0, 0.0], [0.0, 4.0]])
     1.25
     """
-    weights = _numbers("W", W)
+    weights = as_numbers("W", W)
     if weights.ndim != 2 or len(weights) < 2:
         raise InvalidArgument(
             f"W has shape {weights.shape}; pass (c, d) with a row for each of c >= 2 classes "
@@ -148,7 +158,7 @@ def head_lipschitz(W: Numbers) -> float:
     scale = float(np.abs(weights).max(initial=0.0)) or 1.0
     weights = weights / scale
     longest = max(float(((weights[i:] - weights[i]) ** 2).sum(axis=1).max()) for i in range(len(weights)))
-    return float(_product(scale, sqrt(longest) / 4.0))
+    return float(product(scale, sqrt(longest) / 4.0))
 
 
 def doubt_bound(r: Numbers, lambda_c: Numbers) -> FloatArray:
@@ -159,7 +169,7 @@ def doubt_bound(r: Numbers, lambda_c: Numbers) -> FloatArray:
     >>> doubt_bound([0.0, 1.0, 4.0], lambda_c=0.5).tolist()
     [0.0, 0.5, 1.0]
     """
-    return np.minimum(1.0, _product(_at_least("r", r, 0.0), _at_least("lambda_c", lambda_c, 0.0)))
+    return np.minimum(1.0, product(at_least("r", r, 0.0), at_least("lambda_c", lambda_c, 0.0)))
 
 
 def scaled_radius_bound(delta: Numbers, lambda_c: Numbers) -> FloatArray:
@@ -170,7 +180,7 @@ def scaled_radius_bound(delta: Numbers, lambda_c: Numbers) -> FloatArray:
     >>> scaled_radius_bound([1.0, 4.0], lambda_c=0.5).tolist()
     [0.5, 4.0]
     """
-    return _at_least("delta", delta, 0.0) * doubt_bound(delta, lambda_c)
+    return at_least("delta", delta, 0.0) * doubt_bound(delta, lambda_c)
 
 
 def quadratic_core_set_loss_order(delta: Numbers, n: Numbers, c: Numbers, lambda_c: Numbers) -> FloatArray:
@@ -194,9 +204,9 @@ def error_bound(r: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> Float
     >>> error_bound([0.5, 2.0], lambda_c=1.0, lambda_epsilon=1.0).tolist()
     [0.25, 4.0]
     """
-    r = _at_least("r", r, 0.0)
-    doubt = _product(_at_least("lambda_c", lambda_c, 0.0), r)
-    return _product(doubt, _product(_at_least("lambda_epsilon", lambda_epsilon, 0.0), r))
+    r = at_least("r", r, 0.0)
+    doubt = product(at_least("lambda_c", lambda_c, 0.0), r)
+    return product(doubt, product(at_least("lambda_epsilon", lambda_epsilon, 0.0), r))
 
 
 def beta_lower_bound(delta: Numbers, r_0: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
@@ -210,7 +220,7 @@ def beta_lower_bound(delta: Numbers, r_0: Numbers, lambda_c: Numbers, lambda_eps
     >>> beta_lower_bound([0.0, 1.0, 9.0], r_0=0.0, lambda_c=1.0, lambda_epsilon=1.0).round(4).tolist()
     [0.0, 0.8647, 0.0]
     """
-    return _one_minus_exp(log_error_product(delta, r_0, lambda_c, lambda_epsilon))
+    return one_minus_exp(log_error_product(delta, r_0, lambda_c, lambda_epsilon))
 
 
 def scaled_beta_lower_bound(delta: Numbers, z: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
@@ -221,7 +231,7 @@ def scaled_beta_lower_bound(delta: Numbers, z: Numbers, lambda_c: Numbers, lambd
     >>> scaled_beta_lower_bound(1.0, [0.0, 0.5, 1.0], lambda_c=1.0, lambda_epsilon=1.0).round(4).tolist()
     [0.8647, 0.2642, 0.0]
     """
-    return _one_minus_exp(scaled_log_error_product(delta, z, lambda_c, lambda_epsilon))
+    return one_minus_exp(scaled_log_error_product(delta, z, lambda_c, lambda_epsilon))
 
 
 def delta_star(z: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
@@ -234,10 +244,10 @@ def delta_star(z: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatA
     >>> delta_star([0.0, 0.5, 1.0], lambda_c=1.0, lambda_epsilon=1.0).round(4).tolist()
     [2.7183, 1.3591, 1.0]
     """
-    z = _share("z", z)
+    z = share("z", z)
     # z·ln z / (1-z) tends to -1 as z tends to 1.
-    power = np.divide(_x_log_x(z), 1.0 - z, out=np.full(z.shape, -1.0), where=z < 1.0)
-    logarithm = 1.0 + power - 0.5 * _log_lambdas(lambda_c, lambda_epsilon)
+    power = np.divide(x_log_x(z), 1.0 - z, out=np.full(z.shape, -1.0), where=z < 1.0)
+    logarithm = 1.0 + power - 0.5 * log_lambdas(lambda_c, lambda_epsilon)
     star: FloatArray = np.exp(np.minimum(logarithm, log(LARGEST)))
     return star
 
@@ -250,8 +260,8 @@ def log_square_integral(x: Numbers, a: Numbers) -> FloatArray:
     >>> log_square_integral([0.0, 1.0], a=1.0).tolist()
     [0.0, -2.0]
     """
-    x = _at_least("x", x, 0.0)
-    return _product(x, np.log(_positive("a", a)) + 2.0 * np.log(np.where(x > 0.0, x, 1.0)) - 2.0)
+    x = at_least("x", x, 0.0)
+    return product(x, np.log(positive("a", a)) + 2.0 * np.log(np.where(x > 0.0, x, 1.0)) - 2.0)
 
 
 def log_error_product(delta: Numbers, r_0: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
@@ -265,11 +275,11 @@ def log_error_product(delta: Numbers, r_0: Numbers, lambda_c: Numbers, lambda_ep
     >>> float(log_error_product(1.0, 0.0, lambda_c=1.0, lambda_epsilon=1.0))
     -2.0
     """
-    delta, r_0 = np.broadcast_arrays(_at_least("delta", delta, 0.0), _at_least("r_0", r_0, 0.0))
-    _refuse("r_0", r_0, r_0 > delta, "r_0 <= delta")
+    delta, r_0 = np.broadcast_arrays(at_least("delta", delta, 0.0), at_least("r_0", r_0, 0.0))
+    refuse("r_0", r_0, r_0 > delta, "r_0 <= delta")
     scale = np.where(delta > 0.0, delta, 1.0)
-    log_end = _log_lambdas(lambda_c, lambda_epsilon) + 2.0 * np.log(scale)
-    return _product(delta, (delta - r_0) / scale * (log_end - 2.0) - 2.0 * _x_log_x(r_0 / scale))
+    log_end = log_lambdas(lambda_c, lambda_epsilon) + 2.0 * np.log(scale)
+    return product(delta, (delta - r_0) / scale * (log_end - 2.0) - 2.0 * x_log_x(r_0 / scale))
 
 
 def scaled_log_error_product(delta: Numbers, z: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
@@ -280,53 +290,6 @@ def scaled_log_error_product(delta: Numbers, z: Numbers, lambda_c: Numbers, lamb
     >>> scaled_log_error_product(1.0, [0.0, 1.0], lambda_c=1.0, lambda_epsilon=1.0).tolist()
     [-2.0, 0.0]
     """
-    delta, z = _at_least("delta", delta, 0.0), _share("z", z)
-    log_base = np.log(np.where(delta > 0.0, delta, 1.0)) + 0.5 * _log_lambdas(lambda_c, lambda_epsilon) - 1.0
-    return _product(delta, 2.0 * ((1.0 - z) * log_base - _x_log_x(z)))
-
-
-def _log_lambdas(lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
-    return np.log(_positive("lambda_c", lambda_c)) + np.log(_positive("lambda_epsilon", lambda_epsilon))
-
-
-def _x_log_x(x: FloatArray) -> FloatArray:
-    return x * np.log(np.where(x > 0.0, x, 1.0))
-
-
-def _one_minus_exp(log_product: FloatArray) -> FloatArray:
-    """1 - exp(log_product) clipped to [0, 1]; expm1 keeps the digits of a small β."""
-    return np.abs(np.expm1(np.minimum(log_product, 0.0)))
-
-
-def _product(left: Numbers, right: Numbers) -> FloatArray:
-    with np.errstate(over="ignore", under="ignore"):
-        # Plus 0.0: a product of nothing reads 0, not -0.
-        return np.clip(np.multiply(left, right, dtype=np.float64), -LARGEST, LARGEST) + 0.0
-
-
-def _at_least(name: str, value: Numbers, least: float) -> FloatArray:
-    return _refuse(name, numbers := _numbers(name, value), numbers < least, f"{name} >= {least:g}")
-
-
-def _positive(name: str, value: Numbers) -> FloatArray:
-    return _refuse(name, numbers := _numbers(name, value), numbers <= 0.0, f"{name} > 0")
-
-
-def _share(name: str, value: Numbers) -> FloatArray:
-    return _refuse(name, numbers := _at_least(name, value, 0.0), numbers > 1.0, f"{name} <= 1")
-
-
-def _numbers(name: str, value: Numbers) -> FloatArray:
-    try:
-        numbers = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"{name} cannot be read as numbers ({error}); pass numbers.") from error
-    return _refuse(name, numbers, ~np.isfinite(numbers), "finite numbers")
-
-
-def _refuse(name: str, numbers: FloatArray, bad: BoolArray, mend: str) -> FloatArray:
-    """The numbers, or an error with the first bad one and where it stands."""
-    if not np.any(bad):
-        return numbers
-    where = [int(i) for i in np.argwhere(bad)[0]]
-    raise InvalidArgument(f"{name}{where or ''}={numbers[tuple(where)]:g} cannot be used; pass {mend}.")
+    delta, z = at_least("delta", delta, 0.0), share("z", z)
+    log_base = np.log(np.where(delta > 0.0, delta, 1.0)) + 0.5 * log_lambdas(lambda_c, lambda_epsilon) - 1.0
+    return product(delta, 2.0 * ((1.0 - z) * log_base - x_log_x(z)))

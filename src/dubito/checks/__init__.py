@@ -1,0 +1,38 @@
+"""Argument checks at the door.
+
+Each takes the argument's name, returns the value in the form the inside trusts, and otherwise raises an error that
+names the argument, the value and the mend. Nothing handed in is changed. Tensors, frames and Arrow columns are
+recognised without importing their packages.
+"""
+
+from dubito.checks.arrays import as_array, as_matrix
+from dubito.checks.rows import (
+    Features,
+    Labelled,
+    check_candidates,
+    check_features,
+    check_finite,
+    check_labelled,
+    check_rows,
+    refuse_zero_rows,
+)
+from dubito.checks.values import check_budget, check_choice, check_integer, check_memory_limit, check_real, shorten
+
+__all__ = [
+    "Features",
+    "Labelled",
+    "as_array",
+    "as_matrix",
+    "check_budget",
+    "check_candidates",
+    "check_choice",
+    "check_features",
+    "check_finite",
+    "check_integer",
+    "check_labelled",
+    "check_memory_limit",
+    "check_real",
+    "check_rows",
+    "refuse_zero_rows",
+    "shorten",
+]

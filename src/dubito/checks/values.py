@@ -1,0 +1,85 @@
+"""Single values: names, numbers and sizes."""
+
+import operator
+import re
+from collections.abc import Collection
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import SupportsIndex, TypeVar
+
+import numpy as np
+
+from dubito.errors import InvalidArgument
+
+Choice = TypeVar("Choice", bound=str)
+
+
+def check_choice(name: str, value: object, known: Collection[Choice]) -> Choice:
+    """One of the known names, or an error that offers the nearest.
+
+    Examples
+    --------
+    >>> check_choice("metric", "cosine", ("euclidean", "cosine"))
+    'cosine'
+    """
+    for choice in known:
+        if isinstance(value, str) and value == choice:
+            return choice
+    near = get_close_matches(str(value), known, n=1, cutoff=0.65)
+    choose = f"did you mean {near[0]!r}? Choose" if near else "choose"
+    raise InvalidArgument(f"{name}={value!r} is not known; {choose} from {', '.join(sorted(known))}.")
+
+
+def check_integer(name: str, value: object, *, least: int) -> int:
+    """A whole number of at least ``least``; a bool or a float is not one."""
+    if isinstance(value, bool | np.bool_ | np.ndarray) or not isinstance(value, SupportsIndex):
+        raise InvalidArgument(f"{name}={shorten(value)} is not a whole number; pass an integer >= {least}.")
+    number = operator.index(value)
+    if number < least:
+        raise InvalidArgument(f"{name}={number} is too small; pass {name} >= {least}.")
+    return number
+
+
+def check_real(name: str, value: object, *, least: float) -> float:
+    """A finite number of at least ``least``."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        with suppress(OverflowError):  # A whole number may be too large for a float.
+            number = float(value)
+            if np.isfinite(number) and number >= least:
+                return number
+    raise InvalidArgument(f"{name}={shorten(value)} is not allowed; pass a finite number >= {least:g}.")
+
+
+def check_budget(budget: object, n_candidates: int, n_pool: int) -> int:
+    """A whole number from 1 to the number of points that may be picked."""
+    number = check_integer("budget", budget, least=1)
+    if number > n_candidates:
+        whose = "points in the pool" if n_candidates == n_pool else f"candidates among the {n_pool} pool points"
+        mend = f"pass budget <= {n_candidates}." if n_candidates else "there is nothing left to pick."
+        raise InvalidArgument(f"budget={number} exceeds the {n_candidates} {whose}; {mend}")
+    return number
+
+
+def check_memory_limit(value: object) -> int | None:
+    """Bytes, from a number or from text such as "2GB" or "2GiB".
+
+    Examples
+    --------
+    >>> check_memory_limit("2GB"), check_memory_limit("512 MiB"), check_memory_limit(None)
+    (2000000000, 536870912, None)
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)(i?)B?\s*", value, re.IGNORECASE)
+        if match is None:
+            raise InvalidArgument(f"memory_limit={value!r} is not a size; pass bytes, or text such as '2GB'.")
+        number, prefix, binary = match.groups()
+        value = int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))
+    return check_integer("memory_limit", value, least=1)
+
+
+def shorten(value: object) -> str:
+    """The value as it reads in an error message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,310 @@
+"""Networks of one's own that cannot be trained, or keep what cannot be saved: each refused by what is wrong with it."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.experiments import working
+from dubito.experiments.arms import Arm
+from dubito.experiments.config import Experiment, Schedule
+from dubito.experiments.data import Dataset
+from dubito.experiments.models_network import Torch
+from dubito.experiments.models_refused import check_converged, check_learning, whole_state
+from dubito.experiments.models_torch import Training, set_state
+from dubito.experiments.records import Round
+from dubito.experiments.running import run_experiment
+from dubito.experiments.train_lanes import Bank, Lane, Plan, train_side_by_side
+from dubito.experiments.train_split import Split, state_of
+
+ADAM = Training(epochs=3, later_epochs=2, learning_rate=1e-3, decay=False, batch=8, device="cpu")
+
+
+NETWORKS = """
+import random
+
+import torch
+from torch.nn.functional import linear
+
+
+class Plain(torch.nn.Module):
+    '''Four numbers in, a hidden layer, and a head.'''
+
+    def __init__(self, n_classes):
+        super().__init__()
+        self.hidden = torch.nn.Linear(4, 6)
+        self.head = torch.nn.Linear(6, n_classes)
+
+    def forward(self, rows):
+        return self.head(self.hidden(rows).relu())
+
+
+class Normed(Plain):
+    '''With batch normalisation.'''
+
+    def __init__(self, n_classes):
+        super().__init__(n_classes)
+        self.hidden = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6))
+
+
+class Uncalled(Plain):
+    '''Uses the weights of its head and not the head.'''
+
+    def forward(self, rows):
+        return linear(self.hidden(rows).relu(), self.head.weight)
+
+
+class ByName(Plain):
+    '''Calls its head with a name.'''
+
+    def forward(self, rows):
+        return self.head(input=self.hidden(rows).relu())
+
+
+class Asking(Plain):
+    '''Calls its head, and asks it for something that nothing else has.'''
+
+    def forward(self, rows):
+        return self.head(self.hidden(rows).to(self.head.weight.dtype))
+
+
+class Counting(Plain):
+    '''Counts its steps in a plain number.'''
+
+    steps = 0
+
+    def forward(self, rows):
+        self.steps += self.training
+        return super().forward(rows)
+
+
+class Averaging(Plain):
+    '''Keeps a running mean in a plain tensor.'''
+
+    def __init__(self, n_classes):
+        super().__init__(n_classes)
+        self.mean = torch.zeros(4)
+
+    def forward(self, rows):
+        if self.training:
+            self.mean.mul_(0.9).add_(0.1 * rows.detach().mean(dim=0))
+        return super().forward(rows - self.mean)
+
+
+class Listing(Plain):
+    '''Keeps what it saw in a list, and looks at it again.'''
+
+    def __init__(self, n_classes):
+        super().__init__(n_classes)
+        self.seen = [torch.zeros(4)]
+
+    def forward(self, rows):
+        if self.training:
+            self.seen.append(rows.detach().mean(dim=0) + len(self.seen))
+        return super().forward(rows - self.seen[-1])
+
+
+class Throwing(Plain):
+    '''Throws a die that torch knows nothing of.'''
+
+    def forward(self, rows):
+        return super().forward(rows * (random.random() if self.training else 1.0))
+
+
+class Replacing(Averaging):
+    '''Puts another tensor in the place of a buffer.'''
+
+    def __init__(self, n_classes):
+        super().__init__(n_classes)
+        del self.mean
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, rows):
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * rows.detach().mean(dim=0)
+        return Plain.forward(self, rows - self.mean)
+
+
+class TwoFaced(torch.nn.Sequential):
+    '''Gives more than logits when it is trained, as some of torchvision's do.'''
+
+    def __init__(self, n_classes):
+        super().__init__()
+        self.add_module("head", torch.nn.Linear(4, n_classes))
+
+    def forward(self, rows):
+        logits = self.head(rows)
+        return [logits, logits] if self.training else logits
+
+
+class Detached(Plain):
+    '''Lets no gradient through when it is trained.'''
+
+    def forward(self, rows):
+        return super().forward(rows).detach()
+
+
+class Buffered(Averaging):
+    '''Keeps its running mean, and a mask with -inf, in buffers that ``state_dict`` leaves out.'''
+
+    def __init__(self, n_classes):
+        super().__init__(n_classes)
+        del self.mean
+        self.register_buffer("mean", torch.zeros(4), persistent=False)
+        self.register_buffer("mask", torch.tensor(-torch.inf), persistent=False)
+
+
+class Remembering(Plain):
+    '''Keeps its last input, a note that no later step reads.'''
+
+    last = None
+
+    def __init__(self, n_classes):
+        super().__init__(n_classes)
+        self.share = float("nan")
+        self.nothing = torch.zeros(0)
+        self.turns = torch.ones(3, dtype=torch.complex64)
+        self.drop = torch.nn.Dropout(0.5)
+
+    def forward(self, rows):
+        self.last = rows
+        return super().forward(self.drop(rows))
+
+
+class Uncopied(Plain):
+    '''Holds what cannot be copied: a tensor with its history.'''
+
+    def __init__(self, n_classes):
+        super().__init__(n_classes)
+        self.half = self.head.weight / 2
+"""
+"""As a person would write them, in a file beside the experiment."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_networks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("networks")
+    (folder / "own_networks.py").write_text(NETWORKS)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(folder)
+        yield import_module("own_networks")
+
+
+def two_clouds() -> Dataset:
+    rng = np.random.default_rng(0)
+    labels = np.arange(80) % 2
+    points = (rng.normal(size=(80, 4)) + labels[:, None]).astype(np.float32)
+    return Dataset("clouds", points[:60], labels[:60], ("low", "high"), points[60:], labels[60:])
+
+
+def played(factory: str, folder: Path, *, batch: int = 8, initial: int = 9, rounds: int = 2) -> list[Round]:
+    model = Torch(factory=f"own_networks.{factory}", head="head", epochs=2, later_epochs=2, batch=batch, device="cpu")
+    schedule = Schedule(initial=initial, budget=4, rounds=rounds)
+    plan = Experiment("clouds", (Arm("random"), Arm("coreset")), model=model, schedule=schedule, seeds=(0,))
+    return run_experiment(plan, folder, dataset=two_clouds())
+
+
+@pytest.fixture(params=[False, True], ids=["alone", "side by side"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells played one after another, and side by side though there is no GPU."""
+    monkeypatch.setattr(working, "trains_together", lambda model: request.param)
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize(
+    ("factory", "words"),
+    [
+        ("Uncalled", "head ?= ?'head' is never called with its input.*Call the head itself in forward"),
+        ("ByName", "head ?= ?'head' is never called with its input"),
+        ("Asking", "head ?= ?'head' cannot be taken off the network: AttributeError.*no attribute 'weight'"),
+        ("Counting", "changes 'steps' while it is trained, which is no parameter and no buffer"),
+        ("Averaging", "changes 'mean' while it is trained.*register_buffer"),
+        ("Listing", "the same step of training in two ways: it keeps something that is no buffer"),
+        ("Throwing", "or draws random numbers that are not torch's"),
+        ("Replacing", "another tensor in the place of its buffer 'mean'.*with copy_"),
+        ("TwoFaced", "items an output of type list in training, and there are 2 classes"),
+        ("Uncopied", "the network cannot be copied, as every training needs one of its own: RuntimeError"),
+        ("Detached", "the network cannot be trained: RuntimeError.*does not require grad"),
+    ],
+)
+def test_a_network_that_cannot_be_trained_like_others_is_refused_and_leaves_nothing(
+    tmp_path: Path, factory: str, words: str
+) -> None:
+    with pytest.raises((InvalidArgument, InvalidData), match=words):
+        played(factory, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("either_way")
+def test_minibatches_of_one_are_refused_for_batch_normalisation_and_for_no_other_network(tmp_path: Path) -> None:
+    with pytest.raises((InvalidArgument, InvalidData), match=r"batch ?= ?1 is too small for this .* Pass batch >= 2"):
+        played("Normed", tmp_path / "normed", batch=1)
+    assert len(played("Plain", tmp_path / "plain", batch=1)) == 6
+
+
+@pytest.mark.usefixtures("either_way")
+def test_a_last_minibatch_of_one_is_no_trouble(tmp_path: Path) -> None:
+    assert len(played("Normed", tmp_path, batch=8, initial=9)) == 6
+
+
+def test_a_single_first_label_is_refused_for_batch_normalisation(tmp_path: Path) -> None:
+    with pytest.raises((InvalidArgument, InvalidData), match=r"initial ?= ?1 is too small for .* Pass initial >= 2"):
+        played("Normed", tmp_path, initial=1)
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("factory", ["Buffered", "Remembering"])
+def test_what_can_be_kept_and_what_need_not_be_is_no_trouble(tmp_path: Path, factory: str) -> None:
+    assert len(played(factory, tmp_path)) == 6
+
+
+def test_trying_a_network_out_leaves_chance_as_it_was(own_networks: Any) -> None:
+    network = own_networks.Remembering(2)
+    before = torch.get_rng_state()
+    check_learning(network, torch.ones(2, 4), 2, 8)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_lanes_have_buffers_of_their_own_also_those_that_are_not_saved_by_torch(own_networks: Any) -> None:
+    network, bank = own_networks.Buffered(2), Bank({0: two_clouds()}, "cpu")
+    split = Split(network, "head", ADAM, is_training=True)
+    plans = [Plan(rows, ADAM, is_first=True, seed=1) for rows in (np.arange(0, 16, 2), np.arange(1, 17, 2))]
+    lanes = [Lane(network, split, bank, ADAM, plan.steps) for plan in plans]
+    for lane, plan in zip(lanes, plans, strict=True):
+        lane.begin(state_of(network), plan)
+    train_side_by_side(lanes, plans[0].steps)
+    for lane, plan in zip(lanes, plans, strict=True):
+        alone = Lane(network, split, bank, ADAM, plan.steps)
+        alone.begin(state_of(network), plan)
+        train_side_by_side([alone], plan.steps)
+        assert torch.equal(lane.finish()["mean"], alone.finish()["mean"])
+    assert not torch.equal(lanes[0].finish()["mean"], lanes[1].finish()["mean"])
+
+
+def test_what_is_kept_of_another_network_is_refused(own_networks: Any) -> None:
+    network = own_networks.Buffered(2)
+    kept = {name: each.detach().numpy() + 1 for name, each in whole_state(network).items()}
+    set_state(network, kept)
+    assert torch.equal(whole_state(network)["mean"], torch.ones(4))
+    with pytest.raises(InvalidData, match="what is kept of 'mean' does not fit the network"):
+        set_state(network, {name: each for name, each in kept.items() if name != "mean"})
+    with pytest.raises(InvalidData, match=r"what is kept of 'head\.bias' does not fit the network"):
+        set_state(network, {**kept, "head.bias": np.zeros(9, dtype=np.float32)})
+
+
+def test_a_mask_of_attention_is_no_sign_of_divergence() -> None:
+    check_converged([torch.tensor([0.0, -torch.inf]), torch.ones(2, dtype=torch.complex64)], 0, 0.1)
+    for bad in (torch.nan, torch.inf):
+        with pytest.raises(InvalidData, match=r"diverged in turn 3; lower learning_rate=0\.1"):
+            check_converged([torch.tensor([0.0, bad])], 3, 0.1)
+
+
+def test_the_whole_network_is_no_head() -> None:
+    model = Torch(factory="own_networks.Plain", head="", device="cpu")
+    with pytest.raises(InvalidArgument, match=r"head='' is no module of .*Plain; it has hidden, head"):
+        model.network(2, 0)
