@@ -1,10 +1,11 @@
-"""Time networks of VGG16 that train side by side on an NVIDIA GPU. See README.md in this folder."""
+"""Time networks of VGG16 that train side by side on an NVIDIA GPU, and selections between. See README.md here."""
 
 import argparse
 import json
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,24 @@ from dubito.experiments.models_vgg16 import vgg16
 from dubito.experiments.train_lanes import Bank, Lane, Plan, train_side_by_side
 from dubito.experiments.train_split import Split, state_of
 from dubito.experiments.train_studio import tuned
+from dubito.matrix import FloatArray, IntArray
+from dubito.selecting import select
 
 HERE = Path(__file__).parent
 LANES = (1, 10, 20, 35)
 IMAGES, LABELLED, BATCH = 50_000, 5_000, 64
 REPEATS = 5
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "random": {},
+    "coreset": {},
+    "doubt-coreset": {},
+    "doubt-coreset, beam 10": {"beam_width": 10},
+    "least-confidence": {},
+    "margin": {},
+    "badge": {},
+}
+"""Those of the paper's main experiment, and what it leaves out."""
+TURNS, BUDGET = 4, 5_000
 
 
 def main() -> int:
@@ -29,6 +43,7 @@ def main() -> int:
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pool", type=Path, help="time selections, too, in this pool: features, logits and labelled")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the results")
     parser.add_argument(
         "--page", action="store_true", help="measure nothing; write the page from the figures there are"
@@ -42,7 +57,8 @@ def main() -> int:
                 "bench_training: torch sees no NVIDIA GPU; the recorded figures are in benchmarks/results/training.md"
             )
             return 0
-        path.write_text(json.dumps(measure(), indent=1) + "\n")
+        document = measure() | ({"selections": measure_selections(options.pool)} if options.pool else {})
+        path.write_text(json.dumps(document, indent=1) + "\n")
     (options.out / "training.md").write_text(page(json.loads(path.read_text())))
     return 0
 
@@ -74,6 +90,7 @@ def measure() -> dict[str, Any]:
         "machine": machine.describe(),
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
+        "repeats": REPEATS,
         "rows": rows,
     }
 
@@ -91,8 +108,43 @@ def images_a_second(lanes: list[Lane], weights: dict[str, Any], training: Traini
     return len(lanes) * plan.steps * training.batch / (time.perf_counter() - started)
 
 
+def measure_selections(path: Path) -> dict[str, list[float]]:
+    """Median seconds of a selection in each round of the main experiment, by strategy, once kernels are compiled."""
+    import torch
+
+    from dubito.doubt import softmax
+
+    with np.load(path) as file:
+        features, likely, labelled = file["features"], softmax(file["logits"]), file["labelled"].astype(np.int64)
+    pool = torch.from_numpy(features.astype(np.float32)).cuda()
+    taken = {name: np.empty((TURNS, REPEATS)) for name in STRATEGIES}
+    for repeat in range(-1, REPEATS):
+        for name in STRATEGIES:
+            seconds = selections(pool, likely, np.sort(labelled), name, repeat + 1)
+            if repeat >= 0:
+                taken[name][:, repeat] = seconds
+    return {name: np.median(seconds, axis=1).tolist() for name, seconds in taken.items()}
+
+
+def selections(pool: Any, likely: FloatArray, labelled: IntArray, name: str, seed: int) -> list[float]:
+    """Seconds of each round's selection, what it picked being labelled before the next."""
+    import torch
+
+    seconds = []
+    for _ in range(TURNS):
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        picked = select(
+            pool, BUDGET, labelled=labelled, probabilities=likely, strategy=name.partition(",")[0], seed=seed,
+            **STRATEGIES[name],
+        )  # fmt: skip
+        seconds.append(time.perf_counter() - started)
+        labelled = np.sort(np.concatenate([labelled, picked.indices]))
+    return seconds
+
+
 def page(document: dict[str, Any]) -> str:
-    """The table."""
+    """The tables."""
     head = [
         "# VGG16 trained side by side",
         "",
@@ -109,7 +161,26 @@ def page(document: dict[str, Any]) -> str:
         f"{max(row['images_a_second']):,.0f} |"
         for row in document["rows"]
     ]
-    return "\n".join([*head, *table, ""])
+    return "\n".join([*head, *table, "", *selections_told(document.get("selections", {}))])
+
+
+def selections_told(measured: dict[str, list[float]]) -> Iterator[str]:
+    """What selecting takes between trainings."""
+    if not measured:
+        return
+    whole = sum(sum(seconds) for seconds in measured.values())
+    yield "## Selections between"
+    yield ""
+    yield (
+        f"Milliseconds of whole calls, medians once kernels are compiled: {BUDGET:,} picks of a trained network's "
+        f"50,000 × 512 features, float32 on the GPU, probabilities on the host. In every round {BUDGET:,} more are "
+        f"labelled. All that a seed of `cifar10-main` selects takes {whole:.2f} s."
+    )
+    yield ""
+    yield "| strategy | " + " | ".join(f"{(turn + 1) * BUDGET:,} labelled" for turn in range(TURNS)) + " |"
+    yield "| --- |" + " ---: |" * TURNS
+    yield from (f"| `{name}` | {' | '.join(f'{1e3 * each:.0f}' for each in row)} |" for name, row in measured.items())
+    yield ""
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ BEAM = "real/5000/scaled/beam20"
 def write_cuda_page(document: Record, folder: Path) -> None:
     """Write cuda.md and its pictures; what was not measured is left out."""
     rows, sweeps = document["rows"], document["sweeps"]
-    parts = [heading(rows), goals(rows), beams(document.get("beams")), twice(rows, sweeps), missed(rows)]
+    parts = [heading(rows), goals(rows), twice(document), missed(rows)]
     parts += [floors(rows), kinds(rows)]
     parts += [growth(sweeps), where(document["machine"])]
     draw_cuda(document, folder)
@@ -83,32 +83,6 @@ def goal_line(name: str, row: Record, rows: Record) -> Line:
     )
 
 
-def beams(measured: Record | None) -> str:
-    """Beams that were measured by themselves, in a run of their own."""
-    if measured is None:
-        return ""
-    one, picks = measured["rows"][0]["median"], measured["picks"]
-    lines = [
-        (
-            f"{row['beam']}",
-            f"**{row['median']:.1f} ms** ({row['least']:.1f} to {row['most']:.1f})",
-            f"{1e3 * row['median'] / picks:.1f} µs",
-            f"{row['median'] / one:.1f}×",
-        )
-        for row in measured["rows"]
-    ]
-    return (
-        f"## Beams\n\nThe real pool, {picks:,} picks, doubt-scaled, in a later run than the rest of this page: the "
-        f"engine's own call on features on the GPU, {measured['repeats']} times, picks, priorities and radius first "
-        "compared with the CPU engine's and found the same.\n\n"
-        + table(("beam", "", "a pick", "against a beam of 1"), lines)
-        + f"\n\nThe goal for a beam of 20, {BEAM_GOAL}× a beam of 1, is **missed**. Its steps follow one another, and "
-        f"{measured['kernel_ms']:.0f} ms are one kernel that makes them: two waits of all its programs for one another "
-        "and an ordering of 400 children a step. A beam of one decides whole fronts in a few rounds; wider ones have "
-        "no such way yet."
-    )
-
-
 def judged(name: str, row: Record, rows: Record) -> tuple[str, str]:
     """The goal in words, and whether it is met."""
     ours, ratio = 1e3 * row["cuda"]["median"], beam_ratio(name, rows)
@@ -134,18 +108,25 @@ def agreement(row: Record) -> str:
     return "; ".join(known) or "compared with nothing"
 
 
-def twice(rows: Record, sweeps: Record) -> str:
-    """What the sweeps measured again: how far the figures may be trusted."""
-    found = [
-        f"{words(row)}: {spread(row['cuda'])}, then {spread(again['cuda'])}"
-        for row in rows.values()
-        for again in sweeps.get("budget", [])
-        if all(row[name] == again[name] for name in ("n", "m", "budget", "is_scaled", "beam", "data"))
-    ]
+def twice(document: Record) -> str:
+    """What was measured more than once: how far the figures may be trusted."""
+    others = [*document["sweeps"].get("budget", []), *document.get("again", [])]
+    found = []
+    for row in document["rows"].values():
+        same = [
+            spread(other["cuda"])
+            for other in others
+            if all(row[name] == other[name] for name in ("n", "m", "budget", "is_scaled", "beam", "data"))
+        ]
+        if same:
+            found.append(f"{words(row)}: {spread(row['cuda'])}, then {', then '.join(same)}")
     if not found:
         return ""
     listed = "\n".join(f"- {line}" for line in found)
-    return f"The sweep over budgets, in the same run, measured some workloads a second time:\n\n{listed}"
+    return (
+        "Some workloads were measured more than once: by the sweep over budgets, and once more with no other work "
+        f"between. What differs is the host's part.\n\n{listed}"
+    )
 
 
 def missed(rows: Record) -> str:

@@ -94,10 +94,9 @@ class Timing:
         }
         numbers["scaled over plain"] = dearer
         sentence = (
-            f"{self.budget:,} picks from {self.n:,} × {self.d} take {scaled[0]:.2f} to {scaled[-1]:.2f} s scaled and "
-            f"{plain[0]:.2f} to {plain[-1]:.2f} s plain with {self.sizes[0]:,} to {self.sizes[-1]:,} labelled, on this "
-            f"{self.device} (the paper: 25 to 50 s on a Titan); scaling costs {dearer:.2f} times the plain core-set at "
-            f"most{self._picks_told()}"
+            f"{self.budget:,} picks from {self.n:,} × {self.d} take {_span(scaled)} scaled and {_span(plain)} plain "
+            f"with {self.sizes[0]:,} to {self.sizes[-1]:,} labelled, on this {self.device} (the paper: 25 to 50 s on a "
+            f"Titan); scaling costs {dearer:.2f} times the plain core-set at most{self._picks_told()}"
         )
         return Verdict(is_quick and is_linear and dearer <= 1.1, numbers | self._picks_numbers(), sentence)
 
@@ -106,8 +105,8 @@ class Timing:
             return ""
         plain, scaled = (self.picking[name].min(axis=1) for name in NAMES)
         return (
-            f"; {self.budgets[0]:,} to {self.budgets[-1]:,} picks with {self.sizes[0]:,} labelled take {scaled[0]:.2f} "
-            f"to {scaled[-1]:.2f} s scaled and {plain[0]:.2f} to {plain[-1]:.2f} s plain"
+            f"; {self.budgets[0]:,} to {self.budgets[-1]:,} picks with {self.sizes[0]:,} labelled take {_span(scaled)} "
+            f"scaled and {_span(plain)} plain"
         )
 
     def _picks_numbers(self) -> dict[str, float]:
@@ -116,6 +115,13 @@ class Timing:
             for at, budget in enumerate(self.budgets)
             for name, shown in zip(NAMES, ("core-set", "scaled"), strict=True)
         }
+
+
+def _span(seconds: FloatArray) -> str:
+    """From the first to the last."""
+    if seconds[-1] < 1.0:
+        return f"{1e3 * seconds[0]:.0f} to {1e3 * seconds[-1]:.0f} ms"
+    return f"{seconds[0]:.2f} to {seconds[-1]:.2f} s"
 
 
 def _is_quick(sizes: IntArray, seconds: Mapping[str, FloatArray]) -> bool:
