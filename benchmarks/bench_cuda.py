@@ -263,7 +263,7 @@ def sweep_pool() -> list[Record]:
 
 
 def describe_gpu() -> Record:
-    """The machine, the versions and the command."""
+    """The machine, the versions and the command, and the GPU's."""
     import torch
 
     properties = torch.cuda.get_device_properties(0)
@@ -273,7 +273,6 @@ def describe_gpu() -> Record:
         "cuda": torch.version.cuda,
         "torch": torch.__version__,
         "triton": machine.installed("triton"),
-        "command": machine.command().replace("bench_select.py", "bench_cuda.py"),
     }
 
 

@@ -150,7 +150,7 @@ def page(document: dict[str, Any]) -> str:
         "",
         f"{document['gpu']}, torch {document['torch']}: VGG16 at 32x32, batch {BATCH}, bfloat16 with float32 weights, "
         f"Adam, data on the GPU; {LABELLED:,} images an epoch and lane, {document['repeats']} times. A lane is a "
-        "network of its own with its own minibatches. `python benchmarks/bench_training.py` measures it again.",
+        f"network of its own with its own minibatches. Measured by {measured_by(document['machine'])}.",
         "",
         "| lanes | step | images/s, median | least | most |",
         "| ---: | --- | ---: | ---: | ---: |",
@@ -162,6 +162,11 @@ def page(document: dict[str, Any]) -> str:
         for row in document["rows"]
     ]
     return "\n".join([*head, *table, "", *selections_told(document.get("selections", {}))])
+
+
+def measured_by(run: dict[str, Any]) -> str:
+    """The command, and the day where the record has it."""
+    return f"`{run['command']}`" + (f", {run['date']}" if "date" in run else "")
 
 
 def selections_told(measured: dict[str, list[float]]) -> Iterator[str]:

@@ -77,6 +77,6 @@ def product_speed(size: int = 2_048) -> float:
 
 
 def command() -> str:
-    """What was typed, with files by their names alone."""
+    """What was typed: the script as it lies here, and files by their names alone."""
     words = [Path(word).name if os.sep in word and not word.startswith("-") else word for word in sys.argv[1:]]
-    return shlex.join(["python", "benchmarks/bench_select.py", *words])
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])

@@ -181,7 +181,8 @@ def about_badge(study: Study) -> str:
         badge.verdict("badge") == 1 and p > 0.05,
         f"- **`badge`**, on the clean pool with {told['seeds']} seeds: {shown(told['difference'])} points over random "
         f"(p = {shown_p(told['p'])}), not to be told from `margin` ({behind} points, p = {shown_p(p)}), for "
-        f"{slow:.0f} s a selection (mean over two machines; it has become quicker since) where `{DOUBT}` takes {quick:.1f} s.",
+        f"{slow:.0f} s a selection (mean over two machines; it has become quicker since) where `{DOUBT}` takes "
+        f"{quick:.1f} s.",
     )
 
 

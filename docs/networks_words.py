@@ -108,6 +108,9 @@ PROTOCOL = """\
   processes of other work, so that its selections are slower than on an idle machine. The others shared the GPU, two at
   a time: their times say little. The first training includes compiling, and so do first selections of a kind: the
   time of a selection is therefore the median over rounds and seeds. Time spent selecting in all includes compiling.
+  In the records a first training that several strategies share stands in the round of each: to add up `train_seconds`
+  is to count it again, which the sums here do not. *Random and core-sets alone* counts training by their share of the
+  strategies.
   The study of strengths but for its redundant pool, and the sweep, were run with a quicker `badge` than the others. By
   themselves, on an idle machine and with that, all selections of a seed of `cifar10-main` take 1.1 s, so those of five
   seeds 1.5% of training and selecting (`benchmarks/results/training.md` of the repository).

@@ -95,7 +95,7 @@ linear; the least of several runs that take turns is what load disturbs least. `
     "timing-gpu": """\
 The pool and the check are those of `timing`; the features travel to the GPU within the time. Measured three times on
 one NVIDIA H200: scaling cost 1.15, 1.03 and 1.02 times the plain core-set at most. By the first, taken right after
-other work, the claim would not hold, since the check allows 1.1; shown is the second.""",
+other work, the claim would not hold, since the check allows 1.1; shown is the one in the middle.""",
     "discussion": """\
 δ is what the experiment recorded before each turn's picks. λ_c is not known, only bounded: from above by the
 weights of the linear probe, from below by the largest doubt per distance in the pool. With the first few labels

@@ -14,6 +14,7 @@ from dubito.experiments.shipped import shipped_text
 
 ROOT = Path(__file__).parents[1]
 FEATURES = ROOT / "docs" / "results" / "features"
+BENCHMARKS = ROOT / "benchmarks"
 PARTS = sorted(folder.name for folder in FEATURES.iterdir())
 
 
@@ -50,3 +51,19 @@ def test_no_record_names_the_machine_it_was_made_on(part: str) -> None:
     for path in (FEATURES / part).iterdir():
         text = path.read_text(encoding="utf-8")
         assert re.findall(r'(?<![\w.:])/(?:home|root|tmp|mnt|Users)/|"host"', text) == []
+
+
+def test_the_page_on_training_side_by_side_is_what_its_record_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    results = BENCHMARKS / "results"
+    make = runpy.run_path(str(BENCHMARKS / "bench_training.py"))["page"]
+    record = json.loads((results / "training.json").read_text(encoding="utf-8"))
+    assert make(record) == (results / "training.md").read_text(encoding="utf-8")
+    record["machine"] = {"command": "python benchmarks/bench_training.py --pool a.npz"}
+    assert "Measured by `python benchmarks/bench_training.py --pool a.npz`.\n" in make(record)
+
+
+def test_a_benchmark_s_record_names_the_script_that_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = runpy.run_path(str(BENCHMARKS / "machine.py"))["command"]
+    monkeypatch.setattr("sys.argv", ["/some/where/bench_cuda.py", "--pool", "/some/pool.npz"])
+    assert command() == "python benchmarks/bench_cuda.py --pool pool.npz"

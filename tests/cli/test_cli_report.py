@@ -96,12 +96,38 @@ def test_a_run_without_anything_to_compare_yet_says_so(run: Program, folder: Pat
 
 def test_a_run_without_its_notes_takes_the_classes_from_the_data_or_goes_without(folder: Path) -> None:
     (folder / "about.json").unlink()
+    change_header(folder, classes=None)
     experiment = read_folder(folder)
     assert about_run(experiment, folder).classes == ("0", "1", "2")
     gone = replace(experiment, data=Data(path="gone.npz", test_share=0.25))
     assert about_run(gone, folder).classes == ()
     assert ("data", "gone.npz; tested on 25% of every class, drawn by the seed") in about_run(gone, folder).facts
     assert about_run(replace(experiment, data=Data(builtin="digits")), folder).classes == ()
+
+
+def change_header(folder: Path, **changes: object) -> None:
+    """Set or, with None, remove what the first line of a journal says."""
+    header, *others = (folder / "journal.jsonl").read_text().splitlines(keepends=True)
+    changed = {name: value for name, value in {**json.loads(header), **changes}.items() if value is not None}
+    (folder / "journal.jsonl").write_text(json.dumps(changed) + "\n" + "".join(others))
+
+
+def test_classes_that_the_journal_names_are_named_where_the_data_is_gone(run: Program, folder: Path) -> None:
+    (folder / "about.json").unlink()
+    change_header(folder, classes=["plane", "car", "frog"])
+    gone = replace(read_folder(folder), data=Data(images="gone"))
+    assert about_run(gone, folder).classes == ("plane", "car", "frog")
+    assert run("report", "run").code == 0
+    assert "<tr><td>frog</td>" in (folder / "report.html").read_text()
+
+
+def test_rows_and_the_checksum_of_weights_are_among_the_facts(folder: Path) -> None:
+    (folder / "about.json").unlink()
+    change_header(folder, weights="mine.safetensors, sha256 01234567")
+    part = replace(read_folder(folder), data=Data(images="birds", rows=1600))
+    facts = dict(about_run(part, folder).facts)
+    assert facts["data"] == "birds; 1,600 rows of the training part, drawn by the seed"
+    assert facts["weights"] == "mine.safetensors, sha256 01234567"
 
 
 def test_what_is_no_run_is_refused(run: Program, tmp_path: Path) -> None:

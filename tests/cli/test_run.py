@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dubito.cli.board import Board, pace
-from dubito.cli.runs import read_workers
+from dubito.cli.runs import read_workers, warn_of_cost
 from dubito.experiments.config import read_experiment
 from dubito.experiments.running import Standing, read_rounds
 
@@ -174,6 +174,62 @@ def test_bad_commands_are_one_line(run: Program, plan: Path) -> None:
 def test_without_a_number_there_is_a_worker_a_core(plan: Path) -> None:
     assert read_workers(None, read_experiment(str(plan))) == min(os.cpu_count() or 1, 8)
     assert read_workers("3", read_experiment(str(plan))) == 3
+
+
+WITHOUT_TORCH = """
+import sys
+
+
+class Blind:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        return None if name == "torch" else self.finder.find_spec(name, path, target)
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+
+# None in sys.modules would make scipy stumble, which looks for tensors there.
+sys.meta_path[:] = [Blind(finder) for finder in sys.meta_path]
+
+from dubito.cli import main
+
+sys.exit(main(["run", "plan.toml", "--json"]))
+"""
+"""The program where torch cannot be found."""
+
+
+def test_a_model_without_a_device_needs_no_torch(tmp_path: Path) -> None:
+    linear = PLAN.replace('path = "data.npz"', 'builtin = "digits"') + '\n[model]\nkind = "linear"\n'
+    # One cell, so that everything happens in the process that has no torch.
+    linear = linear.replace('["random", "coreset"]', '["random"]').replace("seeds = 2", "seeds = 1")
+    (tmp_path / "plan.toml").write_text(linear)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["labels"] == [6, 9, 12]
+
+
+VGG16 = """
+[model]
+kind = "vgg16"
+device = "cpu"
+weights = "none"
+epochs = {epochs}
+"""
+
+
+@pytest.mark.parametrize(("epochs", "time"), [(1, "2 minutes"), (2000, "3 hours")])
+def test_the_cost_of_networks_on_a_cpu_is_told_in_minutes_or_hours(
+    plan: Path, capsys: pytest.CaptureFixture[str], epochs: int, time: str
+) -> None:
+    plan.write_text(PLAN.replace("initial = 6", "initial = 48") + VGG16.format(epochs=epochs))
+    warn_of_cost(read_experiment(str(plan)), quiet=False)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"device = 'cpu': training small takes about {time} of a core, and predictions over pool and" in line
 
 
 def standing(done: int, seconds: float, resumed: int = 0) -> Standing:

@@ -251,3 +251,12 @@ def test_standardize_is_taken_too(tmp_path: Path) -> None:
     both = text + "standardise = true\n"
     with pytest.raises(InvalidData, match="the key 'standardize'"):
         read_experiment(written(tmp_path, both))
+
+
+def test_what_cannot_be_imported_is_said_with_the_folder_that_was_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = rf"'nowhere_at_all\.Forest' cannot be imported .* current folder, {tmp_path}, and installed packages"
+    with pytest.raises(InvalidArgument, match=words):
+        Sklearn("nowhere_at_all.Forest")

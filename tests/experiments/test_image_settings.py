@@ -45,6 +45,14 @@ def test_a_folder_of_pictures_is_found_from_where_the_file_lies(tmp_path: Path) 
     assert small.features.shape == (6, 2, 3, 3)
 
 
+def test_pictures_that_are_not_there_are_named_by_the_key_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(MissingFile, match=r"^images='.*brds' is neither there nor a published collection"):
+        find_source(read_experiment(written(tmp_path, 'images = "brds"')))
+    (tmp_path / "x.zip").touch()
+    with pytest.raises(InvalidArgument, match=r"^images='.*x\.zip' is neither a folder nor"):
+        find_source(read_experiment(written(tmp_path, 'images = "x.zip"')))
+
+
 def test_names_of_published_images_and_weights_are_no_paths(tmp_path: Path) -> None:
     model = '[model]\nkind = "vgg16"\nweights = "{}"\n'
     plan = read_experiment(written(tmp_path, 'images = "cifar10"', model.format("imagenet")))

@@ -328,7 +328,7 @@ def test_pictures_of_several_sizes_are_refused_unless_a_size_is_given(tmp_path: 
 @pytest.mark.parametrize("size", [(0, 4), (4,), 32, (4.0, 4), "32"])
 def test_a_size_that_is_none_is_refused(tmp_path: Path, size: Any) -> None:
     save_classes(tmp_path, 0)
-    with pytest.raises(InvalidArgument, match=r"size=.* is no height and width in pixels; pass two"):
+    with pytest.raises(InvalidArgument, match=r"size=.* is no height and width in pixels; pass two whole numbers"):
         load_images(tmp_path, size=size)
 
 

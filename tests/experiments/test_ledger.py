@@ -11,8 +11,9 @@ from dubito.experiments.arms import Arm
 from dubito.experiments.config import Experiment, Schedule
 from dubito.experiments.data import Dataset, make_dataset
 from dubito.experiments.journal import NAME
+from dubito.experiments.ledger import Ledger, header_of
 from dubito.experiments.records import Round
-from dubito.experiments.running import read_rounds, resume_experiment, run_experiment
+from dubito.experiments.running import read_headers, read_rounds, resume_experiment, run_experiment
 
 PLAN = Experiment("small", (Arm("random"),), schedule=Schedule(initial=6, budget=3, rounds=2), seeds=(0,))
 
@@ -68,6 +69,13 @@ def test_an_imbalanced_pool_is_measured_under_every_seed_before_the_first_traini
     with pytest.raises(InvalidArgument, match="want 30 labels and the training part has"):
         run_experiment(plan, tmp_path / "run", dataset=data)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_header_holds_the_names_of_the_classes_where_they_are_known(tmp_path: Path) -> None:
+    assert "classes" not in header_of(PLAN, "0123")
+    Ledger(tmp_path, PLAN).write_header(PLAN, "0123", ("plane", "car"))
+    (header,) = read_headers(tmp_path)
+    assert header["classes"] == ["plane", "car"]
 
 
 def test_other_weights_than_a_run_began_with_are_refused(played: list[Round], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from dubito.experiments import working
 from dubito.experiments.arms import Arm
 from dubito.experiments.config import Experiment, Schedule
 from dubito.experiments.data import Dataset
+from dubito.experiments.ledger import Ledger
 from dubito.experiments.models_network import Torch
 from dubito.experiments.models_refused import check_converged, check_learning, whole_state
 from dubito.experiments.models_torch import Training, set_state
@@ -25,171 +26,14 @@ from dubito.experiments.train_split import Split, state_of
 ADAM = Training(epochs=3, later_epochs=2, learning_rate=1e-3, decay=False, batch=8, device="cpu")
 
 
-NETWORKS = """
-import random
-
-import torch
-from torch.nn.functional import linear
-
-
-class Plain(torch.nn.Module):
-    '''Four numbers in, a hidden layer, and a head.'''
-
-    def __init__(self, n_classes):
-        super().__init__()
-        self.hidden = torch.nn.Linear(4, 6)
-        self.head = torch.nn.Linear(6, n_classes)
-
-    def forward(self, rows):
-        return self.head(self.hidden(rows).relu())
-
-
-class Normed(Plain):
-    '''With batch normalisation.'''
-
-    def __init__(self, n_classes):
-        super().__init__(n_classes)
-        self.hidden = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6))
-
-
-class Uncalled(Plain):
-    '''Uses the weights of its head and not the head.'''
-
-    def forward(self, rows):
-        return linear(self.hidden(rows).relu(), self.head.weight)
-
-
-class ByName(Plain):
-    '''Calls its head with a name.'''
-
-    def forward(self, rows):
-        return self.head(input=self.hidden(rows).relu())
-
-
-class Asking(Plain):
-    '''Calls its head, and asks it for something that nothing else has.'''
-
-    def forward(self, rows):
-        return self.head(self.hidden(rows).to(self.head.weight.dtype))
-
-
-class Counting(Plain):
-    '''Counts its steps in a plain number.'''
-
-    steps = 0
-
-    def forward(self, rows):
-        self.steps += self.training
-        return super().forward(rows)
-
-
-class Averaging(Plain):
-    '''Keeps a running mean in a plain tensor.'''
-
-    def __init__(self, n_classes):
-        super().__init__(n_classes)
-        self.mean = torch.zeros(4)
-
-    def forward(self, rows):
-        if self.training:
-            self.mean.mul_(0.9).add_(0.1 * rows.detach().mean(dim=0))
-        return super().forward(rows - self.mean)
-
-
-class Listing(Plain):
-    '''Keeps what it saw in a list, and looks at it again.'''
-
-    def __init__(self, n_classes):
-        super().__init__(n_classes)
-        self.seen = [torch.zeros(4)]
-
-    def forward(self, rows):
-        if self.training:
-            self.seen.append(rows.detach().mean(dim=0) + len(self.seen))
-        return super().forward(rows - self.seen[-1])
-
-
-class Throwing(Plain):
-    '''Throws a die that torch knows nothing of.'''
-
-    def forward(self, rows):
-        return super().forward(rows * (random.random() if self.training else 1.0))
-
-
-class Replacing(Averaging):
-    '''Puts another tensor in the place of a buffer.'''
-
-    def __init__(self, n_classes):
-        super().__init__(n_classes)
-        del self.mean
-        self.register_buffer("mean", torch.zeros(4))
-
-    def forward(self, rows):
-        if self.training:
-            self.mean = 0.9 * self.mean + 0.1 * rows.detach().mean(dim=0)
-        return Plain.forward(self, rows - self.mean)
-
-
-class TwoFaced(torch.nn.Sequential):
-    '''Gives more than logits when it is trained, as some of torchvision's do.'''
-
-    def __init__(self, n_classes):
-        super().__init__()
-        self.add_module("head", torch.nn.Linear(4, n_classes))
-
-    def forward(self, rows):
-        logits = self.head(rows)
-        return [logits, logits] if self.training else logits
-
-
-class Detached(Plain):
-    '''Lets no gradient through when it is trained.'''
-
-    def forward(self, rows):
-        return super().forward(rows).detach()
-
-
-class Buffered(Averaging):
-    '''Keeps its running mean, and a mask with -inf, in buffers that ``state_dict`` leaves out.'''
-
-    def __init__(self, n_classes):
-        super().__init__(n_classes)
-        del self.mean
-        self.register_buffer("mean", torch.zeros(4), persistent=False)
-        self.register_buffer("mask", torch.tensor(-torch.inf), persistent=False)
-
-
-class Remembering(Plain):
-    '''Keeps its last input, a note that no later step reads.'''
-
-    last = None
-
-    def __init__(self, n_classes):
-        super().__init__(n_classes)
-        self.share = float("nan")
-        self.nothing = torch.zeros(0)
-        self.turns = torch.ones(3, dtype=torch.complex64)
-        self.drop = torch.nn.Dropout(0.5)
-
-    def forward(self, rows):
-        self.last = rows
-        return super().forward(self.drop(rows))
-
-
-class Uncopied(Plain):
-    '''Holds what cannot be copied: a tensor with its history.'''
-
-    def __init__(self, n_classes):
-        super().__init__(n_classes)
-        self.half = self.head.weight / 2
-"""
+NETWORKS = Path(__file__).parent / "own_networks.txt"
 """As a person would write them, in a file beside the experiment."""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def own_networks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("networks")
-    (folder / "own_networks.py").write_text(NETWORKS)
+    (folder / "own_networks.py").write_text(NETWORKS.read_text())
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(folder)
         yield import_module("own_networks")
@@ -220,7 +64,8 @@ def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     ("factory", "words"),
     [
         ("Uncalled", "head ?= ?'head' is never called with its input.*Call the head itself in forward"),
-        ("ByName", "head ?= ?'head' is never called with its input"),
+        ("Twice", "head ?= ?'head' is called 2 times for one answer"),
+        ("short", "the network's 'hidden.weight' is bfloat16; return it in float32"),
         ("Asking", "head ?= ?'head' cannot be taken off the network: AttributeError.*no attribute 'weight'"),
         ("Counting", "changes 'steps' while it is trained, which is no parameter and no buffer"),
         ("Averaging", "changes 'mean' while it is trained.*register_buffer"),
@@ -258,9 +103,31 @@ def test_a_single_first_label_is_refused_for_batch_normalisation(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("either_way")
-@pytest.mark.parametrize("factory", ["Buffered", "Remembering"])
+@pytest.mark.parametrize("factory", ["Buffered", "ByName", "Remembering", "Tied"])
 def test_what_can_be_kept_and_what_need_not_be_is_no_trouble(tmp_path: Path, factory: str) -> None:
     assert len(played(factory, tmp_path)) == 6
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_what_cannot_be_taken_apart_is_refused(own_networks: Any) -> None:
+    for made, words in (
+        (own_networks.lazy(2), "'0.weight' has no size yet, as of a lazy layer"),
+        (own_networks.scripted(2), "scripted or traced"),
+        (own_networks.compiled(2), "the network is compiled; return it as it is"),
+    ):
+        with pytest.raises(InvalidArgument, match=words):
+            Split(made, "head", ADAM, is_training=False)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_what_others_put_into_the_folder_of_a_refused_run_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = tmp_path / "run" / "notes.md"
+    monkeypatch.setattr(Ledger, "write_header", lambda *given: notes.write_text("mine"))
+    with pytest.raises((InvalidArgument, InvalidData)):
+        played("Twice", tmp_path / "run")
+    assert [path.name for path in notes.parent.iterdir()] == ["notes.md"]
 
 
 def test_trying_a_network_out_leaves_chance_as_it_was(own_networks: Any) -> None:

@@ -50,6 +50,7 @@ def test_everything_is_told_for_every_strategy_in_the_order_they_ran() -> None:
     assert told.penalties.shape == (3, 3)
     assert told.select_seconds == (0.25, 0.25, 0.25)
     assert told.train_seconds == (2.0, 2.0, 2.0)
+    assert told.train_accuracy == 1.0
     assert told.recall[0][[0, 2]].tolist() == [0.75, 0.5]
     assert np.isnan(told.recall[0][1])
 
@@ -222,3 +223,18 @@ def test_notes_tell_the_seeds_and_the_power() -> None:
     assert "cannot go under p = 0.0625" in said[0]
     assert said[-1].startswith("Power: given the spread seen")
     assert len(notes(summarise(rounds("random", "coreset", seeds=1)))) == 1
+
+
+def test_models_that_have_hardly_learnt_are_told_of_first() -> None:
+    played = rounds("random", "coreset", turns=3)
+    idle = [replace(each, train_accuracy=0.38 if each.turn == 2 else 1.0) for each in played]
+    told = summarise(idle)
+    assert told.as_dict()["train_accuracy"] == pytest.approx(0.38)
+    assert notes(told)[0] == (
+        "The models have hardly learnt: 38% of their own labels are right after the last training, where guessing "
+        "gives 33%. Look at learning_rate and epochs before anything else."
+    )
+    learnt = [replace(each, train_accuracy=0.39 if each.turn == 2 else 0.0) for each in played]
+    assert not any("hardly" in note for note in notes(summarise(learnt)))
+    diverged = [replace(each, train_accuracy=0.0) for each in played]
+    assert "hardly learnt: 0%" in notes(summarise(diverged))[0]

@@ -159,6 +159,10 @@ def test_classes_are_named_and_one_the_test_set_lacks_has_a_dash(written: Writte
     assert re.search(r"</tbody>\s*<tfoot><tr><td><strong>worst class</strong></td>", table)
 
 
+def test_times_of_selections_say_what_they_include(page: Page) -> None:
+    assert any("includes the model's predictions over the pool" in words for words in page.words)
+
+
 def test_labels_saved_stand_next_to_the_accuracy(written: Written) -> None:
     heads = re.findall(r'<th scope="col"><button>([^<]*)</button>', written.page.read_text())
     assert heads[1:3] == ["accuracy at\n60 labels", "labels saved"]

@@ -44,11 +44,12 @@ def about_run(experiment: Experiment, folder: Path) -> About:
         kept = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     headers = read_headers(folder)
     latest = headers[-1] if headers else {}
-    classes = kept.get("classes")
+    classes = kept.get("classes") or latest.get("classes")
     facts = {
         "data": _data_told(experiment.data, kept.get("shape")),
         "pool": experiment.pool,
         "model": ", ".join(f"{key} = {value}" for key, value in model_as_table(experiment.model).items()),
+        "weights": latest.get("weights"),
         "schedule": schedule_told(experiment.schedule),
         "strategies": ", ".join(arm.name for arm in experiment.strategies),
         "seeds": f"{len(experiment.seeds)}: {', '.join(str(seed) for seed in experiment.seeds)}",
@@ -77,8 +78,8 @@ def _versions_told(header: Mapping[str, object]) -> str | None:
 def _data_told(data: Data, shape: object) -> str:
     source = data.path or data.images or data.builtin or "handed in by Python"
     test = data.test or ("" if data.test_share is None else f"{data.test_share:.0%} of every class, drawn by the seed")
-    parts = [source, *([str(shape)] if shape else []), *([f"tested on {test}"] if test else [])]
-    return "; ".join(parts)
+    rows = "" if data.rows is None else f"{data.rows:,} rows of the training part, drawn by the seed"
+    return "; ".join(filter(None, [source, str(shape or ""), rows, f"tested on {test}" if test else ""]))
 
 
 def schedule_told(schedule: Schedule) -> str:

@@ -49,12 +49,27 @@ def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
     if not isinstance(model, Vgg16) or model.training.device != "cpu":
         return
     n_cells = len(experiment.strategies) * len(experiment.seeds)
-    hours = n_cells * rows_trained(experiment, model) / IMAGES_A_SECOND / 3600
+    seconds = n_cells * rows_trained(experiment, model) / IMAGES_A_SECOND
+    why = "torch finds no GPU" if model.device == "auto" else f"device = {model.device!r}"
     say(
-        f"torch finds no GPU: {experiment.name} takes about {max(hours, 1):,.0f} hours of a core. A training that is "
-        "stopped is lost, those before it are kept",
+        f"{why}: training {experiment.name} takes about {core_time(seconds)} of a core, and predictions over pool and "
+        "test set come on top. A training that is stopped is lost, those before it are kept",
         quiet=quiet,
     )
+
+
+def core_time(seconds: float) -> str:
+    """A long time in words: minutes below two hours, hours above.
+
+    Examples
+    --------
+    >>> core_time(20), core_time(5_400), core_time(7_200), core_time(792_000)
+    ('1 minute', '90 minutes', '2 hours', '220 hours')
+    """
+    if seconds >= 7_200:
+        return f"{seconds / 3_600:,.0f} hours"
+    minutes = max(round(seconds / 60), 1)
+    return "1 minute" if minutes == 1 else f"{minutes} minutes"
 
 
 def data_option(experiment: Experiment) -> str:
@@ -68,7 +83,9 @@ def read_workers(text: str | None, experiment: Experiment) -> int:
     """How many processes: as asked, or one a core; on a GPU, where they would only take turns, one."""
     if text is not None:
         return check_integer("workers", read_number(text), least=1)
-    on_cpu = found_device(getattr(experiment.model, "device", "cpu")) == "cpu"
+    device = getattr(experiment.model, "device", None)
+    # A model without a device knows nothing of torch, which need not be installed for it.
+    on_cpu = device is None or found_device(device) == "cpu"
     return min(os.cpu_count() or 1, MOST_WORKERS) if on_cpu else 1
 
 

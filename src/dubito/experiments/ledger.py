@@ -3,7 +3,7 @@
 import os
 import platform
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -77,9 +77,9 @@ class Ledger:
         """Add a round to the journal."""
         self.journal.append({"kind": "round", **done.as_dict()})
 
-    def write_header(self, experiment: Experiment, data: str) -> None:
-        """Say who is going to work on this, with what, and on which data (a fingerprint)."""
-        first, header = self.headers[0] if self.headers else {}, header_of(experiment, data)
+    def write_header(self, experiment: Experiment, data: str, classes: Sequence[str] = ()) -> None:
+        """Say who is going to work on this, with what, and on which data (a fingerprint, and the classes' names)."""
+        first, header = self.headers[0] if self.headers else {}, header_of(experiment, data, classes)
         if first.get("weights", header.get("weights")) != header.get("weights"):
             raise InvalidData(
                 f"the weights have changed since {self.reader.path} was begun: {first['weights']} then, "
@@ -93,13 +93,14 @@ class Ledger:
         self.journal.append(header)
 
 
-def header_of(experiment: Experiment, data: str) -> Record:
+def header_of(experiment: Experiment, data: str, classes: Sequence[str] = ()) -> Record:
     """Everything besides the experiment that could tell why results differ."""
     return {
         "kind": "header",
         "schema": SCHEMA,
         "experiment": experiment.hash8,
         "data": data,
+        **({"classes": list(classes)} if classes else {}),
         "versions": {**{name: version_of(name) for name in PACKAGES}, **_torch(experiment)},
         "python": platform.python_version(),
         "blas_threads": 1,

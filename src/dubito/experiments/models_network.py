@@ -84,7 +84,7 @@ class Torch(_Network):
         """The module before any training, with weights drawn by the seed."""
         with steady(draw(seed, "weights"), self.training.device):
             made = self._make(n_classes)
-        names = [name for name, _ in made.named_modules() if name]
+        names = [name for name, _ in made.named_modules(remove_duplicate=False) if name]
         if self.head not in names:
             raise InvalidArgument(f"head={self.head!r} is no module of {self.factory}; it has {', '.join(names)}.")
         return cast("torch.nn.Module", made)
@@ -98,7 +98,8 @@ class Torch(_Network):
             raise
         except Exception as error:
             raise InvalidArgument(
-                f"factory={self.factory!r} failed when called with n_classes={n_classes} and the options: "
+                f"factory={self.factory!r} failed when called with n_classes={n_classes}"
+                f"{' and the options' if self.options else ''}: "
                 f"{type(error).__name__}: {error}. Mend it there."
             ) from error
         if not isinstance(made, torch.nn.Module):

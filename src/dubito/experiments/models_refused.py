@@ -1,5 +1,6 @@
 """Networks that cannot be used, refused by what is wrong with them."""
 
+import random
 from collections.abc import Iterable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,27 @@ def copied(network: Any) -> Any:
             f"the network cannot be copied, as every training needs one of its own: {type(error).__name__}: {error}. "
             "Mend the network."
         ) from error
+
+
+def check_form(network: Any) -> None:
+    """Refuse a module that cannot be taken apart, or whose weights cannot be kept."""
+    import torch
+
+    if isinstance(network, torch.jit.ScriptModule):
+        raise InvalidArgument("the network is scripted or traced, and cannot be taken apart; return the module itself.")
+    if hasattr(network, "_orig_mod") or any(getattr(each, "_compiled_call_impl", None) for each in network.modules()):
+        raise InvalidArgument("the network is compiled; return it as it is: it is compiled here where that pays.")
+    for name, each in whole_state(network).items():
+        if torch.nn.parameter.is_lazy(each):
+            raise InvalidArgument(
+                f"the network's {name!r} has no size yet, as of a lazy layer; call the network once on an example "
+                "before you return it."
+            )
+        if each.is_floating_point() and each.dtype not in (torch.float32, torch.float64):
+            raise InvalidArgument(
+                f"the network's {name!r} is {str(each.dtype).removeprefix('torch.')}; return it in float32: precision "
+                "says what is computed in less."
+            )
 
 
 def check_network(network: Any, inputs: "torch.Tensor", n_classes: int) -> None:
@@ -57,11 +79,13 @@ def check_logits(given: object, n_items: int, n_classes: int, when: str = "") ->
 
 
 def check_head(network: Any, head: str, inputs: "torch.Tensor") -> None:
-    """Refuse a head that the network does not call: what goes into it could not be seen."""
+    """Refuse a head that the network does not call once: what goes into it is the feature."""
     import torch
 
     calls: list[tuple[object, ...]] = []
-    hook = network.get_submodule(head).register_forward_pre_hook(lambda module, given: calls.append(given))
+    hook = network.get_submodule(head).register_forward_pre_hook(
+        lambda module, given, named: calls.append((*given, *named.values())), with_kwargs=True
+    )
     try:
         with torch.no_grad():
             network(inputs)
@@ -71,6 +95,11 @@ def check_head(network: Any, head: str, inputs: "torch.Tensor") -> None:
         raise InvalidArgument(
             f"head={head!r} is never called with its input, which is the feature: the network uses its weights alone, "
             "as in F.linear(x, head.weight). Call the head itself in forward, or name the module that makes the logits."
+        )
+    if len(calls) > 1:
+        raise InvalidArgument(
+            f"head={head!r} is called {len(calls)} times for one answer, so that no input of it is the feature. Call "
+            "it once in forward, or name the module that makes the logits."
         )
 
 
@@ -84,7 +113,7 @@ def check_learning(network: Any, inputs: "torch.Tensor", n_classes: int, batch: 
 
     held = whole_state(network.train())
     start = {name: each.detach().clone() for name, each in held.items()}
-    answers, kept = list[torch.Tensor](), list[dict[str, Any]]()
+    answers, kept, chance = list[torch.Tensor](), list[dict[str, Any]](), random.getstate()
     for _ in range(2):
         with torch.no_grad():
             for name, each in held.items():
@@ -93,7 +122,7 @@ def check_learning(network: Any, inputs: "torch.Tensor", n_classes: int, batch: 
         kept.append(_kept_elsewhere(network))
         _refuse_replaced(held, whole_state(network))
     changed = [name for name, value in kept[1].items() if name in kept[0] and not _is_same(kept[0][name], value)]
-    if changed or not _is_same(*answers):
+    if changed or not _is_same(*answers) or random.getstate() != chance:
         found = (
             f"the network changes {changed[0]!r} while it is trained, which is no parameter and no buffer"
             if changed
@@ -117,13 +146,11 @@ def whole_state(network: Any) -> "dict[str, torch.Tensor]":
     >>> list(layer.state_dict()), list(whole_state(layer))
     (['weight'], ['weight', 'seen'])
     """
-    buffers = network.named_buffers(remove_duplicate=False)
-    held: dict[str, torch.Tensor] = network.state_dict(keep_vars=True)
-    return {**held, **{name: each for name, each in buffers if name not in held}}
+    return dict([*network.named_parameters(remove_duplicate=False), *network.named_buffers(remove_duplicate=False)])
 
 
 def _step(network: Any, inputs: "torch.Tensor", n_classes: int, batch: int) -> "torch.Tensor":
-    """The logits of a step of training, without the optimizer; chance is the same for every step."""
+    """The logits of a step of training; chance is the same for every step."""
     import torch
 
     try:
@@ -132,6 +159,7 @@ def _step(network: Any, inputs: "torch.Tensor", n_classes: int, batch: int) -> "
             given = network(inputs)
             check_logits(given, len(inputs), n_classes, " in training")
             given.logsumexp(dim=1).sum().backward()
+            torch.optim.Adam(each for each in network.parameters() if each.requires_grad).step()
     except InvalidArgument:
         raise
     except Exception as error:
@@ -168,8 +196,8 @@ def _is_same(one: Any, other: Any) -> bool:
     if one.shape != other.shape or not one.numel():
         return bool(one.shape == other.shape)
     wide = one.to(torch.complex128), other.to(torch.complex128)
-    scale = float(wide[0].abs().nan_to_num(posinf=0.0).max())
-    return bool(torch.allclose(*wide, rtol=0.01, atol=0.01 * scale, equal_nan=True))
+    scale, share = float(wide[0].abs().nan_to_num(posinf=0.0).max()), 1e-2 if one.is_cuda else 1e-6
+    return bool(torch.allclose(*wide, rtol=share, atol=share * scale, equal_nan=True))
 
 
 def _refuse_replaced(before: "dict[str, torch.Tensor]", after: "dict[str, torch.Tensor]") -> None:

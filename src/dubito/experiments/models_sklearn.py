@@ -205,7 +205,10 @@ def import_object(name: str, path: object) -> Any:
         with here_first():
             found = import_module(module)
     except ImportError as error:
-        raise InvalidArgument(f"{name}={path!r} cannot be imported ({error}); check the spelling.") from error
+        raise InvalidArgument(
+            f"{name}={path!r} cannot be imported ({error}). Searched are the current folder, {os.getcwd()}, and "
+            "installed packages; check the spelling, or run it where the module is."
+        ) from error
     if not hasattr(found, attribute):
         raise InvalidArgument(f"{name}={path!r} is not there: {module} has no {attribute}; check the spelling.")
     return getattr(found, attribute)

@@ -133,7 +133,7 @@ class Network:
             None
             if head is None
             else self.module.get_submodule(head).register_forward_pre_hook(
-                lambda module, inputs: seen.append(inputs[0].flatten(1))
+                lambda module, inputs, named: seen.append((*inputs, *named.values())[0].flatten(1)), with_kwargs=True
             )
         )
         with steady(0, self.device), torch.no_grad():

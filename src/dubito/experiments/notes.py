@@ -6,10 +6,13 @@ from math import isfinite, isnan
 from dubito.experiments.statistics import FEWEST_FOR_BOOTSTRAP, seeds_note
 from dubito.experiments.summary import Summary, listed
 
+HARDLY = 0.05
+"""Training accuracy this little above guessing is no learning."""
+
 
 def notes(told: Summary) -> tuple[str, ...]:
     """What to know before leaning on the numbers."""
-    said = [seeds_note(len(told.seeds))]
+    said = [*_notes_on_learning(told), seeds_note(len(told.seeds))]
     if told.left_out:
         said.append(
             f"The experiment is not finished: {told.left_out} records of cells that not every strategy has "
@@ -21,6 +24,16 @@ def notes(told: Summary) -> tuple[str, ...]:
     if told.savings:
         said += _notes_on_savings(told)
     return tuple(said)
+
+
+def _notes_on_learning(told: Summary) -> Iterator[str]:
+    """That the models diverged or stood still, which no strategy can help."""
+    guessing = 1.0 / len(told.recall[0])
+    if told.train_accuracy <= guessing + HARDLY:
+        yield (
+            f"The models have hardly learnt: {told.train_accuracy:.0%} of their own labels are right after the last "
+            f"training, where guessing gives {guessing:.0%}. Look at learning_rate and epochs before anything else."
+        )
 
 
 def _notes_on_differences(told: Summary) -> Iterator[str]:

@@ -4,10 +4,9 @@ A run's folder holds ``experiment.toml``, ``journal.jsonl`` and ``checkpoints/``
 the data in. Every process that works on it claims cells one by one; none is done twice.
 """
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from dubito.errors import InvalidArgument, InvalidData, MemoryLimit, MissingExtr
 from dubito.experiments.cells import CHECKPOINTS, cells_of
 from dubito.experiments.config import Experiment, read_experiment
 from dubito.experiments.data import Dataset
+from dubito.experiments.journal import NAME as JOURNAL
 from dubito.experiments.journal import Record, room_for, sync_folder
 from dubito.experiments.ledger import Ledger
 from dubito.experiments.records import Round
@@ -107,7 +107,7 @@ def run_experiment(
             experiment.schedule.check_size(len(prepare(experiment, source(seed), seed).labels))
         with leaving_nothing_refused(folder, ledger):
             open_folder(experiment, folder, dataset)
-            ledger.write_header(experiment, fingerprint(first))
+            ledger.write_header(experiment, fingerprint(first), first.classes)
             tell = teller(experiment, ledger, progress)
             if min(count, len(left)) == 1:
                 work(experiment, folder, source, ledger, tell)
@@ -179,9 +179,10 @@ def open_folder(experiment: Experiment, folder: Path, dataset: Dataset | None) -
 
 @contextmanager
 def leaving_nothing_refused(folder: Path, ledger: Ledger) -> Iterator[None]:
-    """Remove a folder that the block made where it is refused before its first round: there is nothing to resume.
+    """Remove what the block made where it is refused before its first round: there is nothing to resume.
 
-    A folder that was there, or that another process began to work in, stays; so does one with trained weights.
+    A folder that was there, or that another process began to work in, stays; so does one with trained weights, and
+    whatever others put into it.
     """
     is_new = not folder.exists()
     try:
@@ -191,8 +192,17 @@ def leaving_nothing_refused(folder: Path, ledger: Ledger) -> Iterator[None]:
             ledger.refresh()
             is_others = bool(ledger.turns) or len(ledger.headers) > 1
             if not is_others and not any((folder / CHECKPOINTS).glob("*.npz")):
-                shutil.rmtree(folder)
+                remove_own(folder)
         raise
+
+
+def remove_own(folder: Path) -> None:
+    """Remove the files of a run that has no rounds, and its folders where nothing else is in them."""
+    for path in (folder / EXPERIMENT, folder / JOURNAL, folder / DATA, *(folder / CHECKPOINTS).glob("*.lock")):
+        path.unlink(missing_ok=True)
+    with suppress(OSError):  # Somebody else's files stay, and so does the folder they are in.
+        (folder / CHECKPOINTS).rmdir()
+        folder.rmdir()
 
 
 def teller(experiment: Experiment, ledger: Ledger, progress: Progress | None) -> Callable[[], None]:

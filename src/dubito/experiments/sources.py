@@ -14,8 +14,7 @@ from dubito.errors import InvalidArgument, MemoryLimit
 from dubito.experiments.builtin import builtin_dataset
 from dubito.experiments.config import Data, Experiment
 from dubito.experiments.data import Dataset, read_dataset
-from dubito.experiments.images import load_images
-from dubito.experiments.images.loading import is_table
+from dubito.experiments.images.loading import find_images, is_table
 from dubito.experiments.images.pictures import SUFFIXES, Size, check_size
 from dubito.experiments.journal import room_for
 from dubito.files import Columns, read_array, write_atomically
@@ -41,7 +40,8 @@ def find_source(experiment: Experiment, folder: Path | None = None, dataset: Dat
     elif settings.images is not None:
         check_memory(settings)
         size = cast("Size | None", settings.size or None)
-        found = load_images(settings.images, test=settings.test, size=size).as_dataset()
+        told = f"images={settings.images!r}"
+        found = find_images(settings.images, told, test=settings.test, size=size).as_dataset()
     elif folder is not None and (folder / DATA).exists():
         found = load_dataset(folder / DATA)
     else:

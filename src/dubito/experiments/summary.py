@@ -51,6 +51,8 @@ class Summary:
     select_seconds: tuple[float, ...]
     """For each curve the mean time of a selection."""
     train_seconds: tuple[float, ...]
+    train_accuracy: float
+    """Mean share of their own labels that the models have right after the last training, over all strategies."""
     left_out: int
     """Records of cells that not every strategy has finished: 0 for a whole experiment."""
     not_begun: tuple[str, ...] = ()
@@ -74,6 +76,7 @@ class Summary:
             "labels_saved": [each.as_dict() for each in self.savings],
             "penalties": self.penalties.tolist(),
             "targets": list(self.targets),
+            "train_accuracy": self.train_accuracy,
             "records_left_out": self.left_out,
             "strategies_not_begun": list(self.not_begun),
         }
@@ -124,6 +127,7 @@ def summarise(rounds: Sequence[Round], targets: Sequence[float] = (), planned: S
         recall=tuple(_recall([each for each in kept if (each.strategy, each.turn) == (n, last)]) for n in by_name),
         select_seconds=tuple(_mean([r.select_seconds for r in kept if r.strategy == n and r.picked]) for n in by_name),
         train_seconds=tuple(_mean([each.train_seconds for each in kept if each.strategy == n]) for n in by_name),
+        train_accuracy=_mean([each.train_accuracy for each in kept if each.turn == last]),
         left_out=len(rounds) - len(kept),
         not_begun=tuple(name for name in planned if name not in by_name),
     )

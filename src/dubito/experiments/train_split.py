@@ -6,8 +6,15 @@ The weights are handed in with every call, so that one compiled function serves 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dubito.errors import InvalidArgument
-from dubito.experiments.models_refused import check_head, check_learning, check_network, copied, whole_state
+from dubito.errors import DubitoError, InvalidArgument
+from dubito.experiments.models_refused import (
+    check_form,
+    check_head,
+    check_learning,
+    check_network,
+    copied,
+    whole_state,
+)
 from dubito.experiments.models_torch import Training, colour_units, normalised
 
 if TYPE_CHECKING:
@@ -33,11 +40,16 @@ class Split:
     def __init__(self, network: "torch.nn.Module", head: str, training: Training, *, is_training: bool) -> None:
         import torch
 
+        check_form(network)
         self.head_name = head
         self.body = copied(network).to(training.device).train(is_training)
-        parent, _, name = head.rpartition(".")
         self.head = self.body.get_submodule(head)
-        setattr(self.body.get_submodule(parent), name, torch.nn.Identity())
+        for module in list(self.body.modules()):
+            for name, child in list(vars(module)["_modules"].items()):
+                if child is self.head:  # It may have two names.
+                    setattr(module, name, torch.nn.Identity())
+        self.of_body = list({id(each): name for name, each in reversed(whole_state(self.body).items())}.values())
+        """Names of what the body holds, one where several share a tensor."""
         self.device, self.batch = training.device, training.batch
         self.is_narrow = training.precision == "bfloat16" or (training.precision == "auto" and self.device != "cpu")
         self.units = colour_units(self.device)
@@ -48,7 +60,7 @@ class Split:
 
         own = self.head_name + "."
         of_head = {name.removeprefix(own): each for name, each in weights.items() if name.startswith(own)}
-        of_body = {name: each for name, each in weights.items() if not name.startswith(own)}
+        of_body = {name: weights[name] for name in self.of_body}
         given = normalised(rows, *self.units) if rows.dtype == torch.uint8 else rows.float()
         with torch.autocast(self.device.partition(":")[0], torch.bfloat16, enabled=self.is_narrow):
             features = torch.func.functional_call(self.body, of_body, (given,))
@@ -57,6 +69,16 @@ class Split:
 
     def check(self, network: "torch.nn.Module", rows: "torch.Tensor", n_classes: int) -> None:
         """Refuse a network that gives no logits or cannot be trained, and a head whose output is not the logits."""
+        try:
+            self._check(network, rows, n_classes)
+        except DubitoError:
+            raise
+        except Exception as error:
+            raise InvalidArgument(
+                f"the network cannot be used: {type(error).__name__}: {error}. Mend the network."
+            ) from error
+
+    def _check(self, network: "torch.nn.Module", rows: "torch.Tensor", n_classes: int) -> None:
         import torch
 
         whole = copied(network).to(self.device).eval()
@@ -69,8 +91,8 @@ class Split:
         scale = expected.abs().max().clamp_min(1e-6)
         if expected.shape != found.shape or float((expected - found).abs().max() / scale) > 0.1:
             raise InvalidArgument(
-                f"head={self.head_name!r} is not the last module of the network: its output is not the logits. "
-                "Name the module that makes them."
+                f"head={self.head_name!r} is not the last module of the network: its output is not the logits, as "
+                "where a softmax follows. Name the module that makes them."
             )
         check_learning(copied(network).to(self.device), given, n_classes, self.batch)
 

@@ -90,7 +90,8 @@ class Studio:
             train_side_by_side(lanes, plan.steps)
         trained = [lane.finish() for lane in lanes]
         for weights, each in zip(trained, group, strict=True):
-            check_converged(weights.values(), each.turn, self.training.learning_rate)
+            learned = [weights[name] for name, _ in self.network.named_parameters(remove_duplicate=False)]
+            check_converged(learned, each.turn, self.training.learning_rate)
         return trained
 
     def first_weights(self, seed: int) -> Weights:

@@ -29,6 +29,10 @@ METHOD = (
     "paper.",
     "Ratios of variances have the interval of Pitman and Morgan for paired samples, and are told from 10 seeds on.",
 )
+TIMES = (
+    "Of models trained on a CPU the time of a selection includes the model's predictions over the pool, which is why "
+    "random takes time, too; of networks trained side by side on a GPU it does not."
+)
 
 
 def render_report(told: Summary, about: About, links: Mapping[str, str]) -> str:
@@ -71,6 +75,7 @@ def _sections(told: Summary, about: About, links: Mapping[str, str]) -> Iterator
     times = times_figure(told.names, told.select_seconds, sum(told.train_seconds) / len(told.train_seconds))
     yield _figure("times", times, "Bars: mean time of a selection, by strategy; the table below has the numbers", True)
     yield times_table(told)
+    yield f"<p class='quiet'>{escape(TIMES)}</p>"
     yield from _what_was_run(about, links)
     yield "</main>\n<footer><p>Made by dubito. This page needs no network.</p></footer>"
 

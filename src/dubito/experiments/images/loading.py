@@ -83,9 +83,25 @@ def load_images(
     ((2, 6, 8, 3), ('apple', 'pear'), [0, 1])
     """
     name = os.fspath(source)
+    return find_images(
+        name, f"source={name!r}", data_dir=data_dir, download=download, test=test, size=size, progress=progress
+    )
+
+
+def find_images(
+    name: str,
+    told: str,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    download: bool = False,
+    test: str | None = None,
+    size: Size | None = None,
+    progress: Progress | None = None,
+) -> ImageSet:
+    """What `load_images` does; messages call the name as ``told`` has it, such as ``images='birds'``."""
     path = Path(split_spec(name)[0])
     published = COLLECTIONS.get(name)
-    _refuse_strays(name, published is not None, is_table(name), data_dir, download, test, size)
+    _refuse_strays(told, published is not None, is_table(name), data_dir, download, test, size)
     if published is not None:
         return published(data_folder(data_dir, download), allow_download=download, progress=progress)
     if is_table(name):
@@ -94,9 +110,9 @@ def load_images(
     if path.is_dir():
         return read_folder(path, size=size)
     if path.exists():
-        raise InvalidArgument(f"source={name!r} is neither a folder nor a .parquet file; pass one of these.")
+        raise InvalidArgument(f"{told} is neither a folder nor a .parquet file; pass one of these.")
     raise MissingFile(
-        f"source={name!r} is neither there nor a published collection ({', '.join(COLLECTIONS)});"
+        f"{told} is neither there nor a published collection ({', '.join(COLLECTIONS)});"
         f"{nearest(name, COLLECTIONS) or ' check the path.'}"
     )
 
@@ -136,7 +152,7 @@ def data_folder(data_dir: str | os.PathLike[str] | None, download: bool) -> Path
 
 
 def _refuse_strays(
-    name: str, is_published: bool, is_parquet: bool, data_dir: object, download: bool, test: object, size: object
+    told: str, is_published: bool, is_parquet: bool, data_dir: object, download: bool, test: object, size: object
 ) -> None:
     """Refuse arguments that mean nothing for this kind of source."""
     strays = {
@@ -147,4 +163,4 @@ def _refuse_strays(
     }
     for argument, (is_stray, purpose) in strays.items():
         if is_stray:
-            raise InvalidArgument(f"{argument} is {purpose}, not for source={name!r}; leave it out.")
+            raise InvalidArgument(f"{argument} is {purpose}, not for {told}; leave it out.")

@@ -61,7 +61,10 @@ def check_size(size: object) -> None:
     if size is None:
         return
     if not isinstance(size, tuple) or len(size) != 2 or not all(type(side) is int and side > 0 for side in size):
-        raise InvalidArgument(f"size={size!r} is no height and width in pixels; pass two, such as size=(32, 32).")
+        raise InvalidArgument(
+            f"size={size!r} is no height and width in pixels; pass two whole numbers, height and width, such as 32 "
+            "and 32."
+        )
 
 
 def _refuse_size(picture: Picture, image: ImageArray, first: Picture, expected: ImageArray) -> NoReturn:
