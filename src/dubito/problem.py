@@ -199,5 +199,5 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, selection: Selection) -> None:
-        super().__init__(f"interrupted after {len(selection)} picks")
+        super().__init__(f"interrupted after {len(selection)} pick{'' if len(selection) == 1 else 's'}")
         self.selection = selection

@@ -119,6 +119,12 @@ def test_what_cannot_be_taken_apart_is_refused(own_networks: Any) -> None:
             Split(made, "head", ADAM, is_training=False)
 
 
+def test_an_empty_folder_is_empty_again_after_a_refused_run(tmp_path: Path) -> None:
+    with pytest.raises(InvalidData):
+        played("Twice", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.usefixtures("either_way")
 def test_what_others_put_into_the_folder_of_a_refused_run_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -314,9 +314,11 @@ def test_what_goes_wrong_in_a_worker_is_raised_here_as_what_it_is(
 def test_a_refused_run_leaves_what_it_did_not_make_alone(plan: Experiment, data: Dataset, tmp_path: Path) -> None:
     refused = replace(plan, strategies=(Arm("optimal-coreset", {"max_pool": 5}),))
     (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "notes.md").touch()
     with pytest.raises(DubitoError, match="optimal-coreset"):
         run_experiment(refused, tmp_path / "there", dataset=data)
     assert read_rounds(tmp_path / "there") == []
+    assert (tmp_path / "there" / "notes.md").exists()
     later = replace(plan, strategies=(ARMS[0], Arm("optimal-coreset", {"max_pool": 5})))
     with pytest.raises(DubitoError, match="optimal-coreset"):
         run_experiment(later, tmp_path / "begun", dataset=data)

@@ -171,7 +171,7 @@ def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence
         write(selection, target)
     if not selection.complete:
         kept = f"they went {where}" if len(selection) else "nothing was written"
-        raise Stopped(f"interrupted after {len(selection)} picks; {kept}.")
+        raise Stopped(f"interrupted after {len(selection)} pick{'' if len(selection) == 1 else 's'}; {kept}.")
     engine = "" if selection.engine is None else f" on the {selection.engine} engine"
     radius = "" if selection.radius is None else f", radius {selection.radius:.4g}"
     say(

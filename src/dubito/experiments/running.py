@@ -181,10 +181,11 @@ def open_folder(experiment: Experiment, folder: Path, dataset: Dataset | None) -
 def leaving_nothing_refused(folder: Path, ledger: Ledger) -> Iterator[None]:
     """Remove what the block made where it is refused before its first round: there is nothing to resume.
 
-    A folder that was there, or that another process began to work in, stays; so does one with trained weights, and
-    whatever others put into it.
+    What was there, or came from others, stays; so does a run that another process began to work in, or that has
+    trained weights.
     """
-    is_new = not folder.exists()
+    was_there = folder.exists()
+    is_new = not was_there or (folder.is_dir() and not any(folder.iterdir()))
     try:
         yield
     except REFUSALS:
@@ -193,6 +194,8 @@ def leaving_nothing_refused(folder: Path, ledger: Ledger) -> Iterator[None]:
             is_others = bool(ledger.turns) or len(ledger.headers) > 1
             if not is_others and not any((folder / CHECKPOINTS).glob("*.npz")):
                 remove_own(folder)
+                if was_there:
+                    folder.mkdir(exist_ok=True)
         raise
 
 
