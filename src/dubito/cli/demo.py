@@ -24,30 +24,32 @@ INITIAL = BUDGET = 20
 TEST_SHARE = 1 / 3
 
 
+More = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--strategy",
+        "-s",
+        metavar="NAME",
+        autocompletion=options.strategy_names,
+        help="Another beside random, least-confidence, margin, coreset and doubt-coreset, such as "
+        "doubt-coreset:strength=0.5. May be repeated.",
+    ),
+]
+Seeds = Annotated[str, typer.Option("--seeds", metavar="N", help="Repetitions from different labels.")]
+Rounds = Annotated[str, typer.Option("--rounds", metavar="N", help="Rounds of 20 labels each.")]
+Folder = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", metavar="FOLDER", rich_help_panel=options.OUTPUT, help="Where report, pictures and data go."
+    ),
+]
+
+
 def demo(
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--strategy",
-            "-s",
-            metavar="NAME",
-            autocompletion=options.strategy_names,
-            help="Another beside random, least-confidence, margin, coreset and doubt-coreset, such as "
-            "doubt-coreset:strength=0.5. May be repeated.",
-        ),
-    ] = None,
-    seeds: Annotated[str, typer.Option("--seeds", metavar="N", help="Repetitions from different labels.")] = "10",
-    rounds: Annotated[str, typer.Option("--rounds", metavar="N", help="Rounds of 20 labels each.")] = "6",
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            rich_help_panel=options.OUTPUT,
-            help="Where report, pictures and data go.",
-        ),
-    ] = "dubito-demo",
+    strategy: More = None,
+    seeds: Seeds = "10",
+    rounds: Rounds = "6",
+    output: Folder = "dubito-demo",
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
