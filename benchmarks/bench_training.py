@@ -12,12 +12,12 @@ from typing import Any
 import machine
 import numpy as np
 
-from dubito.experiments.data import Dataset
-from dubito.experiments.models_torch import Training
-from dubito.experiments.models_vgg16 import vgg16
-from dubito.experiments.train_lanes import Bank, Lane, Plan, train_side_by_side
-from dubito.experiments.train_split import Split, state_of
-from dubito.experiments.train_studio import tuned
+from dubito.experiments.datasets.dataset import Dataset
+from dubito.experiments.lanes.lane import Bank, Lane, Plan, train_side_by_side
+from dubito.experiments.lanes.studio import tuned
+from dubito.experiments.models.networks.split import Split, state_of
+from dubito.experiments.models.networks.training import Training
+from dubito.experiments.models.networks.vgg16 import vgg16
 from dubito.matrix import FloatArray, IntArray
 from dubito.selecting import select
 

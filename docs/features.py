@@ -17,10 +17,10 @@ from features_page import PARTS, page
 from features_record import Record
 from PIL import Image
 
-from dubito.cli.reporting import about_run
+from dubito.cli.jobs.reporting import about_run
+from dubito.experiments.findings.summary import Summary, summarise
 from dubito.experiments.records import Round
-from dubito.experiments.running import read_folder, read_rounds
-from dubito.experiments.summary import Summary, summarise
+from dubito.experiments.runs.run import read_folder, read_rounds
 from dubito.plots.style import save_figure
 from dubito.reports import About
 from dubito.reports.page import curves_picture, render_report

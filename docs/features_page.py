@@ -20,7 +20,7 @@ from features_record import (
 from features_slow import about_slow, slow_section
 from features_words import AFTER_RADII, COSTS, INTRODUCTION, POOLS, RERUN
 
-from dubito.experiments.pairs import holm, shown_p
+from dubito.experiments.findings.pairs import holm, shown_p
 from dubito.matrix import FloatArray
 
 PARTS = (*POOLS, "badge", "slow")

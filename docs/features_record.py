@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.experiments.pairs import paired_test, shown_p
+from dubito.experiments.findings.pairs import paired_test, shown_p
 from dubito.matrix import FloatArray
 
 HEADS = [

@@ -6,7 +6,7 @@ import numpy as np
 from features_record import HEADS, Study, beside, difference, emphasised, heads, held_against, reached, shown_saved
 from features_words import SLOW
 
-from dubito.experiments.pairs import holm, shown_p
+from dubito.experiments.findings.pairs import holm, shown_p
 
 
 def slow_table(study: Study) -> Iterator[str]:

@@ -16,10 +16,10 @@ from pathlib import Path
 from networks_page import EXPERIMENTS, Record, page
 from PIL import Image
 
-from dubito.experiments.config import Experiment
+from dubito.experiments.findings.summary import summarise
+from dubito.experiments.plans.experiment import Experiment
 from dubito.experiments.records import Round
-from dubito.experiments.running import EXPERIMENT, is_finished, read_folder, read_headers, read_rounds
-from dubito.experiments.summary import summarise
+from dubito.experiments.runs.run import EXPERIMENT, is_finished, read_folder, read_headers, read_rounds
 from dubito.plots.style import save_figure
 from dubito.reports.page import curves_picture
 

@@ -6,11 +6,11 @@ from networks_record import Record, Study, bold_p, heads, shown
 from networks_section import section
 from networks_words import EXPERIMENTS, INTRODUCTION, POOLS, PROTOCOL, RERUN, SWEEP
 
-from dubito.experiments.pairs import holm, paired_test, shown_p
-from dubito.experiments.paper.networks import ablation_of, epochs_of, gains, main_of
-from dubito.experiments.paper.verdicts import Verdict
-from dubito.experiments.summary import finding
+from dubito.experiments.findings.pairs import holm, paired_test, shown_p
+from dubito.experiments.findings.summary import finding
 from dubito.matrix import FloatArray
+from dubito.paper.networks import ablation_of, epochs_of, gains, main_of
+from dubito.paper.verdicts import Verdict
 
 MAINS = {"CIFAR-10": "cifar10-main", "CIFAR-100": "cifar100-main", "SVHN": "svhn-main"}
 PLAIN, SCALED, PERMUTED = "coreset", "doubt-coreset", "doubt-coreset:permuted=true"

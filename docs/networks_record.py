@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.experiments.config import Experiment, parse_experiment
-from dubito.experiments.pairs import shown_p
+from dubito.experiments.findings.pairs import shown_p
+from dubito.experiments.findings.statistics import area
+from dubito.experiments.findings.summary import Summary
+from dubito.experiments.plans.experiment import Experiment, parse_experiment
 from dubito.experiments.records import Round
-from dubito.experiments.statistics import area
-from dubito.experiments.summary import Summary
 from dubito.matrix import FloatArray
 
 

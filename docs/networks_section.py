@@ -6,7 +6,7 @@ import numpy as np
 from networks_record import Record, bold_p, heads, shown
 from networks_words import EXPERIMENTS
 
-from dubito.experiments.statistics import Comparison, area
+from dubito.experiments.findings.statistics import Comparison, area
 
 MOST_COLUMNS = 9
 """Numbers of labels in a table of accuracies."""

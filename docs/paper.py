@@ -11,10 +11,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from dubito.experiments.paper import Exhibit, Measured, exhibits, read_measured, shipped
+from dubito.paper import Exhibit, Measured, exhibits, read_measured, shipped
 
 ROOT = Path(__file__).parents[1]
-SHIPPED = ROOT / "src" / "dubito" / "experiments" / "paper" / "measured.json"
+SHIPPED = ROOT / "src" / "dubito" / "paper" / "measured.json"
 PAGE = ROOT / "docs" / "results" / "paper.md"
 PICTURES = PAGE.parent / "images"
 

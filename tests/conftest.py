@@ -33,12 +33,11 @@ def share_the_cores() -> Iterator[None]:
 @pytest.fixture
 def set_constant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, float], None]:
     """Sets a constant of the engines, such as a block size, wherever it stands among them."""
-    names = [found.name for found in pkgutil.iter_modules(dubito.engines.__path__)]
+    found = pkgutil.walk_packages(dubito.engines.__path__, "dubito.engines.")
     has_triton = importlib.util.find_spec("triton") is not None
     # Triton has no wheel for macOS, and the GPU engine no tests without it.
-    modules = [
-        importlib.import_module(f"dubito.engines.{name}") for name in names if has_triton or not name.startswith("cuda")
-    ]
+    names = [each.name for each in found if has_triton or ".cuda" not in each.name]
+    modules = [importlib.import_module(name) for name in names]
 
     def change(name: str, value: float) -> None:
         owners = [module for module in modules if name in vars(module)]

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubito.experiments.builtin import builtin_dataset
-from dubito.experiments.config import Schedule
-from dubito.experiments.data import Dataset
-from dubito.experiments.models_torch import Mlp
+from dubito.experiments.datasets.builtin import builtin_dataset
+from dubito.experiments.datasets.dataset import Dataset
+from dubito.experiments.models.networks.training import Mlp
+from dubito.experiments.plans.experiment import Schedule
+from dubito.experiments.plans.shipped import read_shipped, shipped_experiments
 from dubito.experiments.records import Curve
-from dubito.experiments.running import run_experiment
-from dubito.experiments.shipped import read_shipped, shipped_experiments
+from dubito.experiments.runs.run import run_experiment
 
 ROOT = Path(__file__).parents[1]
 RUN = ("cifar10-main", "cifar10-ablation", "images-strength-clean", "cifar10-sweep-400", "cifar10-sweep-5000")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dubito.experiments.config import parse_experiment
-from dubito.experiments.shipped import shipped_text
+from dubito.experiments.plans.experiment import parse_experiment
+from dubito.experiments.plans.shipped import shipped_text
 
 ROOT = Path(__file__).parents[1]
 FEATURES = ROOT / "docs" / "results" / "features"

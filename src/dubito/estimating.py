@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dubito.checks import check_integer, check_memory_limit
-from dubito.engines.cpu import ANCHORS
-from dubito.engines.memory import default_bytes, plan_memory
-from dubito.engines.sketch import NARROWEST, SKETCH_WIDTH
+from dubito.engines.cpu.kernels import ANCHORS
+from dubito.engines.cpu.memory import default_bytes, plan_memory
+from dubito.engines.cpu.sketch import NARROWEST, SKETCH_WIDTH
 
 PICK_SECONDS, STEP_SECONDS = 10e-6, 180e-6
 """One greedy pick inside a front, and one step of a beam, with NumPy's overhead."""

@@ -9,7 +9,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from dubito.checks import Labelled, as_array, check_rows
-from dubito.engines.cpu import catch_up, likely_next
+from dubito.engines.cpu.engine import catch_up, likely_next
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files import write_atomically
 from dubito.matrix import AnyArray, BoolArray, IntArray, OnDevice, Rows, len_of

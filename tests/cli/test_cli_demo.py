@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from dubito.cli.demo import digits_bytes, plan, program_name
+from dubito.cli.commands.demo import digits_bytes, plan
+from dubito.cli.printing.messages import program_name
 
 from .conftest import Program
 

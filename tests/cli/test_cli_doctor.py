@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito.cli.doctor import EngineState, Library, blas, examine, extras, lines
+from dubito.cli.commands.doctor import EngineState, Library, blas, examine, extras, lines
 from dubito.cli.options import engine_names, strategy_names
 
 from .conftest import Program

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from dubito.cli import main
-from dubito.cli.messages import Bar
+from dubito.cli.printing.messages import Bar
 
 
 def test_a_bar_appears_after_a_second_and_then_follows(monkeypatch: pytest.MonkeyPatch) -> None:

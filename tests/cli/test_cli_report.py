@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dubito.cli import main
-from dubito.cli.reporting import about_run
-from dubito.experiments.config import Data
-from dubito.experiments.running import read_folder
+from dubito.cli.jobs.reporting import about_run
+from dubito.experiments.plans.experiment import Data
+from dubito.experiments.runs.run import read_folder
 
 from .conftest import Program
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from dubito.cli.failures import Stopped
-from dubito.cli.reproduce import exhibit_names, tally, training, working
-from dubito.experiments.config import Data, Experiment
-from dubito.experiments.models_torch import Mlp
-from dubito.experiments.paper import exhibits, networks_study
-from dubito.experiments.paper.networks_study import NetworkStudy
-from dubito.experiments.shipped import read_shipped
+from dubito.cli.commands.reproduce import exhibit_names, tally, training, working
+from dubito.cli.printing.failures import Stopped
+from dubito.experiments.models.networks.training import Mlp
+from dubito.experiments.plans.experiment import Data, Experiment
+from dubito.experiments.plans.shipped import read_shipped
+from dubito.paper import exhibits, networks_study
+from dubito.paper.networks_study import NetworkStudy
 
 from .conftest import Program
 

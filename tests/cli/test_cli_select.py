@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dubito
-from dubito.cli import picking
-from dubito.cli.failures import Stopped
-from dubito.cli.inputs import read_inputs
+from dubito.cli.inputs.files import read_inputs
+from dubito.cli.jobs import picking
+from dubito.cli.printing.failures import Stopped
 from dubito.files import Columns
 
 from .conftest import Pool, Program

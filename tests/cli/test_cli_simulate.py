@@ -14,10 +14,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from dubito.cli import features
-from dubito.cli.simulating import Sizes, read_workers
-from dubito.experiments.arms import Arm
-from dubito.experiments.config import Data, Experiment
+from dubito.cli.inputs import features
+from dubito.cli.jobs.replaying import Sizes, read_workers
+from dubito.experiments.plans.arms import Arm
+from dubito.experiments.plans.experiment import Data, Experiment
 
 from .conftest import Program
 

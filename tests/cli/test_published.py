@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dubito.cli.published import download_bar
-from dubito.cli.reporting import known_classes
-from dubito.cli.run import experiment_names
-from dubito.experiments.config import Data
-from dubito.experiments.images import loading
-from dubito.experiments.images.cifar import CIFAR10, read_cifar
-from dubito.experiments.images.download import PublishedFile
+from dubito.cli.commands.run import experiment_names
+from dubito.cli.inputs.published import download_bar
+from dubito.cli.jobs.reporting import known_classes
+from dubito.experiments.datasets.images import loading
+from dubito.experiments.datasets.images.cifar import CIFAR10, read_cifar
+from dubito.experiments.plans.experiment import Data
+from dubito.experiments.published.downloads import PublishedFile
 
 from .conftest import Program
 
@@ -166,7 +166,7 @@ def test_missing_images_are_brought_where_that_is_allowed(run: Program, tmp_path
 
 
 SHOW = """
-from dubito.cli.published import download_bar
+from dubito.cli.inputs.published import download_bar
 with download_bar(False) as progress:
     for done in (1, 5, 10):
         progress("weights.pth", done * 10**6, 10**7)

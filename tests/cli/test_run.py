@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dubito.cli.board import Board, pace
-from dubito.cli.runs import read_workers, warn_of_cost
-from dubito.experiments.config import read_experiment
-from dubito.experiments.running import Standing, read_rounds
+from dubito.cli.jobs.playing import read_workers, warn_of_cost
+from dubito.cli.printing.board import Board, pace
+from dubito.experiments.plans.experiment import read_experiment
+from dubito.experiments.runs.run import Standing, read_rounds
 
 from .conftest import Program
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from dubito.engines.base import Engine
-from dubito.engines.cpu import CpuEngine
-from dubito.engines.cuda import CudaEngine
+from dubito.engines.cpu.engine import CpuEngine
+from dubito.engines.cuda.engine import CudaEngine
 from dubito.engines.dispatch import choose_engine, installed_engines
 from dubito.engines.oracle import ReferenceEngine
 from dubito.errors import InvalidArgument

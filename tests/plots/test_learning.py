@@ -12,9 +12,9 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from dubito.experiments.pairs import Interval
+from dubito.experiments.findings.pairs import Interval
+from dubito.experiments.findings.statistics import Comparison, Saving, compare, savings
 from dubito.experiments.records import Curve
-from dubito.experiments.statistics import Comparison, Saving, compare, savings
 from dubito.plots.comparing import areas_figure, pairwise_figure, savings_figure, shown_seconds, times_figure
 from dubito.plots.inline import inline_svg
 from dubito.plots.learning import differences_figure, learning_figure

@@ -7,17 +7,17 @@ import pytest
 from matplotlib.figure import Figure
 
 from dubito.errors import InvalidArgument
-from dubito.experiments.paper.appendix import AcquisitionsStudy, NegativeStudy, ToyStudy
-from dubito.experiments.paper.beams import BeamsStudy
-from dubito.experiments.paper.beta import BetaStudy
-from dubito.experiments.paper.concentration import Concentration, ConcentrationStudy
-from dubito.experiments.paper.discussion import DiscussionStudy
-from dubito.experiments.paper.mixture import HeatmapStudy, MixtureStudy, Tail, TailStudy
-from dubito.experiments.paper.quadrants import QuadrantsStudy
-from dubito.experiments.paper.radii import RadiiStudy
-from dubito.experiments.paper.timing import TimingStudy
-from dubito.experiments.paper.verdicts import Study
 from dubito.experiments.records import Curve
+from dubito.paper.appendix import AcquisitionsStudy, NegativeStudy, ToyStudy
+from dubito.paper.beams import BeamsStudy
+from dubito.paper.beta import BetaStudy
+from dubito.paper.concentration import Concentration, ConcentrationStudy
+from dubito.paper.discussion import DiscussionStudy
+from dubito.paper.mixture import HeatmapStudy, MixtureStudy, Tail, TailStudy
+from dubito.paper.quadrants import QuadrantsStudy
+from dubito.paper.radii import RadiiStudy
+from dubito.paper.timing import TimingStudy
+from dubito.paper.verdicts import Study
 from dubito.plots.paper import paper_figure
 
 TOY = {"n": 200, "initial": 30, "batch": 10, "rounds": 1, "seeds": 1, "batches": 3, "iterations": 3}

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dubito.errors import OutputExists
+from dubito.experiments.findings.summary import finding, summarise
 from dubito.experiments.records import Round
-from dubito.experiments.summary import finding, summarise
 from dubito.reports import About, Written, render_report, shown_facts, write_report
 from dubito.reports.page import short_finding
 from dubito.reports.tables import recall_table

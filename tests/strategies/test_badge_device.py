@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dubito
-from dubito.engines.cudagradients import DeviceGradients
 from dubito.matrix import FloatArray, IntArray, OnDevice
 from dubito.problem import Metric
 from dubito.strategies.badge import Gradients, errors_of
+from dubito.strategies.gradients.device import DeviceGradients
 from dubito.strategies.plusplus import sample
 
 torch = pytest.importorskip("torch")
@@ -41,7 +41,7 @@ def test_a_device_samples_what_the_host_samples(seed: int, metric: Metric) -> No
 def test_many_blocks_of_picks_and_of_rows_are_those_of_the_host(
     metric: Metric, offset: float, block_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dubito.engines.cudagradients.BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("dubito.strategies.gradients.device.BLOCK_BYTES", block_bytes)
     rng = np.random.default_rng(1)
     features, probabilities = rng.normal(size=(900, 12)) + offset, rng.dirichlet(np.ones(4), 900)
     rows = np.flatnonzero(rng.random(900) < 0.9)

@@ -8,17 +8,17 @@ from typing import Annotated
 
 import typer
 
-from dubito.cli.demo import demo
-from dubito.cli.diagnose import diagnose
-from dubito.cli.doctor import doctor
-from dubito.cli.failures import exit_code_of
-from dubito.cli.helping import HELP_NAMES, tidied
-from dubito.cli.report import report
-from dubito.cli.reproduce import reproduce
-from dubito.cli.resume import resume
-from dubito.cli.run import run
-from dubito.cli.select import select
-from dubito.cli.simulate import simulate
+from dubito.cli.commands.demo import demo
+from dubito.cli.commands.diagnose import diagnose
+from dubito.cli.commands.doctor import doctor
+from dubito.cli.commands.report import report
+from dubito.cli.commands.reproduce import reproduce
+from dubito.cli.commands.resume import resume
+from dubito.cli.commands.run import run
+from dubito.cli.commands.select import select
+from dubito.cli.commands.simulate import simulate
+from dubito.cli.printing.failures import exit_code_of
+from dubito.cli.printing.helping import HELP_NAMES, tidied
 
 __all__ = ["app", "main"]
 

@@ -5,8 +5,8 @@ from importlib.metadata import entry_points
 
 from dubito.checks import check_choice
 from dubito.engines.base import Engine
-from dubito.engines.cpu import CpuEngine
-from dubito.engines.cuda import CudaEngine
+from dubito.engines.cpu.engine import CpuEngine
+from dubito.engines.cuda.engine import CudaEngine
 from dubito.engines.oracle import ReferenceEngine
 from dubito.errors import InvalidArgument
 from dubito.problem import Problem

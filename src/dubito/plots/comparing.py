@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from dubito.experiments.statistics import Comparison, Saving
+from dubito.experiments.findings.statistics import Comparison, Saving
 from dubito.matrix import FloatArray
 from dubito.plots.naming import broken, longest_line
 from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, strategy_colour
@@ -30,7 +30,7 @@ def areas_figure(comparisons: Sequence[Sequence[Comparison]]) -> Figure:
 
     Examples
     --------
-    >>> from dubito.experiments.pairs import Interval
+    >>> from dubito.experiments.findings.pairs import Interval
     >>> told = Comparison("coreset", "random", 5, Interval(0.02, 0.01, 0.03), 0.01, 0.01, 0.0625, 0.01, None)
     >>> areas_figure([[told]]).axes[0].get_title(loc="left")
     'against random'
@@ -122,7 +122,7 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
 
     Examples
     --------
-    >>> from dubito.experiments.pairs import Interval
+    >>> from dubito.experiments.findings.pairs import Interval
     >>> told = Saving("coreset", "random", 0.9, 100.0, 140.0, Interval(40.0, 20.0, 60.0))
     >>> [text.get_text() for text in savings_figure([told]).axes[0].texts]
     ['40']

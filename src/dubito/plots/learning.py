@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from dubito.experiments.pairs import Interval, paired_test
+from dubito.experiments.findings.pairs import Interval, paired_test
+from dubito.experiments.findings.statistics import Saving
 from dubito.experiments.records import Curve
-from dubito.experiments.statistics import Saving
 from dubito.matrix import FloatArray
 from dubito.plots.naming import Look, broken, held_below, looks, spread_apart
 from dubito.plots.style import FAINT, INK, QUIET, calm, new_figure, title

@@ -6,8 +6,8 @@ from importlib.resources import files
 
 from matplotlib.figure import Figure
 
-from dubito.experiments.notes import notes
-from dubito.experiments.summary import Summary, finding
+from dubito.experiments.findings.sentences import notes
+from dubito.experiments.findings.summary import Summary, finding
 from dubito.plots.comparing import areas_figure, pairwise_figure, savings_figure, times_figure
 from dubito.plots.inline import inline_svg
 from dubito.plots.learning import differences_figure, learning_figure

@@ -7,9 +7,9 @@ from math import inf, isfinite, isnan
 
 import numpy as np
 
-from dubito.experiments.pairs import Interval, shown_p
-from dubito.experiments.statistics import Comparison, Saving, area
-from dubito.experiments.summary import Summary
+from dubito.experiments.findings.pairs import Interval, shown_p
+from dubito.experiments.findings.statistics import Comparison, Saving, area
+from dubito.experiments.findings.summary import Summary
 from dubito.plots.comparing import shown_seconds
 from dubito.plots.style import strategy_colour
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from dubito.errors import OutputExists
+from dubito.experiments.findings.summary import Summary, summarise
 from dubito.experiments.records import Round
-from dubito.experiments.summary import Summary, summarise
 from dubito.files import write_atomically
 from dubito.plots.style import save_figure
 from dubito.reports.about import About

@@ -7,10 +7,10 @@ import numpy as np
 
 from dubito.distances import read_rows
 from dubito.doubt import mean_probabilities
-from dubito.engines.cudagradients import DeviceGradients, rounding
 from dubito.matrix import FloatArray, IntArray, Matrix, OnDevice, blocks, len_of, rows_per_read
 from dubito.problem import Metric, Request
 from dubito.strategies.base import Choice, need_probabilities
+from dubito.strategies.gradients.device import DeviceGradients, rounding
 from dubito.strategies.plusplus import Points, sample
 from dubito.strategies.sequence import pick_in_turn
 

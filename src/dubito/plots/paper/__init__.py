@@ -1,20 +1,20 @@
-"""Pictures of the paper's figures as measured here: a finding of `dubito.experiments.paper` in, a Figure out."""
+"""Pictures of the paper's figures as measured here: a finding of `dubito.paper` in, a Figure out."""
 
 from functools import singledispatch
 
 from matplotlib.figure import Figure
 
 from dubito.errors import InvalidArgument
-from dubito.experiments.paper.appendix import Acquisitions, Negative, Toy
-from dubito.experiments.paper.beams import Beams
-from dubito.experiments.paper.beta import Beta
-from dubito.experiments.paper.concentration import Concentration
-from dubito.experiments.paper.discussion import Discussion
-from dubito.experiments.paper.mixture import Heatmap, MixtureFit, Tail
-from dubito.experiments.paper.networks import Ablation, Epochs, MainExperiments
-from dubito.experiments.paper.quadrants import Quadrants
-from dubito.experiments.paper.radii import Radii
-from dubito.experiments.paper.timing import Timing
+from dubito.paper.appendix import Acquisitions, Negative, Toy
+from dubito.paper.beams import Beams
+from dubito.paper.beta import Beta
+from dubito.paper.concentration import Concentration
+from dubito.paper.discussion import Discussion
+from dubito.paper.mixture import Heatmap, MixtureFit, Tail
+from dubito.paper.networks import Ablation, Epochs, MainExperiments
+from dubito.paper.quadrants import Quadrants
+from dubito.paper.radii import Radii
+from dubito.paper.timing import Timing
 from dubito.plots.paper.appendix import acquisitions_figure, negative_figure, toy_figure
 from dubito.plots.paper.concentration import concentration_figure
 from dubito.plots.paper.covers import radii_figure
@@ -32,7 +32,7 @@ def paper_figure(finding: object) -> Figure:
 
     Examples
     --------
-    >>> from dubito.experiments.paper import exhibits
+    >>> from dubito.paper import exhibits
     >>> paper_figure(exhibits()["figure-7"].build().measure(0)).texts[0].get_text()
     'surer points have the higher bound on β, and keep it farther out'
     """

@@ -4,10 +4,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dubito.experiments.pairs import paired_test
-from dubito.experiments.paper.appendix import ALGORITHM_2, HARD, VARIANTS, Acquisitions, Negative, Toy
-from dubito.experiments.paper.learning import EXPLOITIVE
-from dubito.experiments.statistics import area
+from dubito.experiments.findings.pairs import paired_test
+from dubito.experiments.findings.statistics import area
+from dubito.paper.appendix import ALGORITHM_2, HARD, VARIANTS, Acquisitions, Negative, Toy
+from dubito.paper.learning import EXPLOITIVE
 from dubito.plots.learning import learning_figure
 from dubito.plots.paper.panels import bare, draw_picks, draw_points, headline_of, square_figure
 from dubito.plots.style import FAINT, INK, QUIET, calm, strategy_colour

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from dubito.experiments.paper.concentration import HARD, Concentration
+from dubito.paper.concentration import HARD, Concentration
 from dubito.plots.naming import spread_apart
 from dubito.plots.paper.panels import bare, draw_classes, draw_picks, draw_points, headline_of
 from dubito.plots.style import FAINT, INK, calm, strategy_colour

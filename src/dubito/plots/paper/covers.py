@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from dubito.experiments.paper.radii import Radii
+from dubito.paper.radii import Radii
 from dubito.plots.paper.panels import bare, draw_crosses, draw_points, square_figure
 from dubito.plots.style import strategy_colour
 

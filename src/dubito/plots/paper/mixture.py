@@ -5,8 +5,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from dubito.experiments.paper.mixture import LINE, Heatmap, MixtureFit, Tail
-from dubito.experiments.toys import line_density
+from dubito.experiments.datasets.toys import line_density
+from dubito.paper.mixture import LINE, Heatmap, MixtureFit, Tail
 from dubito.plots.paper.panels import headline_of
 from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm
 

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from dubito.experiments.paper.networks import PASSED, Ablation, Epochs, MainExperiments
+from dubito.paper.networks import PASSED, Ablation, Epochs, MainExperiments
 from dubito.plots.learning import draw_learning, learning_figure, learning_size
 from dubito.plots.paper.panels import headline_of
 from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, new_figure, title

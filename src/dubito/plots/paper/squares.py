@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dubito.experiments.paper.beams import Beams
-from dubito.experiments.paper.quadrants import VIEWS, Quadrants, farthest_in
+from dubito.paper.beams import Beams
+from dubito.paper.quadrants import VIEWS, Quadrants, farthest_in
 from dubito.plots.paper.panels import SHADES, bare, draw_crosses, draw_doubt, draw_picks, square_figure
 from dubito.plots.style import INK, OKABE_ITO, strategy_colour
 

@@ -5,10 +5,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MultipleLocator, NullLocator
 
-from dubito.experiments.paper.beta import Beta
-from dubito.experiments.paper.discussion import Discussion
-from dubito.experiments.paper.timing import PAPER_SECONDS, PAPER_SIZES, Timing
 from dubito.matrix import FloatArray, IntArray
+from dubito.paper.beta import Beta
+from dubito.paper.discussion import Discussion
+from dubito.paper.timing import PAPER_SECONDS, PAPER_SIZES, Timing
 from dubito.plots.paper.panels import headline_of
 from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, strategy_colour, title
 

@@ -1,0 +1,138 @@
+"""``dubito diagnose``: where a pool stands in the theory, and what follows."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dubito.cli import options
+
+if TYPE_CHECKING:
+    from dubito import Diagnosis
+    from dubito.cli.inputs.files import Inputs
+
+
+def diagnose(
+    pool: options.Pool,
+    labelled: options.Labelled = None,
+    probabilities: options.Probabilities = None,
+    logits: options.Logits = None,
+    doubt: options.Doubt = None,
+    head: options.Head = None,
+    checked: options.Checked = None,
+    id_column: options.IdColumn = None,
+    label_column: options.LabelColumn = None,
+    feature_columns: options.FeatureColumns = None,
+    metric: options.Metric = "euclidean",
+    plot: options.Plot = None,
+    as_json: options.AsJson = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """
+    [bold]dubito diagnose pool.npz --labelled picks.csv --plot diagnosis.png[/bold]
+
+    Say how far the pool lies from its labels, what the model's doubt can be
+    expected to add, and what cannot be told. One sentence of advice comes first.
+    """
+    import json
+
+    from dubito.cli.inputs import files
+    from dubito.errors import InvalidArgument
+
+    check_plot(plot, force)
+    sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
+    columns = files.read_columns(id_column, label_column, feature_columns)
+    found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
+    if not len(found.labelled.rows) and not found.labelled.foreign:
+        raise InvalidArgument("nothing is labelled; pass --labelled FILE.")
+    told = measure(found, head, checked, id_column, metric)
+    if as_json:
+        print(json.dumps({"schema": 1, **told.to_dict()}, indent=2, allow_nan=False))
+    else:
+        print("\n".join(report(told)))
+    if plot is not None:
+        draw(told, plot, force, quiet)
+
+
+def measure(found: "Inputs", head: str | None, checked: str | None, id_column: str | None, metric: str) -> "Diagnosis":
+    """`dubito.diagnose` with what the files hold."""
+    from typing import get_args
+
+    from dubito import diagnose as library_diagnose
+    from dubito.checks import check_choice
+    from dubito.cli.inputs.files import read_head
+    from dubito.cli.inputs.labelled import read_outcomes
+    from dubito.cli.printing.failures import naming_files
+    from dubito.problem import Metric
+
+    rows, wrong = (None, None) if checked is None else read_outcomes(checked, found.pool, id_column)
+    with naming_files({**found.files, "head": head or found.files["pool"]}):
+        known: Metric = check_choice("metric", metric, get_args(Metric))
+        return library_diagnose(
+            found.pool.features,
+            labelled=found.labelled.argument(found.pool.features),
+            probabilities=found.doubt.get("probabilities"),
+            logits=found.doubt.get("logits"),
+            doubt=found.doubt.get("doubt"),
+            head=read_head(head, found, known),
+            checked=rows,
+            wrong=wrong,
+            metric=known,
+        )
+
+
+def report(told: "Diagnosis") -> Iterator[str]:
+    """The lines a person reads: advice, numbers, then what to know before leaning on them."""
+    yield told.advice
+    yield ""
+    for name, text in numbers(told):
+        yield f"  {name:<22}{text}"
+    yield from ([""] if told.notes else [])
+    yield from (f"- {note}" for note in told.notes)
+
+
+def numbers(told: "Diagnosis") -> Iterator[tuple[str, str]]:
+    """Each figure that is known, with its name."""
+    yield "unlabelled points", f"{told.n:,} of {told.d} features, with {told.m:,} labelled"
+    if told.delta_over_delta_star is not None:
+        yield "δ/δ*", f"{told.delta_over_delta_star:.3g} (from 1 on the theory is silent)"
+    yield "regime", told.regime
+    yield "δ, largest distance", f"{told.delta:.4g} to the nearest labelled point"
+    yield "δ̂, scaled by doubt", f" {told.delta_hat:.4g}"
+    head = "" if told.lambda_c_head is None else f", at most {told.lambda_c_head:.3g} by the head"
+    yield "λ_c, slope of doubt", f"at least {told.lambda_c_data:.3g} by the data{head}"
+    by_head = "" if told.share_quadratic_head is None else f", {told.share_quadratic_head:.0%} by the head"
+    yield "share with r·λ_c < 1", f"{told.share_quadratic_data:.0%} by the data{by_head}"
+    if told.outcomes is not None:
+        yield (
+            "checked points",
+            f"{told.outcomes.n}, {told.outcomes.error_rate:.1%} wrong where {told.outcomes.mean_doubt:.1%} was doubted",
+        )
+    if told.delta_star is not None:
+        yield "δ*", f"{told.delta_star:.4g}"
+    if told.beta is not None:
+        yield "β", f"at least {told.beta:.3g} (depends on the features' units)"
+
+
+def check_plot(plot: str | None, force: bool) -> None:
+    """Refuse a picture that could not be written, before anything is computed."""
+    import os
+
+    from dubito.errors import InvalidArgument, MissingFile, OutputExists
+
+    if plot is None:
+        return
+    if not plot.endswith((".png", ".svg")):
+        raise InvalidArgument(f"--plot {plot} is neither a .png nor a .svg; give it one of these suffixes.")
+    if not os.path.isdir(os.path.dirname(plot) or "."):
+        raise MissingFile(f"{plot} cannot be written: its folder does not exist; make it first.")
+    if os.path.exists(plot) and not force:
+        raise OutputExists(f"{plot} exists; pass --force to replace it, or another path.")
+
+
+def draw(told: "Diagnosis", plot: str, force: bool, quiet: bool) -> None:
+    """Write the picture and say where."""
+    from dubito.cli.printing.messages import say
+    from dubito.plots import diagnosis_figure, save_figure
+
+    save_figure(diagnosis_figure(told), plot, formats=(plot.rpartition(".")[2],), force=force)
+    say(f"picture written to {plot}.", quiet=quiet)

@@ -1,0 +1,192 @@
+"""``dubito doctor``: what is installed, what can run, and what is missing."""
+
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module, metadata
+from typing import Annotated
+
+import typer
+
+from dubito.cli.printing.messages import show
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "typer", "rich")
+NOT_FOR_USERS = ("dev", "docs")
+REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)[^;]*;.*\bextra == ['\"]([\w-]+)['\"]")
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False) -> None:
+    """
+    [bold]dubito doctor[/bold]
+
+    Show versions, engines and why each refuses, extras and how to install them, memory, disk, BLAS and SQLite.
+    """
+    found = examine()
+    if as_json:
+        import json
+
+        print(json.dumps({"schema": 1, **asdict(found)}, indent=2))
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in lines(found):
+        table.add_row(name, Text(text))
+    show(table)
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A linear algebra library in use."""
+
+    name: str
+    version: str | None
+    threads: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """An engine, and why it would refuse an everyday problem."""
+
+    name: str
+    refusals: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An optional part: its packages with their versions, None where missing."""
+
+    name: str
+    packages: dict[str, str | None]
+    install: str
+
+    @property
+    def missing(self) -> list[str]:
+        """Packages that are not installed."""
+        return [name for name, version in self.packages.items() if version is None]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """All that doctor knows."""
+
+    versions: dict[str, str | None]
+    system: str
+    cpus: int
+    memory_bytes: int
+    folder: str
+    disk_free_bytes: int
+    blas: list[Library]
+    sqlite: str
+    engines: list[EngineState]
+    extras: list[Extra]
+
+
+def examine() -> Checkup:
+    """Look at this machine and this environment."""
+    import sqlite3
+
+    from dubito import __version__
+
+    usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+    packages = {name: installed_version(name) for name in PACKAGES}
+    return Checkup(
+        versions={"dubito": __version__, "python": platform.python_version(), **packages},
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        cpus=len(usable(0)),
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        folder=os.getcwd(),
+        disk_free_bytes=shutil.disk_usage(".").free,
+        blas=blas(loaded_libraries()),
+        sqlite=sqlite3.sqlite_version,
+        engines=engines(),
+        extras=extras(metadata.requires("dubito") or ()),
+    )
+
+
+def installed_version(package: str) -> str | None:
+    """The version, or None where the package is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def loaded_libraries() -> list[dict[str, object]]:
+    """What threadpoolctl, which scikit-learn brings, sees after NumPy and SciPy have loaded theirs."""
+    import_module("scipy.linalg")
+    loaded: list[dict[str, object]] = import_module("threadpoolctl").threadpool_info()
+    return loaded
+
+
+def blas(loaded: Sequence[Mapping[str, object]]) -> list[Library]:
+    """The BLAS libraries among these, or the one NumPy was built with.
+
+    Examples
+    --------
+    >>> blas([{"user_api": "blas", "internal_api": "mkl", "version": "2024.0", "num_threads": 2}])
+    [Library(name='mkl', version='2024.0', threads=2)]
+    """
+    import numpy as np
+
+    seen = [
+        Library(str(library["internal_api"]), str(library["version"]), int(str(library["num_threads"])))
+        for library in loaded
+        if library["user_api"] == "blas"
+    ]
+    if seen:
+        return seen
+    # Apple's Accelerate, for one, is nothing that threadpoolctl can see.
+    built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    return [Library(str(built["name"]), str(built["version"]), None)]
+
+
+def engines() -> list[EngineState]:
+    """Every engine, asked about a small problem."""
+    import numpy as np
+
+    from dubito.engines.dispatch import installed_engines
+    from dubito.problem import Problem
+
+    features = np.eye(4, dtype=np.float32)
+    everyday = Problem(features, features[:1], np.arange(1, 4), budget=2)
+    return [EngineState(name, engine.refusals(everyday)) for name, engine in installed_engines().items()]
+
+
+def extras(requirements: Sequence[str]) -> list[Extra]:
+    """The optional parts a user may want, from a package's requirements.
+
+    Examples
+    --------
+    >>> extras(["numpy>=1.26", "numpy>=1.26; extra == 'fast'", "ruff; extra == 'dev'"])[0].install
+    "pip install 'dubito[fast]'"
+    """
+    wanted: dict[str, dict[str, str | None]] = {}
+    for line in requirements:
+        match = REQUIREMENT.match(line)
+        if match and match.group(2) not in NOT_FOR_USERS:
+            wanted.setdefault(match.group(2), {})[match.group(1)] = installed_version(match.group(1))
+    return [Extra(name, packages, f"pip install 'dubito[{name}]'") for name, packages in wanted.items()]
+
+
+def lines(found: Checkup) -> Iterator[tuple[str, str]]:
+    """Name and text of each line a person reads."""
+    for name, version in found.versions.items():
+        yield name, version or "not installed"
+    yield "system", f"{found.system}, {found.cpus} CPUs, {found.memory_bytes / 2**30:.1f} GiB of memory"
+    yield "disk", f"{found.disk_free_bytes / 2**30:.1f} GiB free in {found.folder}"
+    for library in found.blas:
+        threads = "" if library.threads is None else f", {library.threads} threads"
+        yield "BLAS", f"{library.name} {library.version}{threads}"
+    yield "SQLite", found.sqlite
+    for engine in found.engines:
+        yield f"engine {engine.name}", f"refuses: {'; '.join(engine.refusals)}" if engine.refusals else "ready"
+    for extra in found.extras:
+        there = ", ".join(f"{name} {version}" for name, version in extra.packages.items() if version)
+        yield f"extra {extra.name}", f"missing {', '.join(extra.missing)}: {extra.install}" if extra.missing else there

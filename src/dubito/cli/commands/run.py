@@ -1,0 +1,78 @@
+"""``dubito run``: an experiment out of a TOML file."""
+
+from typing import Annotated
+
+import typer
+
+from dubito.cli import options
+from dubito.cli.inputs.published import DataDir, Download
+
+
+def experiment_names(incomplete: str) -> list[str]:
+    """Completions of ``FILE``: names of what comes with dubito, beside the files that the shell knows."""
+    from dubito.experiments.plans.shipped import shipped_experiments
+
+    return [name for name in shipped_experiments() if name.startswith(incomplete)]
+
+
+ExperimentFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        show_default=False,
+        autocompletion=experiment_names,
+        help="A TOML file that says what to compare, and on what; or the name of an experiment that comes with dubito, "
+        "such as strength or cifar10-main.",
+    ),
+]
+RunsDir = Annotated[
+    str,
+    typer.Option(
+        "--runs-dir", metavar="FOLDER", rich_help_panel=options.OUTPUT, help="Where runs are kept, a folder each."
+    ),
+]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        rich_help_panel=options.METHOD,
+        help="Processes to share the work; if not given one a core, 8 at most, and on a GPU 1.",
+    ),
+]
+
+
+def run(
+    file: ExperimentFile,
+    workers: Workers = None,
+    data_dir: DataDir = None,
+    download: Download = False,
+    runs_dir: RunsDir = "dubito-runs",
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """
+    [bold]dubito run experiment.toml[/bold]
+
+    Play an experiment: one TOML file says which data, model, strategies, seeds
+    and schedule. Stop it at any moment: the same command goes on where it was,
+    and several at once share the work.
+    """
+    from contextlib import suppress
+    from pathlib import Path
+
+    from dubito.cli.inputs import features
+    from dubito.cli.inputs.published import data_folder, gather
+    from dubito.cli.jobs import playing
+    from dubito.errors import DubitoError
+    from dubito.experiments.plans.shipped import find_experiment
+    from dubito.experiments.toml import naming
+
+    experiment = find_experiment(file)
+    folder = Path(runs_dir) / experiment.folder_name
+    count = playing.read_workers(workers, experiment)
+    with suppress(DubitoError, OSError):  # What is wrong with the data the run itself says, if it needs it at all.
+        features.tell(experiment.data, quiet=quiet)
+    with data_folder(data_dir, download), naming(file):
+        gather(experiment, folder, download, quiet)
+        playing.finish(experiment, folder, count, as_json=as_json, quiet=quiet)

@@ -1,0 +1,57 @@
+"""``dubito select``: files in, picks out."""
+
+from dubito.cli import options
+
+
+def select(
+    pool: options.Pool,
+    budget: options.Budget,
+    labelled: options.Labelled = None,
+    probabilities: options.Probabilities = None,
+    logits: options.Logits = None,
+    doubt: options.Doubt = None,
+    candidates: options.Candidates = None,
+    id_column: options.IdColumn = None,
+    label_column: options.LabelColumn = None,
+    feature_columns: options.FeatureColumns = None,
+    strategy: options.Strategy = "doubt-coreset",
+    strength: options.Strength = "1",
+    beam_width: options.BeamWidth = "1",
+    scaling: options.Scaling = "respective",
+    metric: options.Metric = "euclidean",
+    engine: options.Engine = "auto",
+    memory_limit: options.MemoryLimit = None,
+    seed: options.Seed = "0",
+    output: options.Output = None,
+    format: options.Format = None,
+    as_json: options.AsJson = False,
+    append: options.Append = False,
+    force: options.Force = False,
+    dry_run: options.DryRun = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """
+    [bold]dubito select pool.npz --budget 100 -o picks.csv[/bold]
+
+    Pick the rows of a pool that are worth labelling next.
+
+    pool.npz holds features, probabilities and, if you like, ids and labelled;
+    each can be a file of its own. The picks are a table of rank, index, id and
+    priority. Add a column label to it, fill it in, train your model, and:
+
+    [bold]dubito select pool.npz --budget 100 --labelled picks.csv -o next.csv[/bold]
+    """
+    from dubito.cli.inputs import files
+    from dubito.cli.jobs import picking
+
+    target = picking.check_target(output, format, as_json, append, force)
+    method = picking.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
+    sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
+    columns = files.read_columns(id_column, label_column, feature_columns)
+    found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
+    found = picking.without_earlier_picks(found, target)
+    allowed = picking.read_candidates(candidates, found, columns)
+    if dry_run:
+        picking.show_sizes(found, allowed, method, as_json)
+    else:
+        picking.finish(picking.pick(found, allowed, method, quiet), target, quiet, labelled or [])

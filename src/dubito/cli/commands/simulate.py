@@ -1,0 +1,187 @@
+"""``dubito simulate``: would this save labels on my data?"""
+
+from typing import Annotated
+
+import typer
+
+from dubito.cli import options
+
+SCHEDULE = "Schedule"
+
+DataFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        show_default=False,
+        help="Features and labels of data that is labelled already: .npz, CSV or Parquet. file.npz::key names the "
+        "features.",
+    ),
+]
+TestFile = Annotated[
+    str | None,
+    typer.Option(
+        "--test", metavar="FILE", rich_help_panel=options.FILES, help="A test set, in a file of the same kind."
+    ),
+]
+TestShare = Annotated[
+    str | None,
+    typer.Option(
+        "--test-share",
+        metavar="X",
+        rich_help_panel=options.FILES,
+        help="Share of each class to test on, if no --test: 0.2. A test set inside DATA is then left out.",
+    ),
+]
+Standardise = Annotated[
+    bool,
+    typer.Option(
+        "--standardise",
+        "--standardize",
+        metavar="",
+        rich_help_panel=options.FILES,
+        help="Give every feature mean 0 and standard deviation 1: for columns of different units.",
+    ),
+]
+Strategies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--strategy",
+        "-s",
+        metavar="NAME",
+        rich_help_panel=options.METHOD,
+        autocompletion=options.strategy_names,
+        help="What to compare with random, such as doubt-coreset:strength=0.5. May be repeated.",
+    ),
+]
+PoolKind = Annotated[
+    str,
+    typer.Option(
+        "--pool",
+        metavar="KIND",
+        rich_help_panel=options.METHOD,
+        help="Spoil the training data first: redundant:5, ambiguous:1, imbalanced:10, mislabelled:0.1, joined by +.",
+    ),
+]
+ModelKind = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="KIND",
+        rich_help_panel=options.METHOD,
+        help="What learns: linear (logistic regression, linear:c=10) or mlp, and others that dubito run takes. "
+        "linear:samples=10 adds the committee that bald and batchbald ask.",
+    ),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="X",
+        rich_help_panel=options.OUTPUT,
+        help="Tell the labels needed for this accuracy, such as 0.9. May be repeated.",
+    ),
+]
+Initial = Annotated[
+    str | None,
+    typer.Option(
+        "--initial", metavar="N", rich_help_panel=SCHEDULE, help="Labels drawn at random before the first round."
+    ),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option("--budget", "-b", metavar="N", rich_help_panel=SCHEDULE, help="Labels asked for in a round."),
+]
+Rounds = Annotated[str | None, typer.Option("--rounds", metavar="N", rich_help_panel=SCHEDULE, help="Rounds.")]
+Seeds = Annotated[
+    str, typer.Option("--seeds", metavar="N", rich_help_panel=SCHEDULE, help="Repetitions from other first labels.")
+]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        rich_help_panel=SCHEDULE,
+        help="Processes to share the work; one a core if the data is large.",
+    ),
+]
+Folder = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        rich_help_panel=options.OUTPUT,
+        help="Where report and records go; ./dubito-runs/NAME-... if not given.",
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force", metavar="", rich_help_panel=options.OUTPUT, help="Begin anew in a folder that holds a run."
+    ),
+]
+
+
+def simulate(
+    data: DataFile,
+    test: TestFile = None,
+    test_share: TestShare = None,
+    id_column: options.IdColumn = None,
+    label_column: options.LabelColumn = None,
+    feature_columns: options.FeatureColumns = None,
+    standardise: Standardise = False,
+    strategy: Strategies = None,
+    pool: PoolKind = "clean",
+    model: ModelKind = "linear",
+    initial: Initial = None,
+    budget: Budget = None,
+    rounds: Rounds = None,
+    seeds: Seeds = "10",
+    workers: Workers = None,
+    target: Targets = None,
+    output: Folder = None,
+    force: Force = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """
+    [bold]dubito simulate data.npz[/bold]
+
+    Would this save me labels on my data, and how many? Active learning is
+    replayed on data that is labelled already: every strategy starts from the
+    same few labels, asks for more in rounds, and is tested on held-out data.
+
+    data.npz holds features and labels. Out come a table, a report to open in a
+    browser, pictures and all records. Random is always among the strategies,
+    and where nothing beats it the report says so. Interrupted, the same command
+    goes on where it stopped.
+    """
+    import shlex
+    import sys
+    from pathlib import Path
+
+    from dubito.cli.inputs import features
+    from dubito.cli.inputs.files import read_columns, read_number
+    from dubito.cli.jobs import replaying, reporting
+    from dubito.experiments.plans.experiment import Experiment, read_seeds
+
+    columns = read_columns(id_column, label_column, feature_columns)
+    sizes, targets = replaying.read_sizes(initial, budget, rounds), reporting.read_targets(target)
+    arms, learner = replaying.read_arms(strategy), replaying.read_model(model)
+    replaying.check_committee(arms, learner, model)
+    draft = Experiment(
+        name=replaying.name_of(data),
+        strategies=arms,
+        data=replaying.read_settings(data, test, test_share, columns, standardise=standardise),
+        model=learner,
+        pool=pool,
+        seeds=read_seeds(read_number(seeds)),
+    )
+    found = replaying.read_data(data, test, columns)
+    experiment = replaying.scheduled(draft, found, sizes)
+    folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
+    replaying.open_run(experiment, folder, force)
+    features.tell(draft.data, found, quiet=quiet)
+    command = shlex.join(["dubito", *sys.argv[1:]])
+    replaying.run(experiment, folder, found, command, workers, quiet=quiet)
+    reporting.tell(reporting.make_report(folder, folder, targets, force=True), as_json, asked=targets)

@@ -1,0 +1,124 @@
+"""Published data that an experiment names: where it is kept, and downloads with a bar."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dubito.cli import options
+from dubito.cli.printing.messages import say
+
+if TYPE_CHECKING:
+    from dubito.experiments.datasets.images import Progress
+    from dubito.experiments.plans.experiment import Experiment
+
+DataDir = Annotated[
+    str | None,
+    typer.Option(
+        "--data-dir",
+        metavar="FOLDER",
+        rich_help_panel=options.FILES,
+        help="Where CIFAR-10, CIFAR-100, SVHN and the weights of VGG16 are; if not given $DUBITO_DATA, else "
+        "~/.cache/dubito.",
+    ),
+]
+Download = Annotated[
+    bool,
+    typer.Option(
+        "--download",
+        metavar="",
+        rich_help_panel=options.FILES,
+        help="Bring those that are missing from their official addresses.",
+    ),
+]
+
+
+@contextmanager
+def data_folder(folder: str | None, download: bool) -> Iterator[None]:
+    """Published files are looked for there, by this process and those it starts, while the block runs."""
+    from dubito.experiments.published.folders import DATA_VARIABLE
+    from dubito.experiments.published.folders import data_folder as checked
+
+    if folder is None:
+        yield
+        return
+    before = os.environ.get(DATA_VARIABLE)
+    os.environ[DATA_VARIABLE] = str(checked(folder, download).absolute())
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[DATA_VARIABLE]
+        else:
+            os.environ[DATA_VARIABLE] = before
+
+
+def gather(experiment: "Experiment", folder: Path, download: bool, quiet: bool) -> None:
+    """Bring what is missing if that is allowed, or say at once all that is; a run that is done needs nothing."""
+    from dubito.errors import MissingFile
+    from dubito.experiments.datasets.images import COLLECTIONS, load_images
+    from dubito.experiments.published.weights import find_weights
+    from dubito.experiments.runs.run import EXPERIMENT, is_finished
+
+    if (folder / EXPERIMENT).is_file() and is_finished(folder):
+        return
+    images, weights = experiment.data.images, getattr(experiment.model, "weights", None)
+    missing = []
+    with download_bar(quiet) as progress:
+        try:
+            if images in COLLECTIONS:
+                load_images(images, download=download, progress=progress)
+        except MissingFile as error:
+            missing.append(str(error))
+        try:
+            if isinstance(weights, str):
+                find_weights(weights, download=download, progress=progress)
+        except MissingFile as error:
+            missing.append(str(error))
+    if missing:
+        raise MissingFile(" And ".join(missing))
+
+
+@contextmanager
+def download_bar(quiet: bool) -> "Iterator[Progress]":
+    """What is told of downloads: a bar each on a terminal, elsewhere a line each."""
+    if sys.stderr.isatty() and not quiet:
+        with _bars() as progress:
+            yield progress
+        return
+    told: set[str] = set()
+
+    def tell(name: str, done: int, total: int, /) -> None:
+        if name not in told:
+            say(f"downloading {name}, {total / 1e6:,.0f} MB", quiet=quiet)
+            told.add(name)
+
+    yield tell
+
+
+@contextmanager
+def _bars() -> "Iterator[Progress]":
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def draw(name: str, done: int, total: int, /) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=done)
+
+        yield draw

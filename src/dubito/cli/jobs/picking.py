@@ -1,0 +1,267 @@
+"""What ``dubito select`` does once its options are read."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import get_args
+
+import numpy as np
+
+from dubito.checks import check_candidates, check_choice, check_integer, check_memory_limit, check_rows
+from dubito.cli.inputs.files import Inputs, read_number
+from dubito.cli.inputs.labelled import Labelled, read_candidate_rows
+from dubito.cli.printing.failures import Stopped, naming_files
+from dubito.cli.printing.messages import Bar, say
+from dubito.errors import InvalidArgument, MissingFile, OutputExists
+from dubito.estimating import estimate
+from dubito.files import (
+    FORMATS,
+    Columns,
+    Format,
+    append_picks,
+    output_format,
+    read_picks,
+    render_selection,
+    save_selection,
+)
+from dubito.files.entries import suffix_of
+from dubito.matrix import IntArray, Rows, len_of
+from dubito.problem import Configuration, Interrupted, Metric, Progress, Request, Selection
+from dubito.selecting import DEFAULTS, select
+from dubito.strategies import Choice, Strategy, build_strategy
+
+BINARY = ("parquet", "npy")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the picks go."""
+
+    path: str | None
+    """None for stdout."""
+    format: Format
+    append: bool
+    force: bool
+
+
+def check_target(output: str | None, format: str | None, as_json: bool, append: bool, force: bool) -> Target:
+    """Refuse an output that could not be written, before anything is computed."""
+    if as_json and format not in (None, "json"):
+        raise InvalidArgument(f"--json and --format {format} disagree; pass one of them.")
+    path = None if output == "-" else output
+    wanted = "json" if as_json else format
+    if path is None:
+        if append:
+            raise InvalidArgument("--append has no file to add to; pass -o FILE.")
+        chosen = output_format("stdout", wanted or "csv")
+        if chosen in BINARY and sys.stdout.isatty():
+            raise InvalidArgument(f"--format {chosen} is not for a terminal; pass -o FILE.")
+        return Target(None, chosen, append, force)
+    chosen, suffix = output_format(path, wanted), suffix_of(path)[1:]
+    if suffix in FORMATS and suffix != chosen:
+        asked = "--json" if as_json else f"--format {chosen}"
+        raise InvalidArgument(f"{asked} and -o {path} disagree; leave {asked} out, or give the file another suffix.")
+    if append and force:
+        raise InvalidArgument("--append adds to the file and --force replaces it; pass one of them.")
+    if append and chosen == "json":
+        raise InvalidArgument(f"{path}: json describes one run and cannot be added to; use csv, jsonl, parquet or npy.")
+    if os.path.isfile(path) and not (append or force):
+        raise OutputExists(f"{path} exists; pass --force to replace it, --append to add to it, or another path.")
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise MissingFile(f"{path} cannot be written: its folder does not exist; make it first.")
+    return Target(path, chosen, append, force)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How to pick."""
+
+    budget: int
+    strategy: Strategy
+    metric: Metric
+    engine: str
+    memory_limit: int | None
+    seed: int
+
+
+def read_method(
+    budget: str,
+    strategy: str,
+    strength: str,
+    beam_width: str,
+    scaling: str,
+    metric: str,
+    engine: str,
+    memory_limit: str | None,
+    seed: str,
+) -> Method:
+    """The options as the library takes them."""
+    given = {"strength": read_number(strength), "beam_width": read_number(beam_width), "scaling": scaling}
+    own = {name: value for name, value in given.items() if value != DEFAULTS[name]}
+    return Method(
+        check_integer("budget", read_number(budget), least=1),
+        build_strategy(strategy, own),
+        check_choice("metric", metric, get_args(Metric)),
+        engine,
+        check_memory_limit(memory_limit),
+        check_integer("seed", read_number(seed), least=0),
+    )
+
+
+def without_earlier_picks(found: Inputs, target: Target) -> Inputs:
+    """With ``--append`` the picks in the file are labelled by now, or soon will be."""
+    if not target.append or target.path is None or not os.path.exists(target.path):
+        return found
+    with naming_files({"labelled": target.path}):
+        earlier = check_rows("labelled", read_picks(target.path), len_of(found.pool.features))
+    return replace(found, labelled=found.labelled.joined(Labelled(earlier)))
+
+
+def read_candidates(spec: str | None, found: Inputs, columns: Columns) -> IntArray | None:
+    """Rows that may be picked, or None for all that are not labelled."""
+    n_pool = len_of(found.pool.features)
+    wanted = None
+    if spec is not None:
+        with naming_files({"candidates": spec}):
+            wanted = read_candidate_rows(spec, found.pool, columns)
+    if found.labelled.foreign and len(found.labelled.rows):
+        # select() keeps rows back that it knows to be labelled, but not where they come as features.
+        return check_candidates(wanted, n_pool, found.labelled.rows)
+    return wanted
+
+
+def pick(found: Inputs, allowed: IntArray | None, method: Method, quiet: bool) -> Selection:
+    """Select with a progress bar; after Ctrl-C, the picks so far."""
+    with Bar("picking", quiet=quiet) as bar:
+        try:
+            selection = call_select(found, allowed, method, bar)
+        except Interrupted as stopped:
+            selection = stopped.selection
+    ids = found.pool.ids
+    return selection if ids is None else replace(selection, ids=ids[selection.indices])
+
+
+def call_select(found: Inputs, allowed: IntArray | None, method: Method, progress: Progress | None = None) -> Selection:
+    """`dubito.select` with what the files hold; an error says which file it is about."""
+    with naming_files(found.files):
+        return select(
+            found.pool.features,
+            method.budget,
+            labelled=found.labelled.argument(found.pool.features),
+            probabilities=found.doubt.get("probabilities"),
+            logits=found.doubt.get("logits"),
+            doubt=found.doubt.get("doubt"),
+            strategy=method.strategy,
+            candidates=allowed,
+            metric=method.metric,
+            engine=method.engine,
+            memory_limit=method.memory_limit,
+            seed=method.seed,
+            progress=progress,
+        )
+
+
+def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence[str] = ()) -> None:
+    """Write the picks and say what they are; an interrupted run says so in its exit code, too."""
+    where = "to stdout" if target.path is None else f"to {target.path}"
+    if len(selection):
+        write(selection, target)
+    if not selection.complete:
+        kept = f"they went {where}" if len(selection) else "nothing was written"
+        raise Stopped(f"interrupted after {len(selection)} pick{'' if len(selection) == 1 else 's'}; {kept}.")
+    engine = "" if selection.engine is None else f" on the {selection.engine} engine"
+    radius = "" if selection.radius is None else f", radius {selection.radius:.4g}"
+    say(
+        f"{len(selection)} of {selection.n_pool} rows picked by {selection.strategy}{engine} "
+        f"in {selection.seconds:.2f} s{radius}; written {where}.",
+        quiet=quiet,
+    )
+    if target.path is not None:
+        files = dict.fromkeys([*labelled, target.path])
+        options = " ".join(f"--labelled {shlex.quote(path)}" for path in files)
+        say(f"next round: label them, train again, and pass {options}", quiet=quiet)
+
+
+def write(selection: Selection, target: Target) -> None:
+    """To stdout, to a file that is replaced whole, or below what a file holds."""
+    if target.path is None:
+        sys.stdout.buffer.write(render_selection(selection, target.format))
+        sys.stdout.buffer.flush()
+    elif target.append:
+        append_picks(selection, target.path, format=target.format)
+    else:
+        save_selection(selection, target.path, force=target.force, format=target.format)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a dry run tells."""
+
+    n: int
+    d: int
+    dtype: str
+    labelled: int
+    candidates: int
+    budget: int
+    strategy: str
+    engine: str | None
+    megabytes: float | None
+    """Memory beyond the inputs, at most; None for a strategy without an engine."""
+    seconds: float | None
+
+
+class OnlyChecks:
+    """A strategy that picks nothing: what is left of `dubito.select` is its checks.
+
+    The strategy proper is tried on a single point, so that it can say what it lacks and which engine it would use.
+    """
+
+    def __init__(self, proper: Strategy) -> None:
+        self.proper = proper
+        self.name = proper.name
+        self.uses_engine = proper.uses_engine
+        self.seen: list[Sizes] = []
+
+    def choose(self, request: Request) -> Choice:
+        """Note the sizes; an empty choice."""
+        (n, d), engine = request.pool.shape, self.proper.choose(one_point_of(request)).engine
+        dtype, m, cost = str(request.pool.dtype), len_of(request.references), None
+        if self.uses_engine:
+            width, is_scaled = getattr(self.proper, "beam_width", 1), getattr(self.proper, "strength", 0.0) > 0.0
+            limit = request.memory_limit
+            cost = estimate(n, d, m, request.budget, beam_width=width, scaled=is_scaled, memory_limit=limit)
+        sizes = (n, d, dtype, m, len(request.candidates), request.budget, self.name, engine)
+        told = (None, None) if cost is None else (round(cost.bytes / 1e6, 1), round(cost.seconds, 2))
+        self.seen.append(Sizes(*sizes, *told))
+        return Choice((Configuration(np.empty(0, np.int64), np.empty(0), radius=None),), engine)
+
+
+def one_point_of(request: Request) -> Request:
+    """The smallest request of the same kind: the first candidate alone."""
+    first = request.candidates[:1]
+    return replace(
+        request,
+        pool=Rows(request.pool, first),
+        candidates=np.zeros(1, dtype=np.int64),
+        budget=1,
+        references=Rows(request.references, np.arange(min(1, len_of(request.references)))),
+        probabilities=None if request.probabilities is None else request.probabilities[first],
+        doubt=None if request.doubt is None else request.doubt[first],
+        progress=None,
+    )
+
+
+def show_sizes(found: Inputs, allowed: IntArray | None, method: Method, as_json: bool) -> None:
+    """Print what would be done."""
+    checks = OnlyChecks(method.strategy)
+    call_select(found, allowed, replace(method, strategy=checks))
+    (sizes,) = checks.seen
+    told = asdict(sizes)
+    if as_json:
+        print(json.dumps({"schema": 1, **told}, indent=2))
+    else:
+        for name, value in told.items():
+            print(f"{name:<12}{'none' if value is None else value}")

@@ -1,0 +1,175 @@
+"""What ``dubito run`` and ``dubito resume`` share: playing an experiment in its folder, and telling what came out."""
+
+import json
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from dubito.checks import check_integer
+from dubito.cli.inputs.files import read_number
+from dubito.cli.printing.board import Board
+from dubito.cli.printing.failures import Stopped
+from dubito.cli.printing.messages import program_name, say, show
+from dubito.errors import MissingFile
+from dubito.experiments.datasets.images import COLLECTIONS
+from dubito.experiments.lanes.studio import rows_trained
+from dubito.experiments.models.networks.network import Vgg16, found_device
+from dubito.experiments.plans.experiment import Experiment
+from dubito.experiments.published.folders import DATA_VARIABLE
+from dubito.experiments.records import Round, curves
+from dubito.experiments.runs.run import EXPERIMENT, is_finished, read_rounds, run_experiment
+
+MOST_WORKERS = 8
+IMAGES_A_SECOND = 36.0
+"""That one core trains VGG16 on, at 32x32."""
+
+
+def finish(experiment: Experiment, folder: Path, workers: int, *, as_json: bool, quiet: bool) -> None:
+    """Play what is left, and print what came out."""
+    turns = experiment.schedule.rounds + 1
+    say(
+        f"{experiment.name}: {len(experiment.strategies)} strategies x {len(experiment.seeds)} seeds x {turns} "
+        f"trainings in {folder}",
+        quiet=quiet,
+    )
+    warn_of_cost(experiment, quiet)
+    rounds = play(experiment, folder, workers, quiet)
+    if as_json:
+        print(json.dumps(as_record(experiment, folder, rounds), indent=2))
+    else:
+        show_results(experiment, rounds)
+        print(f"\n{folder / 'journal.jsonl'} holds every round. Next:\n  {command('report', folder)}")
+
+
+def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
+    """Say how long VGG16 takes without a GPU: nobody waits for days unwarned."""
+    model = experiment.model
+    if not isinstance(model, Vgg16) or model.training.device != "cpu":
+        return
+    n_cells = len(experiment.strategies) * len(experiment.seeds)
+    seconds = n_cells * rows_trained(experiment, model) / IMAGES_A_SECOND
+    why = "torch finds no GPU" if model.device == "auto" else f"device = {model.device!r}"
+    say(
+        f"{why}: training {experiment.name} takes about {core_time(seconds)} of a core, and predictions over pool and "
+        "test set come on top. A training that is stopped is lost, those before it are kept",
+        quiet=quiet,
+    )
+
+
+def core_time(seconds: float) -> str:
+    """A long time in words: minutes below two hours, hours above.
+
+    Examples
+    --------
+    >>> core_time(20), core_time(5_400), core_time(7_200), core_time(792_000)
+    ('1 minute', '90 minutes', '2 hours', '220 hours')
+    """
+    if seconds >= 7_200:
+        return f"{seconds / 3_600:,.0f} hours"
+    minutes = max(round(seconds / 60), 1)
+    return "1 minute" if minutes == 1 else f"{minutes} minutes"
+
+
+def data_option(experiment: Experiment) -> str:
+    """What a command must repeat to find published data again."""
+    folder = os.environ.get(DATA_VARIABLE)
+    needs = experiment.data.images in COLLECTIONS or isinstance(experiment.model, Vgg16)
+    return f" --data-dir {shlex.quote(folder)}" if folder and needs else ""
+
+
+def read_workers(text: str | None, experiment: Experiment) -> int:
+    """How many processes: as asked, or one a core; on a GPU, where they would only take turns, one."""
+    if text is not None:
+        return check_integer("workers", read_number(text), least=1)
+    device = getattr(experiment.model, "device", None)
+    # A model without a device knows nothing of torch, which need not be installed for it.
+    on_cpu = device is None or found_device(device) == "cpu"
+    return min(os.cpu_count() or 1, MOST_WORKERS) if on_cpu else 1
+
+
+def play(experiment: Experiment, folder: Path, workers: int, quiet: bool) -> list[Round]:
+    """Run with a live display; after Ctrl-C say how to go on."""
+    with Board(quiet=quiet) as board:
+        try:
+            rounds = run_experiment(experiment, folder, workers=workers, progress=board)
+        except KeyboardInterrupt:
+            if not (folder / EXPERIMENT).is_file():
+                raise Stopped("interrupted before the first training; nothing was written.") from None
+            kept, way = len(read_rounds(folder)), command("resume", folder) + data_option(experiment)
+            raise Stopped(f"interrupted; {kept} trainings are kept. Go on with: {way}") from None
+    if board.last is None:
+        say("everything was done already", quiet=quiet)
+    else:
+        trained = board.last.done - board.last.resumed
+        say(f"trained {trained} models in {board.last.seconds:.0f} s", quiet=quiet)
+    return rounds
+
+
+def command(name: str, folder: Path) -> str:
+    """A command to copy."""
+    return f"{program_name()} {name} {shlex.quote(str(folder))}"
+
+
+def show_results(experiment: Experiment, rounds: Sequence[Round]) -> None:
+    """Test accuracy in percent at the first and last number of labels, mean and standard deviation over seeds."""
+    from rich import box
+    from rich.table import Table
+
+    found = curves(rounds)
+    labels = found[0].labels
+    table = Table(box=box.SIMPLE_HEAD, title="test accuracy, %", title_style="bold", title_justify="left")
+    table.add_column("strategy")
+    places = sorted({0, len(labels) // 2, len(labels) - 1})
+    for place in places:
+        table.add_column(f"{labels[place]} labels", justify="right", no_wrap=True)
+    for curve in found:
+        cells = [f"{100 * curve.mean[place]:.1f} ± {100 * curve.spread[place]:.1f}" for place in places]
+        table.add_row(curve.name, *(cells if len(experiment.seeds) > 1 else [cell.split(" ")[0] for cell in cells]))
+    show(table)
+
+
+def as_record(experiment: Experiment, folder: Path, rounds: Sequence[Round]) -> dict[str, object]:
+    """The results as JSON holds them."""
+    found = curves(rounds)
+    return {
+        "schema": 1,
+        "name": experiment.name,
+        "experiment": experiment.hash8,
+        "folder": str(folder),
+        "seeds": list(experiment.seeds),
+        "labels": found[0].labels.tolist(),
+        "strategies": [
+            {"strategy": curve.name, "mean": curve.mean.tolist(), "standard_deviation": curve.spread.tolist()}
+            for curve in found
+        ],
+    }
+
+
+def latest_unfinished(runs: Path) -> Path:
+    """The run in that folder that was worked on last and is not done."""
+    found = by_recency(runs)
+    for folder in found:
+        if not is_finished(folder):
+            return folder
+    there = f"every run in {runs} is done" if found else f"{runs} holds no run"
+    raise MissingFile(f"{there}: there is nothing to resume; begin one with dubito run FILE.toml.")
+
+
+def latest(runs: Path) -> Path:
+    """The run in that folder that was worked on last, done or not."""
+    found = by_recency(runs)
+    if not found:
+        raise MissingFile(f"{runs} holds no run; pass the folder of one, or begin one with dubito run FILE.toml.")
+    return found[0]
+
+
+def by_recency(runs: Path) -> list[Path]:
+    """The runs in a folder, the one worked on last first."""
+    return sorted((path.parent for path in runs.glob(f"*/{EXPERIMENT}")), key=last_worked_on, reverse=True)
+
+
+def last_worked_on(folder: Path) -> float:
+    """When a run's journal was last written to."""
+    journal = folder / "journal.jsonl"
+    return (journal if journal.exists() else folder / EXPERIMENT).stat().st_mtime

@@ -1,0 +1,227 @@
+"""What ``dubito simulate`` does once its options are read."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dubito.checks import check_integer, check_real
+from dubito.cli.inputs.files import read_number
+from dubito.cli.jobs.reporting import ABOUT, schedule_told
+from dubito.cli.printing.board import Board
+from dubito.cli.printing.failures import Stopped
+from dubito.cli.printing.messages import say
+from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists
+from dubito.experiments.datasets.dataset import Dataset, read_dataset
+from dubito.experiments.models.base import Model
+from dubito.experiments.models.kinds import model_from_table
+from dubito.experiments.plans.arms import Arm, parse_strategy
+from dubito.experiments.plans.experiment import Data, Experiment, Schedule
+from dubito.experiments.runs.run import check_folder, dataset_for, run_experiment
+from dubito.files import Columns, open_source, split_spec, write_atomically
+
+STRATEGIES = ("random", "margin", "least-confidence", "coreset", "doubt-coreset", "doubt-coreset:strength=0.5")
+"""Compared where none is named."""
+ROUNDS, MOST_BUDGET, MOST_WORKERS = 10, 1000, 8
+WORTH_SHARING = 1_000_000
+"""Numbers of features from which on several processes are started unasked: each takes a second or two to come up."""
+BUDGET_SHARE = 0.02
+"""Of the training rows, asked for in a round: ten rounds label about a fifth."""
+OWN_FILES = ("experiment.toml", "journal.jsonl", "data.npz", ABOUT, "report.html", "results.json")
+PICTURES = ("curves.svg", "curves.png")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How labels are asked for; None stands for what the data suggests."""
+
+    initial: int | None
+    budget: int | None
+    rounds: int | None
+
+    def schedule(self, n_train: int, n_classes: int, n_clean: int | None = None) -> Schedule:
+        """As asked, and for the rest what fits so many training rows and classes.
+
+        Rows that a pool adds (``n_train`` beyond ``n_clean``) are no reason to ask for more at once.
+        """
+        rows = n_train if n_clean is None else min(n_train, n_clean)
+        budget = self.budget or min(MOST_BUDGET, _one_digit(BUDGET_SHARE * rows))
+        initial = self.initial or min(max(budget, 2 * n_classes), max(1, n_train - budget))
+        rounds = self.rounds or max(1, min(ROUNDS, (n_train - initial) // budget))
+        schedule = Schedule(initial, budget, rounds)
+        schedule.check_size(n_train)
+        return schedule
+
+
+def read_sizes(initial: str | None, budget: str | None, rounds: str | None) -> Sizes:
+    """Whole numbers where there are any."""
+    given = {"initial": initial, "budget": budget, "rounds": rounds}
+    read = {
+        name: None if text is None else check_integer(name, read_number(text), least=1) for name, text in given.items()
+    }
+    return Sizes(read["initial"], read["budget"], read["rounds"])
+
+
+def _one_digit(value: float) -> int:
+    """A whole number with one digit that counts.
+
+    Examples
+    --------
+    >>> [_one_digit(value) for value in (0.3, 29.0, 860.0)]
+    [1, 30, 900]
+    """
+    return int(float(f"{max(value, 1.0):.0e}"))
+
+
+def read_arms(given: Sequence[str] | None) -> tuple[Arm, ...]:
+    """The strategies named, or the usual ones; random comes first and is always there."""
+    arms = [parse_strategy(text) for text in given or STRATEGIES]
+    named = [arm for arm in arms if arm.name != "random"]
+    return (Arm("random"), *named)
+
+
+def read_model(text: str) -> Model:
+    """A model out of text such as ``linear:c=10``.
+
+    Examples
+    --------
+    >>> read_model("linear:c=10").c
+    10
+    """
+    kind, _, rest = text.partition(":")
+    table: dict[str, object] = {"kind": kind.strip()}
+    for part in rest.split(",") if rest.strip() else ():
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not name or not equals or not value:
+            raise InvalidArgument(f"--model {text} has the setting {part.strip()!r}; write kind:name=value,name=value.")
+        table[name.replace("-", "_")] = read_number(value)
+    try:
+        return model_from_table(table)
+    except (InvalidArgument, InvalidData) as error:
+        raise InvalidArgument(f"--model {text}: {error}") from error
+
+
+def check_committee(arms: Sequence[Arm], model: Model, text: str) -> None:
+    """Refuse a strategy that asks a committee of a model without one, in the words of the command line."""
+    asking = [arm.name for arm in arms if arm.needs_samples]
+    if asking and not model.samples:
+        join = "," if ":" in text else ":"
+        raise InvalidArgument(
+            f"--strategy {asking[0]} asks a committee, and --model {text} has none; "
+            f"pass --model {text}{join}samples=10."
+        )
+
+
+def read_workers(text: str | None, cells: int, numbers: int) -> int:
+    """How many processes: as asked, or one a core where the data is large enough to be worth starting them."""
+    if text is not None:
+        return check_integer("workers", read_number(text), least=1)
+    return min(os.cpu_count() or 1, MOST_WORKERS, cells) if numbers >= WORTH_SHARING else 1
+
+
+def name_of(spec: str) -> str:
+    """A name for an experiment on that file, which can be a folder's.
+
+    Examples
+    --------
+    >>> name_of("my data/pool.v2.npz::embeddings"), name_of("_.csv")
+    ('pool.v2', 'data')
+    """
+    stem = Path(split_spec(spec)[0].rstrip("/")).stem
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._") or "data"
+
+
+def read_settings(data: str, test: str | None, test_share: str | None, columns: Columns, *, standardise: bool) -> Data:
+    """Where the data is, so that it means the same from anywhere."""
+    return Data(
+        path=os.path.abspath(data),
+        test=None if test is None else os.path.abspath(test),
+        test_share=None if test_share is None else check_real("test_share", read_number(test_share), least=0.0),
+        id_column=columns.id,
+        label_column=columns.label,
+        feature_columns=tuple(columns.features),
+        standardise=standardise,
+    )
+
+
+def read_data(data: str, test: str | None, columns: Columns) -> Dataset:
+    """The data as the experiment will read it, so that what is wrong is said before anything is made."""
+    for path in [split_spec(each)[0] for each in (data, test) if each is not None]:
+        source = open_source(path)
+        if not any(entry.ndim == 1 for entry in source.entries.values()):
+            raise MissingFile(f"{path} holds no labels, only {source.listing()}; add an array labels, one class a row.")
+    return read_dataset(data, test=test, columns=columns)
+
+
+def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:
+    """The experiment with a schedule that fits the rows there are to ask for."""
+    n_train, n_clean = (
+        len(dataset_for(each, each.seeds[0], dataset=data).labels) for each in (draft, replace(draft, pool="clean"))
+    )
+    for arm in draft.strategies:
+        most = getattr(arm.build(), "max_pool", n_train)
+        if n_train > most:
+            raise InvalidArgument(
+                f"--strategy {arm.name} takes at most {most:,} points, and the training part has {n_train:,}; "
+                "leave it out, or take coreset."
+            )
+    return replace(draft, schedule=sizes.schedule(n_train, len(data.classes), n_clean))
+
+
+def open_run(experiment: Experiment, folder: Path, force: bool) -> None:
+    """Refuse a folder that holds something else, or clear it of an earlier run if that is wanted."""
+    if folder.is_file():
+        raise OutputExists(f"{folder} is a file; pass -o with another folder.")
+    if force:
+        clear_run(folder)
+    elif (folder / "experiment.toml").exists():
+        try:
+            check_folder(experiment, folder)
+        except InvalidArgument:
+            raise OutputExists(
+                f"{folder} holds a run with other settings; pass --force to begin anew, or -o with another folder."
+            ) from None
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise OutputExists(f"{folder} holds other files; pass -o with another folder, or --force to write into it.")
+
+
+def clear_run(folder: Path) -> None:
+    """Remove what a run leaves in its folder, and nothing else."""
+    for name in (*OWN_FILES, *PICTURES):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+
+def run(experiment: Experiment, folder: Path, data: Dataset, command: str, workers: str | None, *, quiet: bool) -> None:
+    """Play the experiment in its folder, which also keeps what its report says of the data."""
+    cells = len(experiment.strategies) * len(experiment.seeds)
+    processes = read_workers(workers, cells, data.features.size)
+    say(f"{experiment.name}: {schedule_told(experiment.schedule)}; {cells} runs into {folder}", quiet=quiet)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_about(folder, data, command)
+    play(experiment, folder, processes, quiet)
+
+
+def play(experiment: Experiment, folder: Path, workers: int, quiet: bool) -> None:
+    """Run what is left with a live display; after Ctrl-C say how to go on."""
+    with Board(quiet=quiet) as board:
+        try:
+            run_experiment(experiment, folder, workers=workers, progress=board)
+        except KeyboardInterrupt:
+            done = f"{board.last.done} of {board.last.total} trainings" if board.last else "no training"
+            raise Stopped(f"interrupted after {done}; run the same command again to go on.") from None
+    if board.last is not None:
+        trained, resumed = board.last.done - board.last.resumed, board.last.resumed
+        before = f" ({resumed} were there already)" if resumed else ""
+        say(f"trained {trained} models in {board.last.seconds:.0f} s{before}", quiet=quiet)
+
+
+def save_about(folder: Path, data: Dataset, command: str) -> None:
+    """Keep what the report says of the data and the command, for when it is made again."""
+    shape = f"{len(data.labels):,} rows of {data.features[0].size:,} features in {len(data.classes)} classes"
+    test = f", and {len(data.test_labels):,} rows to test on" if data.has_test else ""
+    told = {"schema": 1, "command": command, "shape": shape + test, "classes": list(data.classes)}
+    write_atomically(str(folder / ABOUT), (json.dumps(told) + "\n").encode())

@@ -1,0 +1,204 @@
+"""From a run's folder to its report, and from the report to what a person reads on the terminal."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from dubito.checks import check_real
+from dubito.cli.inputs.files import read_number
+from dubito.cli.printing.messages import show
+from dubito.errors import DubitoError, InvalidArgument
+from dubito.experiments.datasets.images import COLLECTIONS, load_images
+from dubito.experiments.findings.pairs import shown_p
+from dubito.experiments.findings.sentences import notes
+from dubito.experiments.findings.summary import Summary, finding
+from dubito.experiments.models.kinds import model_as_table
+from dubito.experiments.plans.experiment import Data, Experiment, Schedule
+from dubito.experiments.runs.run import read_folder, read_headers, read_rounds
+from dubito.files import Columns, open_source, read_array, split_spec
+from dubito.reports import About, Written, shown_facts, write_report
+
+ABOUT = "about.json"
+"""In a run's folder: the command, and what was read from the data."""
+
+
+def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
+    """Accuracies as shares, also where they are written in percent."""
+    found: list[float] = []
+    for text in given or ():
+        value = read_number(text.removesuffix("%"))
+        share = check_real("target", value, least=0.0) / (100.0 if text.endswith("%") else 1.0)
+        if not 0.0 < share <= 1.0:
+            raise InvalidArgument(f"--target {text} is no accuracy; pass a share such as 0.9, or 90%.")
+        found.append(share)
+    return tuple(found)
+
+
+def about_run(experiment: Experiment, folder: Path) -> About:
+    """What a report says of a run, out of its folder."""
+    kept: dict[str, object] = {}
+    with suppress(OSError, ValueError):
+        kept = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    headers = read_headers(folder)
+    latest = headers[-1] if headers else {}
+    classes = kept.get("classes") or latest.get("classes")
+    facts = {
+        "data": _data_told(experiment.data, kept.get("shape")),
+        "pool": experiment.pool,
+        "model": ", ".join(f"{key} = {value}" for key, value in model_as_table(experiment.model).items()),
+        "weights": latest.get("weights"),
+        "schedule": schedule_told(experiment.schedule),
+        "strategies": ", ".join(arm.name for arm in experiment.strategies),
+        "seeds": f"{len(experiment.seeds)}: {', '.join(str(seed) for seed in experiment.seeds)}",
+        "versions": _versions_told(latest),
+        "machine": latest.get("machine"),
+        "begun": headers[0].get("started") if headers else None,
+        "command": kept.get("command"),
+    }
+    return About(
+        title=f"dubito: {experiment.name}, active learning replayed",
+        facts=shown_facts(facts),
+        classes=tuple(str(each) for each in classes) if isinstance(classes, list) else known_classes(experiment.data),
+        settings=experiment.to_toml(),
+        expected=len(experiment.strategies) * len(experiment.seeds) * (experiment.schedule.rounds + 1),
+    )
+
+
+def _versions_told(header: Mapping[str, object]) -> str | None:
+    versions = header.get("versions")
+    if not isinstance(versions, dict):
+        return None
+    packages = [f"{name} {found}" for name, found in versions.items() if found]
+    return ", ".join([*packages, f"Python {header.get('python')}"])
+
+
+def _data_told(data: Data, shape: object) -> str:
+    source = data.path or data.images or data.builtin or "handed in by Python"
+    test = data.test or ("" if data.test_share is None else f"{data.test_share:.0%} of every class, drawn by the seed")
+    rows = "" if data.rows is None else f"{data.rows:,} rows of the training part, drawn by the seed"
+    return "; ".join(filter(None, [source, str(shape or ""), rows, f"tested on {test}" if test else ""]))
+
+
+def schedule_told(schedule: Schedule) -> str:
+    """The schedule in words."""
+    again = "trained from scratch each round" if schedule.from_scratch else "training goes on from round to round"
+    rounds = "1 round" if schedule.rounds == 1 else f"{schedule.rounds} rounds"
+    return (
+        f"{schedule.initial:,} labels at random, then {rounds} of {schedule.budget:,}, "
+        f"to {schedule.labels[-1]:,}; {again}"
+    )
+
+
+def known_classes(data: Data) -> tuple[str, ...]:
+    """Names of the classes where the data is still at hand, else none: a report does without."""
+    with suppress(DubitoError, OSError):
+        if data.path is not None:
+            source = open_source(split_spec(data.path)[0])
+            labels = read_array(source, "labels", columns=Columns(label=data.label_column))
+            return tuple(str(each) for each in np.unique(labels).tolist())
+        if data.images in COLLECTIONS:
+            return load_images(data.images).classes
+    return ()
+
+
+def make_report(folder: Path, output: Path, targets: Sequence[float], force: bool) -> Written:
+    """The report of a run's folder, finished or not."""
+    experiment = read_folder(folder)
+    rounds = read_rounds(folder)
+    if not rounds:
+        raise InvalidArgument(f"{folder} has no records yet; run or resume it first.")
+    detail = f"{experiment.name}, {experiment.model.kind} model" + (
+        "" if experiment.pool == "clean" else f", {experiment.pool} pool"
+    )
+    about = about_run(experiment, folder)
+    planned = [arm.name for arm in experiment.strategies]
+    return write_report(
+        rounds, about, output, records=folder, targets=targets, planned=planned, detail=detail, force=force
+    )
+
+
+def tell(
+    written: Written,
+    as_json: bool,
+    *,
+    asked: Sequence[float] = (),
+    also: Sequence[Path] = (),
+    advice: Sequence[str] = (),
+) -> None:
+    """A table, the finding, what to know, and where the files are; or all of it as JSON.
+
+    ``asked`` are the accuracies of ``--target``, ``also`` names files beside the report's own, and ``advice`` is what
+    to do next.
+    """
+    if as_json:
+        content = json.loads(written.results.read_text(encoding="utf-8"))
+        files = (*also, written.results, *written.pictures, written.page)
+        print(json.dumps({**content, "files": [str(path) for path in files]}, indent=1))
+        return
+    show_table(written.summary)
+    print("\n".join([*found(written), *targets_told(written.summary, asked), *advice, "", *paths(written, also)]))
+
+
+def targets_told(told: Summary, asked: Sequence[float]) -> Iterator[str]:
+    """For every accuracy asked about, the labels that each strategy needs."""
+    for target in asked:
+        place = told.targets.index(target)
+        needed = {name: labels[place] for name, labels in zip(told.names, told.needed, strict=True)}
+        shown = [
+            f"{name} {'never' if np.isinf(labels) else format(round(labels), ',')}" for name, labels in needed.items()
+        ]
+        yield f"- Labels for {target:.1%} accuracy: {', '.join(shown)}."
+
+
+def found(written: Written) -> Iterator[str]:
+    """What a person reads below the table."""
+    yield finding(written.summary)
+    yield from (f"- {note}" for note in notes(written.summary))
+
+
+def paths(written: Written, also: Sequence[Path]) -> Iterator[str]:
+    """Where the files are; report and picture come last."""
+    yield "Written:"
+    yield from (f"  {path}" for path in (*also, written.results, written.page, written.pictures[-1]))
+
+
+def show_table(told: Summary) -> None:
+    """A row for each strategy: accuracy in the end, gain over random, labels saved."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("strategy", no_wrap=True)
+    heads = (f"at {told.curves[0].labels[-1]:,} labels", "points above random, on average", "p (Holm)", "labels saved")
+    for head in heads:
+        table.add_column(head, justify="right")
+    for name, cells in table_rows(told):
+        table.add_row(name, *cells)
+    show(table)
+
+
+def table_rows(told: Summary) -> Iterator[tuple[str, list[str]]]:
+    """The cells of the table, as text; intervals in brackets."""
+    against = {each.name: each for each in told.against_random}
+    saved = {each.name: each.saved for each in told.savings}
+    for curve in told.curves:
+        spread = f" ± {100 * curve.spread[-1]:.1f}" if len(told.seeds) > 1 else ""
+        cells = [f"{100 * curve.mean[-1]:.1f}%{spread}"]
+        if curve.name in against:
+            gain, labels = against[curve.name].difference, saved[curve.name]
+            cells.append(f"{100 * gain.estimate:+.1f}{_ends(100 * gain.low, 100 * gain.high, '+.1f')}")
+            cells.append(shown_p(against[curve.name].p_holm))
+            ends = _ends(labels.low, labels.high, ",.0f")
+            cells.append(f"{labels.estimate:,.0f}{ends}" if np.isfinite(labels.estimate) else "none")
+        yield curve.name, cells
+
+
+def _ends(low: float, high: float, form: str) -> str:
+    """An interval's ends; nothing for a single seed."""
+    if np.isnan(low):
+        return ""
+    shown = [f"{end:{form}}" if np.isfinite(end) else "none" for end in (low, high)]
+    return f" [{shown[0]} to {shown[1]}]"

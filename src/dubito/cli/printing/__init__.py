@@ -1,0 +1,1 @@
+"""What a person sees: messages, bars, tables of progress, and errors in one line."""

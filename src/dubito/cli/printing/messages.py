@@ -1,0 +1,89 @@
+"""What a person sees while a command runs: notes and a progress bar, both on stderr."""
+
+import os
+import shlex
+import shutil
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+    from rich.table import Table
+
+PATIENCE = 1.0
+"""Seconds before a bar appears."""
+OFF_TERMINAL = 400
+"""Columns where there is no terminal to fit."""
+
+
+def say(message: str, *, quiet: bool = False) -> None:
+    """A note on stderr, so that stdout holds nothing but data."""
+    if not quiet:
+        print(f"dubito: {message}", file=sys.stderr)
+
+
+def show(table: "Table") -> None:
+    """Print a table on stdout; off a terminal no line is cut or folded."""
+    from rich.console import Console
+
+    Console(highlight=False, width=None if sys.stdout.isatty() else OFF_TERMINAL).print(table)
+
+
+class Bar:
+    """A progress bar with rate and time left; it appears after a second, and only on a terminal.
+
+    Called as `dubito.select` calls its ``progress``: done, total, radius or None, seconds.
+    """
+
+    def __init__(self, verb: str, *, quiet: bool = False) -> None:
+        self.verb = verb
+        self.wanted = sys.stderr.isatty() and not quiet
+        self.drawn: tuple[Progress, TaskID] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.drawn is not None:
+            self.drawn[0].stop()
+
+    def __call__(self, done: int, total: int, radius: float | None, seconds: float, /) -> None:
+        """Draw where the run stands."""
+        if not self.wanted or seconds < PATIENCE:
+            return
+        if self.drawn is None:
+            progress = new_progress()
+            self.drawn = progress, progress.add_task(self.verb, total=total, rate="", note="")
+            progress.start()
+        progress, task = self.drawn
+        note = "" if radius is None else f"radius {radius:.4g}"
+        progress.update(task, completed=done, rate=f"{done / seconds:,.3g}/s", note=note)
+
+
+def new_progress() -> "Progress":
+    """Verb, bar, count, rate, time left and radius; it clears itself away in the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[note]}"),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+def program_name() -> str:
+    """``dubito`` where the shell would find this one, else this Python and ``-m dubito``."""
+    found = shutil.which("dubito")
+    if found and os.path.dirname(os.path.realpath(found)) == os.path.dirname(os.path.abspath(sys.executable)):
+        return "dubito"
+    near = os.path.relpath(sys.executable)
+    return f"{shlex.quote(min(near, sys.executable, key=len))} -m dubito"

@@ -1,0 +1,1 @@
+"""The engine `cpu`: the lazy algorithm with kernels on NumPy and BLAS."""

@@ -1,0 +1,145 @@
+"""First bounds on distances: one product over the pool with a few references, then with more where that may pay.
+
+The few are anchors, the references that are nearest to most of a sample. Every reference belongs to the cells of its
+nearest anchors, and a candidate that may come first is compared with all of its own anchor's cell: a few dozen
+references near a point bound it better than hundreds elsewhere.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+
+from dubito.engines.cpu.memory import Plan
+from dubito.engines.cpu.references import References
+from dubito.engines.cpu.sketch import Sketch
+from dubito.engines.lazy.rounding import FLOOR, Float32Array, squared_lengths
+from dubito.matrix import AnyArray, FloatArray, IntArray, blocks
+from dubito.problem import Problem
+
+CHOICE = 1024
+"""References that anchors are chosen from."""
+CELLS = 2
+"""Cells that a reference belongs to."""
+CELL_ROWS = 512
+"""References of a cell that are looked at."""
+CLOSER = 4
+"""Candidates worth a closer look, for each pick; half as many where doubts draw priorities apart."""
+SPAN = 1 << 16
+
+
+class Reach:
+    """References, ready to be measured from any points; all of them shifted."""
+
+    def __init__(self, full: Sketch, others: Float32Array, sizes: FloatArray) -> None:
+        self.full, self.others = full, others
+        self.sizes = ((1.0 + full.slack) * sizes).astype(np.float32)
+
+    def squared(self, points: Float32Array) -> Float32Array:
+        """(r, references) upper bounds on squared distances, but for what a point itself adds."""
+        squared: Float32Array = points @ self.others.T
+        squared *= -2.0
+        squared += self.sizes
+        return squared
+
+    def nearest(self, points: Float32Array) -> tuple[FloatArray, IntArray]:
+        """(r,) upper bounds on the squared distance to the nearest, as features measure it, and which that is."""
+        squared, own = self.squared(points), own_part(self.full, points)
+        which = squared.argmin(axis=1)
+        own += squared[np.arange(len(which)), which]
+        return np.maximum(own, 0.0) / self.full.scale**2, which
+
+
+def own_part(full: Sketch, points: Float32Array) -> FloatArray:
+    """(r,) what a point itself adds to upper bounds on its squared distances."""
+    return (1.0 + full.slack) * squared_lengths(points) + FLOOR
+
+
+def read_candidates(problem: Problem, full: Sketch, rows: slice | IntArray) -> Float32Array:
+    """Shifted points of candidates; not copied where they lie together."""
+    pool_rows = problem.candidates[rows]
+    is_whole = isinstance(rows, slice) and pool_rows[-1] - pool_rows[0] + 1 == len(pool_rows)
+    which = slice(pool_rows[0], pool_rows[-1] + 1) if is_whole else pool_rows
+    return full.read(problem.pool, which, problem.metric)
+
+
+class FirstBounds:
+    """Upper bounds on each candidate's squared distance to its nearest reference, unscaled."""
+
+    def __init__(self, problem: Problem, references: References, full: Sketch, plan: Plan, n_anchors: int) -> None:
+        self.problem, self.references, self.full, self.plan = problem, references, full, plan
+        self.anchors, self.level = self._choose(n_anchors)
+
+    def compute(self) -> FloatArray:
+        """(n,) bounds."""
+        n_candidates, reach = len(self.problem.candidates), self._reach(self.anchors)
+        bounds, nearest = np.empty(n_candidates), np.empty(n_candidates, dtype=np.uint16)
+        for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
+            bounds[span], nearest[span] = reach.nearest(read_candidates(self.problem, self.full, span))
+        if len(self.anchors) < len(self.references):
+            self._look_closer(bounds, nearest)
+        return bounds
+
+    def _reach(self, which: IntArray) -> Reach:
+        return Reach(self.full, self.references.rows(which), self.references.sizes[which])
+
+    def _choose(self, n_anchors: int) -> tuple[IntArray, float]:
+        """The references nearest to most of a few candidates, and a squared priority that few of all will reach."""
+        problem, references = self.problem, self.references
+        among = slice(0, len(references), -(-len(references) // min(CHOICE, self.plan.reference_rows)))
+        chosen = np.arange(len(references))[among]
+        step = -(-len(problem.candidates) // self.plan.refresh_rows)
+        few = np.arange(0, len(problem.candidates), step)
+        shifted = read_candidates(problem, self.full, few)
+        sizes = squared_lengths(shifted)
+        sketches, _ = references.sketch.apply(shifted, sizes)
+        # Points differ by what sketches leave out, too: whole lengths tell more of distances than those of sketches.
+        nearness = sketches @ references.targets(among)[:, :-1].T
+        nearness -= references.sizes[among].astype(np.float32)
+        nearest = nearness.argmax(axis=1)
+        popular = np.argsort(-np.bincount(nearest, minlength=len(chosen)), kind="stable")
+        squared = (sizes - nearness[np.arange(len(few)), nearest]) / self.full.scale**2
+        squared *= self._weights(few)
+        n_closer = CLOSER * problem.budget // (1 if problem.weights is None else 2)
+        place = max(0, len(few) - 1 - n_closer // step)
+        return np.sort(chosen[popular[:n_anchors]]), float(np.partition(squared, place)[place])
+
+    def _weights(self, rows: slice | IntArray) -> FloatArray | float:
+        weights = self.problem.weights
+        return 1.0 if weights is None else weights[self.problem.candidates[rows]]
+
+    def _look_closer(self, bounds: FloatArray, nearest: AnyArray) -> None:
+        """Lower the bounds that may come first by the cells of their anchors."""
+        spans = blocks(len(bounds), SPAN)
+        rows = np.concatenate(
+            [np.flatnonzero(bounds[span] * self._weights(span) > self.level) + span.start for span in spans]
+        )
+        rows = rows[np.argsort(nearest[rows], kind="stable")]
+        cells = self._cells()
+        for span in blocks(len(rows), 2 * self.plan.refresh_rows):
+            lower = self._within_cells(rows[span], nearest[rows[span]], cells)
+            bounds[rows[span]] = np.minimum(bounds[rows[span]], lower)
+
+    def _within_cells(self, rows: IntArray, anchors: AnyArray, cells: list[IntArray]) -> FloatArray:
+        """(r,) upper bounds on squared distances to the cells of anchors; candidates of an anchor lie together."""
+        points, squared = read_candidates(self.problem, self.full, rows), np.empty(len(rows))
+        starts = [0, *(np.flatnonzero(np.diff(anchors)) + 1).tolist(), len(rows)]
+        for start, stop in pairwise(starts):
+            reach = self._reach(cells[anchors[start]])
+            squared[start:stop] = reach.squared(points[start:stop]).min(axis=1, initial=np.inf)
+        return np.maximum(squared + own_part(self.full, points), 0.0) / self.full.scale**2
+
+    def _cells(self) -> list[IntArray]:
+        """The references that each anchor is one of the nearest to, by their sketches."""
+        targets = self.references.targets
+        anchors = np.concatenate([targets(slice(anchor, anchor + 1)) for anchor in self.anchors.tolist()])
+        nearest = np.empty((len(self.references), min(CELLS, len(anchors))), dtype=np.uint16)
+        for span in blocks(len(nearest), self.plan.reference_rows):
+            nearness = targets(span)[:, :-1] @ (0.5 * anchors[:, :-1].T) + anchors[:, -1]
+            for place in range(nearest.shape[1]):
+                nearest[span, place] = nearness.argmax(axis=1)
+                nearness[np.arange(len(nearness)), nearest[span, place]] = -np.inf
+        owners = nearest.ravel()
+        members = np.argsort(owners, kind="stable") // nearest.shape[1]
+        cells = np.split(members, np.searchsorted(np.sort(owners), np.arange(1, len(anchors))))
+        most = min(CELL_ROWS, self.plan.reference_rows)
+        return [cell[:: -(-len(cell) // most) or 1] for cell in cells]

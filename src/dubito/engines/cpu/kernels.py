@@ -1,0 +1,215 @@
+"""The lazy engine's kernels on NumPy and BLAS: products in float32, decisions in float64."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from dubito.distances import read_rows
+from dubito.engines.cpu.anchors import FirstBounds, Reach, own_part, read_candidates
+from dubito.engines.cpu.memory import plan_memory
+from dubito.engines.cpu.references import Kept, References
+from dubito.engines.cpu.refresh import Group
+from dubito.engines.cpu.sketch import Sketch, fit_sketch, plain_sketch, whole
+from dubito.engines.lazy.bounds import first_in_order
+from dubito.engines.lazy.front import Front
+from dubito.engines.lazy.rounding import FLOAT32_LARGEST, FLOOR, MEDIAN_ROWS, squared_lengths
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
+from dubito.problem import Problem
+
+Reduction = Callable[..., AnyArray]
+
+SAMPLE_ROWS = 1024
+SMALL_PROBLEM = 1e9
+"""Products of features below which finding a sketch costs more than it saves."""
+ANCHORS = 64
+"""References that every candidate is compared with first."""
+WASTED_PAIRS = 1 << 18
+"""Pairs compared once more for nothing: beyond this, rows that have seen more go by themselves."""
+AHEAD = 2
+"""Rows to bring up to date between runs, for each pick of the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRows:
+    """Rows of the pool in float64, read when they are asked for."""
+
+    problem: Problem
+    rows: IntArray
+
+    def __getitem__(self, places: IntArray) -> FloatArray:
+        return read_rows(self.problem.pool, self.rows[places], self.problem.metric)
+
+
+class CpuKernels:
+    """See `dubito.engines.lazy.bounds.Kernels`."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.plan = plan_memory(len_of(problem.pool), problem.pool.shape[1], problem.memory_limit)
+        # In "acquired" scaling, and in a beam, references are passed over that are nearer but do not count.
+        is_plain = problem.scaling == "respective" and problem.beam_width == 1
+        self.learned = problem.known if is_plain else None
+        kept = problem.known.kept if problem.known is not None else None
+        sketch = kept.sketch if isinstance(kept, Kept) else self._fit()
+        self.full = whole(sketch, problem.pool.shape[1])
+        self.references = References(problem, sketch, self.plan.cache_bytes)
+
+    def _fit(self) -> Sketch:
+        problem, d = self.problem, self.problem.pool.shape[1]
+        few = read_rows(problem.pool, self._sample(MEDIAN_ROWS), problem.metric)
+        plain = plain_sketch(few, problem.largest)
+        if len(problem.candidates) * (len_of(problem.references) + problem.budget) * d < SMALL_PROBLEM:
+            return plain
+        return fit_sketch(plain, plain.read(problem.pool, self._sample(SAMPLE_ROWS), problem.metric))
+
+    def keep(self, ahead: IntArray) -> None:
+        """Leave the references for the next run on these points, and the rows that it will likely look at."""
+        if self.problem.known is not None:
+            n_kept = len(self.references) if self.learned is not None else self.references.n_labelled
+            self.problem.known.kept = self.references.keep(n_kept, ahead)
+
+    def ahead(self) -> IntArray:
+        """Rows of the pool that are left and have the largest priorities, by what is known of them."""
+        known, rows = self.problem.known, self.problem.candidates
+        if known is None or (self.learned is None and self.references.n_labelled == 0):
+            return rows[:0]
+        priorities = self._scale(known.squared[rows], None)
+        priorities[self.references.picks] = -1.0
+        return rows[first_in_order(priorities, AHEAD * self.problem.budget)[0]]
+
+    def _sample(self, n_rows: int) -> IntArray:
+        """Rows of the pool, evenly."""
+        rows = self.problem.candidates
+        if len(rows) <= n_rows:
+            return rows
+        return np.asarray(rows[np.linspace(0, len(rows) - 1, n_rows).astype(np.int64)])
+
+    def _weights(self, rows: IntArray) -> FloatArray:
+        if self.problem.weights is None:
+            return np.ones(len(rows))
+        return self.problem.weights[self.problem.candidates[rows]]
+
+    @property
+    def front_rows(self) -> int:
+        """Candidates in a front."""
+        return self.plan.front_rows
+
+    def add_references(self, picks: IntArray) -> None:
+        """Candidates picked."""
+        self.references.add(picks)
+        if self.learned is not None:
+            self.learned.added = np.concatenate([self.learned.added, self.problem.candidates[picks]])
+
+    def first_bounds(self) -> tuple[FloatArray, AnyArray]:
+        """What is known from an earlier run; else the nearest of a few anchors, one product over the pool."""
+        known, rows = self.problem.known, self.problem.candidates
+        own = self.references.pick_weights(slice(0, len(self.references)))
+        # A cold start's pick is a reference of this run alone, unless the run is one to learn from.
+        is_own = self.learned is None and self.references.n_labelled == 0
+        if known is None or own is not None or is_own:
+            return self._scale(self._anchored(own), own), np.zeros(len(rows), dtype=np.int32)
+        if not np.isfinite(known.squared[rows]).all():
+            known.squared[rows] = np.minimum(known.squared[rows], self._anchored(None))
+        return self._scale(known.squared[rows], None), known.seen[rows]
+
+    def farthest_bounds(self, picks: IntArray) -> FloatArray:
+        """Distance to the farthest of these candidates."""
+        own = self._weights(picks) if self.problem.scaling == "acquired" else None
+        points = read_rows(self.problem.pool, self.problem.candidates[picks], self.problem.metric)
+        return self._scale(self._bounds_to(points, own, np.ndarray.max), own)
+
+    def _anchored(self, own: FloatArray | None) -> FloatArray:
+        if own is not None:
+            return self._bounds_to(self.references.points(np.arange(len(own))), own, np.ndarray.min)
+        return FirstBounds(self.problem, self.references, self.full, self.plan, ANCHORS).compute()
+
+    def _scale(self, squared: FloatArray, own: FloatArray | None) -> FloatArray:
+        """Squared priorities, in place; scaled by pick already where ``own``, but without any doubt they are 0."""
+        if self.problem.weights is not None:
+            for span in blocks(len(squared), 1 << 16):
+                weights = self.problem.weights[self.problem.candidates[span]]
+                squared[span] *= weights if own is None else weights > 0.0
+        return squared
+
+    def _bounds_to(self, anchors: FloatArray, own: FloatArray | None, reduce: Reduction) -> FloatArray:
+        """(n,) upper bounds on squared distances over anchors, scaled by the anchors' own weights where given."""
+        shifted, n_candidates = self.full.shift(anchors), len(self.problem.candidates)
+        reach = Reach(self.full, shifted, squared_lengths(shifted))
+        bounds = np.empty(n_candidates)
+        for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
+            points = read_candidates(self.problem, self.full, span)
+            squared = reach.squared(points) + own_part(self.full, points)[:, None]
+            scaled = np.maximum(squared, 0.0) * (1.0 if own is None else own)
+            bounds[span] = reduce(scaled, axis=1) / self.full.scale**2
+        return bounds
+
+    def refresh(
+        self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
+    ) -> tuple[FloatArray, BoolArray]:
+        """Candidates that have seen about as much go together."""
+        if self.learned is not None:
+            needed = 0.0  # What is finished now need not be looked at again in the next run.
+        order = np.argsort(seen, kind="stable")
+        exact, is_fresh = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_)
+        for part in self._parts(order, seen):
+            self.references.drop_useless_sketch()
+            pool_rows = self.problem.candidates[rows[part]]
+            group = Group(self.references, pool_rows, bounds[part], self._weights(rows[part]), needed)
+            for start, stop in self._spans(int(seen[part[0]])):
+                group.look_at(slice(start, stop))
+            exact[part] = group.finish()
+            is_fresh[part] = ~group.is_out
+            self._learn(rows[part], group)
+        return exact, is_fresh
+
+    def _parts(self, order: IntArray, seen: AnyArray) -> Iterator[IntArray]:
+        """Cut rows, ordered by what they have seen: a part is compared with all that its first row has not seen."""
+        values, starts = np.unique(seen[order], return_index=True)
+        cuts, stops = [0], [*starts[1:].tolist(), len(order)]
+        for value, start, stop in zip(values.tolist(), starts.tolist(), stops, strict=True):
+            if (value - int(seen[order[cuts[-1]]])) * (stop - start) > WASTED_PAIRS:
+                cuts.append(start)
+        for begin, end in pairwise([*cuts, len(order)]):
+            for span in blocks(end - begin, self.plan.refresh_rows):
+                yield order[begin:end][span]
+
+    def _learn(self, rows: IntArray, group: Group) -> None:
+        """Keep unscaled distances for the next run on these points."""
+        known = self.learned
+        if known is None:
+            return
+        done = self.problem.candidates[rows[~group.is_out]]
+        known.squared[done] = np.minimum(known.squared[done], group.squared[~group.is_out])
+        known.seen[done] = len(self.references)
+
+    def _spans(self, first: int) -> list[tuple[int, int]]:
+        """Spans of references from ``first`` on, labelled and picks apart where they weigh differently."""
+        apart = [max(first, self.references.n_labelled)] if self.problem.scaling == "acquired" else []
+        return [
+            (start, min(start + self.plan.reference_rows, stop))
+            for begin, stop in pairwise([first, *apart, len(self.references)])
+            for start in range(begin, stop, self.plan.reference_rows)
+        ]
+
+    def front(self, rows: IntArray) -> Front:
+        """One symmetric product."""
+        problem, own = self.problem, PoolRows(self.problem, self.problem.candidates[rows])
+        # Moved by their own mean, a front's points are shorter, and so are the bounds on rounding.
+        around = replace(self.full, centre=self._mean(own))
+        shifted = around.read(problem.pool, own.rows, problem.metric)
+        sizes = squared_lengths(shifted)
+        squared = shifted @ shifted.T
+        squared *= -2.0
+        squared += sizes.astype(np.float32)
+        squared += sizes.astype(np.float32)[:, None]
+        error = self.full.slack * sizes + FLOOR
+        return Front(own, squared, error, 1.0 / around.scale**2, self._weights(rows), problem.scaling == "acquired")
+
+    def _mean(self, own: PoolRows) -> FloatArray:
+        """About the middle of a front, as a `Sketch` wants its centre."""
+        n_rows = len(own.rows)
+        few = own[np.arange(0, n_rows, 1 + n_rows // MEDIAN_ROWS)]
+        mean: FloatArray = few.sum(axis=0) / max(1, len(few))
+        return mean.astype(np.float32).astype(np.float64) if self.problem.largest < FLOAT32_LARGEST else mean

@@ -1,0 +1,162 @@
+"""References as the CPU kernels keep them: labelled points and picks, sketched once, read again to be settled."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dubito.distances import read_rows
+from dubito.engines.cpu.sketch import Sketch, whole
+from dubito.engines.lazy.rounding import Float32Array, squared_lengths
+from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of
+from dubito.problem import Metric, Problem
+
+Reader = Callable[[Matrix, IntArray, Metric], AnyArray]
+
+READ_ROWS = 2048
+PROOF = 100_000
+"""Pairs after which a sketch is judged."""
+WORTHWHILE = 0.01
+"""The share of pairs that a sketch may pass on: looking at one of them costs a hundred times bounding it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """References of an earlier run that are the first of the next."""
+
+    sketch: Sketch
+    sizes: FloatArray
+    targets: Float32Array
+    rows: Float32Array | None
+    ahead: IntArray
+    """Rows of the pool that the run would have looked at next."""
+
+
+class References:
+    """Labelled points first, then picks in the order made.
+
+    The target of a reference y is ``(2·t, slack·|y|² - |t|²)`` for its sketch t: its product with a probe ``(s, 1)`` is
+    larger for a nearer reference. Targets that do not fit in memory are made again when they are needed, and so are the
+    shifted float32 rows.
+    """
+
+    def __init__(self, problem: Problem, sketch: Sketch, memory: int) -> None:
+        self.problem, self.sketch, self.memory = problem, sketch, memory
+        self.longest = 2.0 * np.sqrt(problem.pool.shape[1]) * problem.largest * sketch.scale
+        """No shifted point is longer."""
+        self.n_labelled = len_of(problem.references)
+        self.picks = np.empty(0, dtype=np.int64)
+        self.n_bounded = self.n_passed = 0
+        self._make_room()
+        self._fill(self._take_over(problem.known.kept if problem.known else None))
+
+    def _make_room(self) -> None:
+        room, d = self.n_labelled + self.problem.budget, self.problem.pool.shape[1]
+        width = self.sketch.width(d) + 1
+        target_bytes, row_bytes = 4 * room * width, 4 * room * d
+        keeps_targets = target_bytes <= self.memory
+        keeps_rows = keeps_targets and target_bytes + row_bytes <= self.memory
+        self.sizes = np.empty(room)
+        """Squared lengths of shifted references."""
+        self._targets = np.empty((room, width), dtype=np.float32) if keeps_targets else None
+        self._rows = np.empty((room, d), dtype=np.float32) if keeps_rows else None
+
+    def _fill(self, start: int) -> None:
+        for span in blocks(len(self) - start, READ_ROWS):
+            rows = np.arange(start + span.start, start + span.stop)
+            self._store(start + span.start, self._read(rows))
+
+    def note(self, n_bounded: int, n_passed: int) -> None:
+        """Count the pairs that a sketch bounded, and those it could not rule out."""
+        self.n_bounded += n_bounded
+        self.n_passed += n_passed
+
+    def drop_useless_sketch(self) -> None:
+        """Compare whole points from now on, where a sketch leaves more to do than it saves."""
+        is_useless = self.n_bounded > PROOF and self.n_passed > WORTHWHILE * self.n_bounded
+        if self.sketch.directions is not None and is_useless:
+            self.sketch = whole(self.sketch, self.problem.pool.shape[1])
+            self._make_room()
+            self._fill(0)
+
+    def _take_over(self, kept: object) -> int:
+        """Copy what an earlier run kept; how many references that is."""
+        if not isinstance(kept, Kept) or self._targets is None or (self._rows is not None and kept.rows is None):
+            return 0
+        n_kept = len(kept.targets)
+        self.sizes[:n_kept], self._targets[:n_kept] = kept.sizes, kept.targets
+        if self._rows is not None and kept.rows is not None:
+            self._rows[:n_kept] = kept.rows
+        return n_kept
+
+    def keep(self, n_kept: int, ahead: IntArray) -> Kept | None:
+        """The first references, for the next run."""
+        if self._targets is None:
+            return None
+        rows = None if self._rows is None else self._rows[:n_kept]
+        return Kept(self.sketch, self.sizes[:n_kept], self._targets[:n_kept], rows, ahead)
+
+    def __len__(self) -> int:
+        return self.n_labelled + len(self.picks)
+
+    def add(self, picks: IntArray) -> None:
+        """Candidates picked."""
+        start = len(self)
+        self.picks = np.concatenate([self.picks, picks])
+        for span in blocks(len(picks), READ_ROWS):
+            rows = self.problem.candidates[picks[span]]
+            self._store(start + span.start, self.sketch.read(self.problem.pool, rows, self.problem.metric))
+
+    def _store(self, start: int, shifted: Float32Array) -> None:
+        stop = start + len(shifted)
+        self.sizes[start:stop] = squared_lengths(shifted)
+        if self._targets is not None:
+            self._targets[start:stop] = self._target(shifted, self.sizes[start:stop])
+        if self._rows is not None:
+            self._rows[start:stop] = shifted
+
+    def _target(self, shifted: Float32Array, sizes: FloatArray) -> Float32Array:
+        sketches, margins = self.sketch.apply(shifted, sizes)
+        targets = np.empty((len(sketches), sketches.shape[1] + 1), dtype=np.float32)
+        np.multiply(sketches, 2.0, out=targets[:, :-1])
+        targets[:, -1] = -margins
+        return targets
+
+    def targets(self, span: slice) -> Float32Array:
+        """(span, k + 1) targets."""
+        if self._targets is not None:
+            return self._targets[span]
+        return self._target(self._read(np.arange(span.start, span.stop, span.step)), self.sizes[span])
+
+    def rows(self, references: IntArray) -> Float32Array:
+        """Shifted rows (r, d)."""
+        if self._rows is not None:
+            return self._rows[references]
+        return self._read(references)
+
+    def points(self, references: IntArray) -> FloatArray:
+        """Rows (r, d) as the reference sees them."""
+        return self._gather(references, np.float64, read_rows)
+
+    def _read(self, references: IntArray) -> Float32Array:
+        return self._gather(references, np.float32, self.sketch.read)
+
+    def _gather(self, references: IntArray, dtype: npt.DTypeLike, read: Reader) -> AnyArray:
+        problem, is_labelled = self.problem, references < self.n_labelled
+        if is_labelled.all():
+            return read(problem.references, references, problem.metric)
+        points = np.empty((len(references), problem.pool.shape[1]), dtype)
+        if is_labelled.any():
+            points[is_labelled] = read(problem.references, references[is_labelled], problem.metric)
+        picks = self.picks[references[~is_labelled] - self.n_labelled]
+        points[~is_labelled] = read(problem.pool, problem.candidates[picks], problem.metric)
+        return points
+
+    def pick_weights(self, span: slice) -> FloatArray | None:
+        """Weights of the picks in a span where updates are scaled by the pick's own; None elsewhere."""
+        problem = self.problem
+        if problem.weights is None or problem.scaling == "respective" or span.start < self.n_labelled:
+            return None
+        picks = self.picks[span.start - self.n_labelled : span.stop - self.n_labelled]
+        return problem.weights[problem.candidates[picks]]

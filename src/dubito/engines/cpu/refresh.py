@@ -1,0 +1,161 @@
+"""Bringing candidates up to date: exact priorities against references they have not seen.
+
+Sketches rule out nearly all pairs, float32 differences nearly all of the rest, and `settle` decides.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dubito.distances import read_rows, settle
+from dubito.engines.cpu.references import References
+from dubito.engines.lazy.rounding import FLOOR, ROUND_UP, SMALLEST, UNIT, Float32Array, squared_lengths
+from dubito.matrix import FloatArray, IntArray, blocks
+
+PAIR_VALUES = 1 << 16
+"""Features in a block of pairs."""
+SUBNORMAL = 1e-37
+"""float32 numbers below this have lost digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Candidates (by position in their group) against references, with a lower bound on what each pair means."""
+
+    rows: IntArray
+    references: IntArray
+    lowest: FloatArray
+
+    def within(self, limits: FloatArray) -> "Pairs":
+        """Those that may still lower their candidate's limit."""
+        near = self.lowest <= limits[self.rows] * ROUND_UP + SMALLEST
+        return Pairs(self.rows[near], self.references[near], self.lowest[near])
+
+
+class Group:
+    """Candidates that are brought up to date together."""
+
+    def __init__(
+        self,
+        references: References,
+        pool_rows: IntArray,
+        bounds: FloatArray,
+        weights: FloatArray,
+        needed: float,
+    ) -> None:
+        self.references, self.pool_rows, self.weights, self.needed = references, pool_rows, weights, needed
+        self.limits = bounds.copy()
+        """(r,) upper bounds on squared priorities."""
+        self.squared = np.full(len(pool_rows), np.inf)
+        """(r,) smallest settled squared distance."""
+        self.is_out = np.zeros(len(pool_rows), dtype=np.bool_)
+        """(r,) True once a limit fell under ``needed``: such a candidate is left unfinished."""
+        sketch, problem = references.sketch, references.problem
+        self.shifted = sketch.read(problem.pool, pool_rows, problem.metric)
+        sizes = squared_lengths(self.shifted)
+        self.lengths = np.sqrt(sizes)
+        sketches, margins = sketch.apply(self.shifted, sizes)
+        self.margins = margins - FLOOR
+        self.probes = np.empty((len(sketches), sketches.shape[1] + 1), dtype=np.float32)
+        self.probes[:, :-1], self.probes[:, -1] = sketches, 1.0
+        self.unit = sketch.scale**2
+        self.pairs: list[Pairs] = []
+        """Pairs that sketches leave."""
+        self.nearest: list[Pairs] = []
+        """The nearest reference by sketches, in each span: tightened at once."""
+
+    def look_at(self, span: slice) -> None:
+        """Bound every distance to a span of references; keep the pairs that may matter."""
+        nearness = self.probes @ self.references.targets(span).T
+        own = self.references.pick_weights(span)
+        if own is not None:
+            nearness = self._scaled_by_pick(nearness, own)
+        self._lower(nearness, span, own)
+        thresholds = np.where(self.is_out | (self.limits == 0.0), np.float32(np.inf), self._thresholds(own))
+        flat = np.flatnonzero(nearness >= thresholds[:, None])
+        rows, columns = np.divmod(flat, nearness.shape[1])
+        lowest = self._lowest(rows, nearness.ravel()[flat], own)
+        self.pairs.append(Pairs(rows, columns + span.start, lowest))
+        self.references.note(nearness.size, len(rows))
+
+    def _lower(self, nearness: Float32Array, span: slice, own: FloatArray | None) -> None:
+        """Lower the limits by the nearest reference of a span, as sketches have it, and be done with that one."""
+        best = nearness.argmax(axis=1)
+        near = np.flatnonzero(nearness[np.arange(len(best)), best] >= self._thresholds(own))
+        nearest = self._tighten(Pairs(near, best[near] + span.start, np.zeros(len(near))))
+        # Copies of a reference: nothing can come nearer, and all other copies would have to be settled too.
+        self._settle(nearest.within(np.zeros(len(self.limits))))
+        self.nearest.append(nearest)
+        nearness[near, best[near]] = -np.inf
+        self.is_out |= self.limits < self.needed
+
+    def _scaled_by_pick(self, nearness: Float32Array, own: FloatArray) -> Float32Array:
+        """Minus a lower bound on each pair's priority, where the pick's weight scales it."""
+        lower = np.maximum(self.margins[:, None] - nearness, 0.0)
+        return np.asarray(-lower * own, dtype=np.float32)
+
+    def _thresholds(self, own: FloatArray | None) -> Float32Array:
+        """The nearness (r,) at which a pair may reach its candidate's limit."""
+        if own is not None:
+            # A last digit less, because the products above were rounded to float32.
+            return np.asarray(
+                np.minimum(self.limits * self.unit, 1e30) * -(1.0 + 4.0 * UNIT) - SUBNORMAL, dtype=np.float32
+            )
+        with np.errstate(over="ignore"):
+            reach = np.minimum((self.limits + SMALLEST) / self.weights * (ROUND_UP * self.unit), 1e30)
+        return np.asarray(self.margins - reach, dtype=np.float32)
+
+    def _lowest(self, rows: IntArray, nearness: Float32Array, own: FloatArray | None) -> FloatArray:
+        if own is not None:
+            return np.asarray(np.maximum(nearness.astype(np.float64) * (4.0 * UNIT - 1.0) - SUBNORMAL, 0.0) / self.unit)
+        lower = self.margins[rows] - nearness.astype(np.float64)
+        return np.asarray(np.maximum(lower, 0.0) / self.unit * self.weights[rows] * (1.0 - 1e-9))
+
+    def _tighten(self, pairs: Pairs) -> Pairs:
+        """Lower the limits by float32 differences, and sharpen the pairs' lower bounds."""
+        rows, width = pairs.rows, self.shifted.shape[1]
+        squared = np.empty(len(rows))
+        for span in blocks(len(rows), max(1, PAIR_VALUES // width)):
+            points = self.shifted[rows[span]]
+            points -= self.references.rows(pairs.references[span])
+            squared[span] = squared_lengths(points)
+        length = np.sqrt(squared)
+        # A reference is no longer than its candidate and the way to it.
+        reach = 8.0 * UNIT * (self.lengths[rows] + length) + 1e-15
+        weights = self._pair_weights(rows, pairs.references) / self.unit
+        low = np.maximum(length * (1.0 - width * UNIT) - reach, 0.0)
+        high = length * (1.0 + width * UNIT) + reach
+        np.minimum.at(self.limits, rows, high * high * weights * (1.0 + 1e-12))
+        return Pairs(rows, pairs.references, low * low * weights * (1.0 - 1e-12))
+
+    def _pair_weights(self, rows: IntArray, references: IntArray) -> FloatArray:
+        by_pick = references >= self.references.n_labelled
+        problem = self.references.problem
+        if problem.weights is None or problem.scaling == "respective" or not by_pick.any():
+            return self.weights[rows]
+        weights = self.weights[rows].copy()
+        picks = self.references.picks[references[by_pick] - self.references.n_labelled]
+        weights[by_pick] = problem.weights[problem.candidates[picks]]
+        return weights
+
+    def finish(self) -> FloatArray:
+        """Exact squared priorities; upper bounds where `is_out`."""
+        others = self._tighten(_joined(self.pairs).within(self.limits))
+        wanted = np.where(self.is_out | (self.limits == 0.0), -np.inf, self.limits)
+        self._settle(_joined([*self.nearest, others]).within(wanted))
+        return self.limits
+
+    def _settle(self, pairs: Pairs) -> None:
+        """Lower limits and distances by the exact distances of pairs."""
+        problem = self.references.problem
+        for span in blocks(len(pairs.rows), max(1, PAIR_VALUES // self.shifted.shape[1])):
+            rows, references = pairs.rows[span], pairs.references[span]
+            points = read_rows(problem.pool, self.pool_rows[rows], problem.metric)
+            exact = settle(points, self.references.points(references))
+            np.minimum.at(self.squared, rows, exact)
+            np.minimum.at(self.limits, rows, exact * self._pair_weights(rows, references))
+
+
+def _joined(pairs: list[Pairs]) -> Pairs:
+    parts = zip(*((each.rows, each.references, each.lowest) for each in pairs), strict=True)
+    return Pairs(*map(np.concatenate, parts))

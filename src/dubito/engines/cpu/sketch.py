@@ -1,0 +1,105 @@
+"""Lower bounds on distances from a few numbers a point: its sketch.
+
+A `Sketch` maps a point to its coordinates along k orthonormal directions. The distance between two sketches never
+exceeds the distance between the points. Features of trained networks vary mostly along few directions, so that the
+64 largest say which references can be nearest, at an eighth of the cost of the 512 features. Where d is small, or a
+sketch turns out to say nothing, the points themselves are their own sketch.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dubito.distances import read_rows
+from dubito.engines.lazy.rounding import FLOAT32_LARGEST, UNIT, Float32Array, product_slack, squared_lengths
+from dubito.matrix import FloatArray, IntArray, Matrix
+from dubito.problem import Metric
+
+SINGLE = (np.dtype(np.float16), np.dtype(np.float32))
+SKETCH_WIDTH = 64
+NARROWEST = 160
+"""Fewer features than this are compared as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """A linear map to few coordinates, with a bound on all rounding in comparing its results.
+
+    Points are moved by ``-centre`` and multiplied by ``scale``, a power of two, so that float32 neither loses them in
+    cancellation nor overflows; features that are well placed already have no centre and stay as they are. For points x,
+    y so shifted, with sketches s, t, as computed in float32 with any order of additions:
+    ``|s|² + |t|² - 2·s·t - slack·(|x|² + |y|²) - FLOOR <= scale²·Δ²``.
+    """
+
+    centre: FloatArray | None
+    """(d,) representable in float32 where the features are, so that both precisions shift by the same vector."""
+    scale: float
+    directions: Float32Array | None
+    """(d, k) orthonormal but for rounding; None for the points themselves."""
+    slack: float
+
+    def width(self, d: int) -> int:
+        """Numbers in a sketch of d features."""
+        return d if self.directions is None else self.directions.shape[1]
+
+    def read(self, matrix: Matrix, rows: slice | IntArray, metric: Metric) -> Float32Array:
+        """Shifted points in float32, by way of float64 only where their numbers need it. Not to be written to."""
+        if metric == "cosine" or matrix.dtype not in SINGLE or not 1.0 / FLOAT32_LARGEST < self.scale < FLOAT32_LARGEST:
+            return self.shift(read_rows(matrix, rows, metric))
+        points = np.asarray(matrix[rows], dtype=np.float32)
+        if self.centre is not None:
+            points = points - self.centre.astype(np.float32)
+            points *= np.float32(self.scale)
+        return points
+
+    def shift(self, points: FloatArray) -> Float32Array:
+        """Points in float64 shifted, then rounded."""
+        return (points if self.centre is None else (points - self.centre) * self.scale).astype(np.float32)
+
+    def apply(self, shifted: Float32Array, sizes: FloatArray) -> tuple[Float32Array, FloatArray]:
+        """Sketches (r, k), and (r,) ``|s|² - slack·|x|²``, given ``|x|²``."""
+        if self.directions is None:
+            return shifted, (1.0 - self.slack) * sizes
+        sketches = shifted @ self.directions
+        return sketches, squared_lengths(sketches) - self.slack * sizes
+
+
+def plain_sketch(few: FloatArray, largest: float) -> Sketch:
+    """The points themselves, shifted where a few of them (r, d), or the largest feature there is, ask for it."""
+    slack = product_slack(few.shape[1])
+    # The middle of each feature: one outlier must not move the centre away from all the others.
+    centre = np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
+    spread = float(np.median(((few - centre) ** 2).sum(axis=1)))
+    if 1e-6 < largest < 1e6 and float(centre @ centre) <= 2.0 * spread:
+        return Sketch(None, 1.0, None, slack)
+    if largest < FLOAT32_LARGEST:
+        centre = centre.astype(np.float32).astype(np.float64)
+    return Sketch(centre, _power_of_two(2.0 * largest), None, slack)
+
+
+def whole(sketch: Sketch, d: int) -> Sketch:
+    """The points themselves, shifted as a sketch shifts them."""
+    return replace(sketch, directions=None, slack=product_slack(d))
+
+
+def fit_sketch(plain: Sketch, sample: Float32Array) -> Sketch:
+    """Directions along which a sample (r, d) of shifted points is long, found by a step of subspace iteration.
+
+    Any directions give true bounds; good ones give tight bounds. Points of the sample are a better start than random
+    directions, and save a step. Their mean is one of the directions, or nearly: products of sketches then say about
+    how long the points' own products are.
+    """
+    d = sample.shape[1]
+    if d < NARROWEST or len(sample) < 2 * SKETCH_WIDTH:
+        return plain
+    start = sample[:: len(sample) // SKETCH_WIDTH][:SKETCH_WIDTH]
+    directions, _ = np.linalg.qr((sample.T @ (sample @ start.T)).astype(np.float64))
+    # Each coordinate of a sketch is off by at most (d + 8)·UNIT of its point's length, and what the k of them are off
+    # by together counts four times against |x|² + |y|².
+    own = 4.0 * (d + 8) * np.sqrt(SKETCH_WIDTH) * UNIT
+    return replace(plain, directions=directions.astype(np.float32), slack=product_slack(SKETCH_WIDTH) + own)
+
+
+def _power_of_two(largest: float) -> float:
+    """Brings numbers up to ``largest`` to about 1 without rounding them; its square and its inverse stay finite."""
+    return float(2.0 ** -np.clip(np.frexp(largest)[1], -480, 480))

@@ -1,0 +1,148 @@
+"""The beam on a device: fronts as `dubito.engines.lazy.beam` has them, whose steps one kernel makes.
+
+What all configurations hold is the base: references like any other. A configuration's own few picks stand in every
+front. Each front says how many steps it allowed; one that allowed none, though all in it was fresh, grows.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import triton
+
+from dubito.engines.cuda.board import BeamFront, Steps, run_steps
+from dubito.engines.cuda.bounds import DeviceBounds
+from dubito.engines.cuda.fronts import Fronts, first_unpicked
+from dubito.engines.cuda.points import Tensor, to_device
+from dubito.engines.lazy.bounds import Reporter
+from dubito.engines.lazy.greedy import finished
+from dubito.matrix import FloatArray, IntArray
+from dubito.problem import Configuration, Problem, Solution
+
+BEAM_FRONT = 2048
+LEAST_ROOM = 8
+"""Candidates in a front for each configuration, at least."""
+LARGEST_FRONT = 4096
+WIDEST = 64
+HIGHEST_SCORE = 1 << 37
+"""Within these, scores of children times their number stay below 2^63, and their places fit in 12 bits each."""
+
+
+class FrontTooLarge(Exception):
+    """Too many candidates are in the running at once for keys on the device."""
+
+
+class Past(NamedTuple):
+    """Steps made in one front: the ranks of parents, candidates, and squared priorities, each (steps, w)."""
+
+    parents: Tensor
+    picks: Tensor
+    squared: Tensor
+
+
+class DeviceBeam:
+    """A beam's run: what its configurations hold beyond the base, and the steps so far."""
+
+    def __init__(self, problem: Problem, bounds: DeviceBounds, scores: IntArray) -> None:
+        self.problem, self.bounds = problem, bounds
+        self.scores = to_device(scores[problem.candidates], bounds.device)
+        self.fronts = Fronts(bounds, first_unpicked)
+        self.own = torch.empty(0, dtype=torch.int64, device=bounds.device)
+        """(u,) candidates that some configurations hold, and others do not."""
+        self.is_held = torch.zeros((1, 0), dtype=torch.bool, device=bounds.device)
+        """(configurations, u) by whom."""
+        self.totals = torch.zeros(1, dtype=torch.int64, device=bounds.device)
+        self.past: list[Past] = []
+        self.n_steps = 0
+        n_wanted = min(BEAM_FRONT, bounds.sizes.front, 4 * problem.budget + 64)
+        n_wanted = min(len(bounds.value), max(n_wanted, LEAST_ROOM * problem.beam_width))
+        self.n_columns = max(triton.next_power_of_2(n_wanted), 2 * triton.next_power_of_2(problem.beam_width))
+
+    def start_cold(self, first: IntArray) -> None:
+        """The first step had no distances to go by: each of these candidates is a configuration, best first."""
+        self.own = to_device(np.sort(first), self.bounds.device)
+        picks = to_device(first, self.bounds.device)
+        self.is_held = picks[:, None] == self.own
+        self.totals = self.scores[picks]
+        squared = torch.full((1, len(first)), torch.inf, dtype=torch.float64, device=self.bounds.device)
+        self.past.append(Past(torch.zeros_like(picks[None]), picks[None], squared))
+        self.n_steps = 1
+
+    def solve(self) -> Solution:
+        """Step until the budget is met, or until Ctrl-C: then the leading configuration so far is first."""
+        reporter, complete, tops = Reporter(self.problem), True, None
+        try:
+            while self.n_steps < self.problem.budget:
+                tops = self._step(self.problem.budget - self.n_steps)
+                if self.problem.progress is not None:
+                    reporter.report(self.n_steps, float(self.bounds.value.max()))
+        except KeyboardInterrupt:
+            complete = False
+        while tops is None:
+            tops = self._step(0)
+        return Solution(self._configurations(tops), complete)
+
+    def _step(self, limit: int) -> FloatArray | None:
+        """One front; the largest squared priority left to each configuration, None where others may be larger."""
+        rows, threshold = self.fronts.find(max(1, self.n_columns - len(self.own)))
+        if len(self.own):
+            rows = torch.unique(torch.cat([rows, self.own]))
+        was_stale = self.bounds.refresh(rows)
+        if len(rows) > self.n_columns:
+            self._grow(len(rows))
+        front = BeamFront(self.bounds, rows, threshold, self.scores, self.n_columns)
+        places = torch.searchsorted(rows, self.own)
+        steps = run_steps(front.board, places, self.is_held, self.totals, self.problem.beam_width, limit)
+        self._close(front, steps)
+        highest = steps.keys.amax(dim=1)
+        is_certain = bool((highest >= front.board.bar).all())
+        if not (was_stale or len(steps.picks) or (limit == 0 and is_certain)):
+            self._grow(self.n_columns + 1)
+        return front.squared_of(highest).clamp(min=0.0).cpu().numpy() if is_certain else None
+
+    def _grow(self, n_columns: int) -> None:
+        self.n_columns = triton.next_power_of_2(n_columns)
+        if self.n_columns > LARGEST_FRONT:
+            raise FrontTooLarge
+
+    def _close(self, front: BeamFront, steps: Steps) -> None:
+        """Leave a front: note its steps, write bounds back, and let the base have what is common."""
+        rows, bounds, keys = front.rows, self.bounds, steps.keys[:, : len(front.rows)]
+        highest = keys.amax(dim=0)
+        bounds.value[rows] = front.squared_of(highest)
+        is_own = (keys < 0).any(dim=0) & (highest >= 0)
+        self.own, self.is_held = rows[is_own], keys[:, is_own] < 0
+        self.totals = steps.totals - steps.totals.min()
+        self.past.append(Past(steps.parents.long(), rows[steps.picks.long()], front.squared_of(steps.heights)))
+        self.n_steps += len(steps.picks)
+        bounds.pick(rows[highest < 0])
+        # No reference can lower what every configuration's picks, the new references among them, have left.
+        bounds.seen[rows] = bounds.references.count
+        bounds.tight[rows] = bounds.n_wanted
+
+    def _configurations(self, tops: FloatArray) -> tuple[Configuration, ...]:
+        picks, squared = trace(self.past, len(tops))
+        return tuple(
+            finished(self.problem, self.problem.candidates[chosen], heights, float(np.sqrt(top)))
+            for chosen, heights, top in zip(picks, squared, tops.tolist(), strict=True)
+        )
+
+
+def trace(past: list[Past], n_live: int) -> tuple[IntArray, FloatArray]:
+    """Picks and their squared priorities, each (configurations, steps), of those that are left.
+
+    Which rank a configuration had at each step is found by joining steps two by two, then four by four, and so on.
+    """
+    width = max((step.parents.shape[1] for step in past), default=1)
+    parents, picks, squared = (
+        torch.cat([torch.nn.functional.pad(each, (0, width - each.shape[1])) for each in parts])
+        for parts in zip(*past, strict=True)
+    )
+    # Row t: the rank, after t + 1 steps, of what has each rank after 2, 3, 5, 9, ... more; after the last, itself.
+    same = torch.arange(width, device=parents.device).expand(1, width)
+    ranks, stride = torch.cat([parents[1:], same]), 1
+    while stride < len(ranks):
+        later = torch.cat([ranks[stride:], same.expand(stride, width)])
+        ranks, stride = ranks.gather(1, later), 2 * stride
+    ranks = ranks[: len(picks), :n_live]
+    return picks.gather(1, ranks).T.cpu().numpy(), squared.gather(1, ranks).T.cpu().numpy()

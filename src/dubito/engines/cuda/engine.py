@@ -1,0 +1,67 @@
+"""The GPU engine: exact core-sets on one NVIDIA GPU, through PyTorch and Triton.
+
+Nothing of torch is imported until a problem is solved there, or asked about whose features are on a GPU already.
+"""
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+
+from dubito.errors import MemoryLimit
+from dubito.matrix import Matrix, OnDevice, Rows, len_of
+from dubito.problem import Problem, Solution
+
+WORTHWHILE = 3e11
+"""Products of features from which a GPU repays the transfer of host features, and the start of torch."""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaEngine:
+    """Exact picks on a GPU, whole fronts at once; see `dubito.engines.cuda.greedy`."""
+
+    name: str = "cuda"
+    device: str = "cuda"
+
+    def refusals(self, problem: Problem) -> list[str]:
+        """What is missing on this machine, or does not fit on its GPU."""
+        if not is_installed("torch"):
+            return ["torch is not installed (pip install 'dubito[torch]')"]
+        if self.device == "cuda" and not (has_driver() and import_module("torch").cuda.is_available()):
+            return ["torch sees no NVIDIA GPU"]
+        if not is_installed("triton"):
+            return ["triton is not installed (CUDA builds of torch for Linux bring it)"]
+        if self.device == "cuda" and not any(map(shutil.which, (os.environ.get("CC", "gcc"), "gcc", "clang"))):
+            return ["Triton finds no C compiler to start its kernels with (install gcc or clang, or set CC)"]
+        try:
+            import_module("dubito.engines.cuda.solver").plan_for(problem, self.device)
+        except MemoryLimit as error:
+            return [str(error).rstrip(".")]
+        return []
+
+    def pays(self, problem: Problem) -> bool:
+        """Whether ``engine="auto"`` should ask: features on the GPU, or enough work to bring them there."""
+        n_products = len(problem.candidates) * (len_of(problem.references) + problem.budget) * problem.pool.shape[1]
+        return is_on_device(problem.pool) or n_products >= WORTHWHILE
+
+    def solve(self, problem: Problem) -> Solution:
+        """All on the device, but for beams too wide for it: these step on the host, over distances from the device."""
+        solution: Solution = import_module("dubito.engines.cuda.solver").solve(problem, self.device)
+        return solution
+
+
+def is_installed(package: str) -> bool:
+    """Whether it could be imported."""
+    return package in sys.modules or find_spec(package) is not None
+
+
+def has_driver() -> bool:
+    """Whether an NVIDIA driver shows itself: torch takes a second or two to import, and need not be asked without."""
+    return any(map(os.path.exists, ("/dev/nvidiactl", "/dev/dxg"))) or shutil.which("nvidia-smi") is not None
+
+
+def is_on_device(matrix: Matrix) -> bool:
+    """Whether a matrix, or that of which it is some rows, lies on a GPU."""
+    return isinstance(matrix.matrix if isinstance(matrix, Rows) else matrix, OnDevice)

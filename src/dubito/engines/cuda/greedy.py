@@ -1,0 +1,104 @@
+"""Greedy picks on a device: whole fronts at once, in rounds of picks that cannot touch each other.
+
+Greedy picks are ordered by priority, largest first, ties by index, since a priority only falls. So a candidate is
+certain to be picked, at the priority it has, once no candidate that comes before it could lower it: whatever is picked
+earlier leaves it alone. A front of thousands is decided in a few rounds: pick all that are certain, lower by them the
+others that come after them, and again. Only pairs near enough to lower one another count, a few for each candidate.
+Products on tensor cores find them, with bounds that never miss one, and their distances are then settled as the
+reference does. So every number that decides is the reference's own, ties included.
+"""
+
+import numpy as np
+import torch
+
+from dubito.engines.cuda.bounds import DeviceBounds
+from dubito.engines.cuda.fronts import Fronts, Ranked, first_in_order
+from dubito.engines.cuda.points import Tensor
+from dubito.engines.cuda.programs.pairs import near_pairs, settle
+from dubito.engines.cuda.programs.rounds import decide
+from dubito.engines.lazy.bounds import Reporter
+from dubito.engines.lazy.front import Threshold
+from dubito.engines.lazy.greedy import finished
+from dubito.problem import Configuration, Problem, Solution
+
+RADIUS_FRONT = 64
+
+
+class DeviceGreedy:
+    """A greedy run: bounds between fronts, and the picks so far."""
+
+    def __init__(self, problem: Problem, bounds: DeviceBounds) -> None:
+        self.problem, self.bounds, self.front = problem, bounds, bounds.sizes.front
+        self.fronts = Fronts(bounds, first_in_order)
+        n_first = len(bounds.picked)
+        self.squared = [torch.full((n_first,), torch.inf, dtype=torch.float64, device=bounds.device)]
+        self.next_squared: float | None = None
+
+    def solve(self) -> Solution:
+        """Pick until the budget is met, or until Ctrl-C: the picks so far are a prefix of the answer."""
+        reporter, complete = Reporter(self.problem), True
+        try:
+            while len(self.bounds.picked) < self.problem.budget:
+                self._step()
+                if self.problem.progress is not None:
+                    reporter.report(len(self.bounds.picked), float(self.bounds.value.max()))
+        except KeyboardInterrupt:
+            complete = False
+        return Solution((self._configuration(),), complete)
+
+    def _step(self) -> None:
+        """One front: found, brought up to date, and decided."""
+        bounds, n_left = self.bounds, self.problem.budget - len(self.bounds.picked)
+        rows, threshold = self._fresh(min(self.front, 2 * n_left + RADIUS_FRONT))
+        if not len(rows):
+            # Nothing positive is left: the lowest numbers meet the budget.
+            zeros = torch.nonzero(bounds.value == 0.0)[:n_left, 0]
+            self._take(zeros, bounds.value[zeros])
+            return
+        priorities = bounds.value[rows]
+        picked = self._decide(rows, threshold, priorities)
+        # Ascending places, and a sort that keeps them: equal priorities go by index.
+        places = torch.nonzero(picked)[:, 0]
+        squared, order = torch.sort(priorities[places], descending=True, stable=True)
+        if len(places) > n_left:
+            self.next_squared = float(squared[n_left])
+        bounds.value[rows] = priorities
+        self._take(rows[places[order[:n_left]]], squared[:n_left])
+        bounds.seen[rows] = bounds.references.count
+        bounds.tight[rows] = bounds.n_wanted
+
+    def _take(self, rows: Tensor, squared: Tensor) -> None:
+        self.bounds.pick(rows)
+        self.squared.append(squared)
+
+    def _fresh(self, size: int) -> Ranked:
+        """The first candidates in order, each with its exact priority."""
+        ranked = self.fronts.find(size)
+        self.bounds.refresh(ranked.rows)
+        return ranked
+
+    def _decide(self, rows: Tensor, threshold: Threshold, priorities: Tensor) -> Tensor:
+        """Which candidates of a front are picked; lowers the others' ``priorities``."""
+        bounds, references = self.bounds, self.bounds.references
+        exact = references.widen(bounds.exact(rows))
+        own, weights = references.shape_of(exact), bounds.weights[rows]
+        pairs = near_pairs(
+            own, own, rows, bounds.value, bounds.weights, bounds.constants, references.shape.precise,
+            weights if bounds.by_pick else None,
+        )  # fmt: skip
+        squared = settle(exact, exact, pairs)
+        return decide(pairs, squared, weights, rows, threshold, priorities, by_pick=bounds.by_pick)
+
+    def _radius(self) -> float:
+        """The priority that the next pick would have."""
+        while self.next_squared is None:
+            rows, threshold = self._fresh(RADIUS_FRONT)
+            highest = float(self.bounds.value[rows].max()) if len(rows) else 0.0
+            if highest >= threshold.value:
+                self.next_squared = highest
+        return float(np.sqrt(self.next_squared))
+
+    def _configuration(self) -> Configuration:
+        radius, squared = self._radius(), torch.cat(self.squared).cpu().numpy()
+        picks = self.bounds.picked[: len(squared)].cpu().numpy()
+        return finished(self.problem, self.problem.candidates[picks], squared, radius)

@@ -1,0 +1,1 @@
+"""Triton programs of the engine `cuda`; its interpreter also runs them on a CPU."""

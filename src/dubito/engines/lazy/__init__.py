@@ -1,0 +1,1 @@
+"""The exact lazy block algorithm, whatever machine its kernels run on."""

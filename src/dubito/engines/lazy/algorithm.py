@@ -1,0 +1,31 @@
+"""The exact lazy block algorithm: core-sets without a pass over the pool for every pick.
+
+A priority only falls as references are added, so a stale one is an upper bound. The engine keeps for each
+candidate a bound and how many references it has seen (`dubito.engines.lazy.bounds`), and repeats:
+
+1. take the front: the first K candidates by (bound, largest first; index, lowest first). The threshold is what
+   stands first outside;
+2. refresh those that have not seen every reference, until the whole front is fresh;
+3. pick greedily inside the front, over one K×K product, while the best comes before the threshold; then write the
+   lowered bounds back. A beam steps all its configurations there.
+
+**Why the picks are the reference's.** A fresh priority is exact: the reference's own number, from
+`dubito.distances.settle`. float32 products only rule references out, by bounds on their rounding that hold for any
+order of additions. Inside a front every candidate has an interval that holds its exact priority; a pick is made
+when no other interval reaches its own, and otherwise the contenders are settled first. A bound written back is
+the upper end of its interval, and invariantly it is either exact for the references seen, or the nearest reference
+is among those not seen: a later refresh of the unseen ones makes it exact again. Block sizes, thread counts and
+the order of additions in a product can change which pairs are settled, never what is picked.
+"""
+
+from dubito.engines.lazy.beam import Beam
+from dubito.engines.lazy.bounds import Kernels
+from dubito.engines.lazy.greedy import Greedy
+from dubito.problem import Problem, Solution
+
+
+def solve(problem: Problem, kernels: Kernels) -> Solution:
+    """The reference's configurations, best first."""
+    if problem.scores is None or problem.beam_width == 1:
+        return Greedy(problem, kernels).solve()
+    return Beam(problem, kernels, problem.scores).solve()

@@ -1,0 +1,157 @@
+"""Upper bounds on every candidate's priority, the references they have seen, and who is first by them."""
+
+import time
+from typing import Protocol
+
+import numpy as np
+
+from dubito.engines.lazy.front import Front, Threshold
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
+from dubito.problem import Problem
+
+REPORT_SECONDS = 0.1
+LOOK_AHEAD = 512
+"""Where fewer candidates are to be brought up to date, as many again go with them, and some at least."""
+FEWEST_AHEAD = 64
+SPARE = 0.8
+"""The share of the threshold under which a candidate is left unfinished."""
+TOP_FRONTS = 8
+"""Fronts that the candidates looked through between passes over the pool would fill."""
+
+
+class Kernels(Protocol):
+    """The work on features, which each machine does its own way. Candidates are numbered 0 to n - 1."""
+
+    @property
+    def front_rows(self) -> int:
+        """How many candidates a front should have."""
+        ...
+
+    def first_bounds(self) -> tuple[FloatArray, AnyArray]:
+        """(n,) upper bounds on squared priorities, and (n,) how many references they account for."""
+        ...
+
+    def farthest_bounds(self, picks: IntArray) -> FloatArray:
+        """(n,) upper bounds on the squared priorities that any single one of these candidates would leave."""
+        ...
+
+    def refresh(
+        self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
+    ) -> tuple[FloatArray, BoolArray]:
+        """Exact squared priorities of these candidates against every reference, and True where they are.
+
+        A candidate whose bound falls under ``needed`` may be left there, unfinished.
+        """
+        ...
+
+    def front(self, rows: IntArray) -> Front:
+        """These candidates with all distances among them."""
+        ...
+
+    def add_references(self, picks: IntArray) -> None:
+        """These candidates are references from now on."""
+        ...
+
+
+class Bounds:
+    """What the lazy algorithm knows of each candidate: O(n) numbers.
+
+    ``bound`` is an upper bound on the squared priority, -1 once picked. It is exact where every reference is ``seen``;
+    otherwise it is exact for those seen, or the nearest reference is among those not seen.
+    """
+
+    def __init__(self, kernels: Kernels, bound: FloatArray, seen: AnyArray, n_references: int) -> None:
+        self.kernels, self.bound, self.seen, self.n_references = kernels, bound, seen, n_references
+        self._top, self._rest = np.empty(0, dtype=np.int64), Threshold(np.inf, 0)
+
+    def first(self, size: int) -> tuple[IntArray, Threshold]:
+        """The first candidates in order, ascending by index, and what comes next.
+
+        Bounds only fall, so what was first of all among many times as many is first of all while it comes before the
+        rest: the whole pool is looked through now and then.
+        """
+        found = self._first_of_top(size)
+        if found is None:
+            self._top, self._rest = first_in_order(self.bound, TOP_FRONTS * size)
+            found = self._first_of_top(size)
+        return found or first_in_order(self.bound, size)
+
+    def _first_of_top(self, size: int) -> tuple[IntArray, Threshold] | None:
+        """The first among those that once came first; None where others may come before one of them."""
+        bound, rest = self.bound[self._top], self._rest
+        places, after = first_in_order(bound, size)
+        rows = self._top[places]
+        if rest.row < 0:
+            return rows, after if after.row < 0 else Threshold(after.value, int(self._top[after.row]))
+        last = float(bound[places].min(initial=np.inf))
+        if after.row < 0 or not rest.admits(last, int(rows[bound[places] == last].max())):
+            return None
+        after = Threshold(after.value, int(self._top[after.row]))
+        return rows, after if rest.admits(after.value, after.row) else rest
+
+    def refresh_first(self, rows: IntArray, threshold: Threshold) -> bool:
+        """Bring the first candidates in order up to date, or under the threshold; False where they all were."""
+        n_stale = int(np.count_nonzero(self._is_stale(rows)))
+        if 0 < n_stale < LOOK_AHEAD:
+            # A few take nearly as long as many, and those that fall make room for others.
+            rows, threshold = self.first(len(rows) + min(max(n_stale, FEWEST_AHEAD), LOOK_AHEAD - n_stale))
+        # One that falls just under the threshold will be wanted soon.
+        return self.refresh(rows, SPARE * threshold.value)
+
+    def _is_stale(self, rows: IntArray) -> BoolArray:
+        return (self.seen[rows] < self.n_references) & (self.bound[rows] > 0.0)
+
+    def refresh(self, rows: IntArray, needed: float) -> bool:
+        """Bring candidates up to date, or under ``needed``; False where they all were."""
+        stale = rows[self._is_stale(rows)]
+        if len(stale):
+            self.bound[stale], is_fresh = self.kernels.refresh(stale, self.bound[stale], self.seen[stale], needed)
+            self.seen[stale[is_fresh]] = self.n_references
+        return len(stale) > 0
+
+    def pick(self, picks: IntArray) -> None:
+        """Candidates become references."""
+        self.kernels.add_references(picks)
+        self.n_references += len(picks)
+        self.bound[picks] = -1.0
+
+
+def first_in_order(bound: FloatArray, size: int) -> tuple[IntArray, Threshold]:
+    """The first candidates by (bound, largest first; index, lowest first), ascending, and what comes next.
+
+    An arbitrary choice among equal bounds could pick wrongly, or never advance.
+
+    Examples
+    --------
+    >>> rows, threshold = first_in_order(np.array([2.0, 5.0, 2.0, -1.0]), 2)
+    >>> rows.tolist(), threshold
+    ([0, 1], Threshold(value=2.0, row=2))
+    """
+    n_left = int(np.count_nonzero(bound >= 0.0))
+    if n_left <= size:
+        return np.flatnonzero(bound >= 0.0), Threshold(-1.0, -1)
+    place = len(bound) - size
+    # The largest of the rest afterwards: one place is found several times as fast as two.
+    parted = np.partition(bound, place)
+    last, outside = parted[place], parted[:place].max()
+    above, level = np.flatnonzero(bound > last), np.flatnonzero(bound == last)
+    n_level = size - len(above)
+    rows = np.sort(np.concatenate([above, level[:n_level]]))
+    if len(level) > n_level:
+        return rows, Threshold(float(last), int(level[n_level]))
+    return rows, Threshold(float(outside), int(np.argmax(bound == outside)))
+
+
+class Reporter:
+    """Calls ``progress`` a few times a second, and at the end."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.started = self.reported = time.perf_counter()
+
+    def report(self, done: int, squared_radius: float) -> None:
+        """Tell how far it is."""
+        now, total, progress = time.perf_counter(), self.problem.budget, self.problem.progress
+        if progress is not None and (now - self.reported > REPORT_SECONDS or done == total):
+            self.reported = now
+            progress(done, total, float(np.sqrt(max(squared_radius, 0.0))), now - self.started)

@@ -1,0 +1,167 @@
+"""Greedy picking inside a front: a few hundred candidates with all distances among them."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dubito.distances import settle
+from dubito.engines.lazy.rounding import Float32Array
+from dubito.matrix import FloatArray, IntArray
+
+
+class ExactRows(Protocol):
+    """Rows as the reference sees them, in memory or read when they are asked for: most never are."""
+
+    def __getitem__(self, rows: IntArray, /) -> FloatArray:
+        """(r, d)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Candidates in ascending order of index, and bounds on the squared distances among them."""
+
+    points: ExactRows
+    """(K, d)."""
+    squared: Float32Array
+    """(K, K) squared distances, approximately, in units of ``unit``."""
+    error: FloatArray
+    """(K,) the distance between i and j is off by at most ``error[i] + error[j]``."""
+    unit: float
+    """A power of two."""
+    weights: FloatArray
+    """(K,) squared scaling factors."""
+    by_pick: bool
+    """Whether an update is scaled by the pick's weight instead of the remaining point's."""
+
+    def bounds(self, pick: int) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds (K,) on the squared priorities that a pick leaves; a lower one may be negative."""
+        slack = self.error + self.error[pick]
+        # One type in all that follows: NumPy converts in pieces where types are mixed, which takes longer.
+        squared = self.squared[pick].astype(np.float64)
+        return self._scaled(squared - slack, squared + slack, self.weights[pick] if self.by_pick else self.weights)
+
+    def bounds_between(self, picks: IntArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds (picks, rows) on the squared priorities that picks leave."""
+        slack = self.error[picks, None] + self.error[rows]
+        squared = self.squared[picks[:, None], rows]
+        low = np.maximum(squared - slack, 0.0)
+        return self._scaled(low, squared + slack, self.weights[picks, None] if self.by_pick else self.weights[rows])
+
+    def _scaled(
+        self, low: FloatArray, high: FloatArray, weights: FloatArray | np.float64
+    ) -> tuple[FloatArray, FloatArray]:
+        """Bounds on distances first, then one product each: rounding keeps their order, however small the weights."""
+        if self.unit != 1.0:
+            low *= self.unit
+            high *= self.unit
+        low *= weights
+        high *= weights
+        return low, high
+
+    def settled(self, rows: IntArray, picks: IntArray, start: FloatArray, limits: FloatArray) -> FloatArray:
+        """Exact squared priorities of rows, from ``start`` and those picks that may leave a row within its limit.
+
+        ``limits`` is (rows,), or (rows, picks) with -1 where a pick does not count.
+        """
+        near, _ = self.bounds_between(picks, rows)
+        is_near = (limits[:, None] if limits.ndim == 1 else limits) >= near.T
+        which, pick = np.nonzero(is_near)
+        lowest = start.copy()
+        weights = self.weights[picks[pick] if self.by_pick else rows[which]]
+        np.minimum.at(lowest, which, settle(self.points[rows[which]], self.points[picks[pick]]) * weights)
+        return lowest
+
+
+class Exact:
+    """Exact squared priorities of a front's candidates against the first of a growing list of picks.
+
+    Each pick is looked at once for each candidate, so that a front full of near-ties costs no more than its pairs.
+    """
+
+    def __init__(self, start: FloatArray) -> None:
+        self.values = start.copy()
+        self.n_seen = np.zeros(len(start), dtype=np.int64)
+
+    def settle(self, front: Front, rows: IntArray, picks: IntArray | list[int], limits: FloatArray) -> None:
+        """Bring rows up to date with the picks, given upper bounds ``limits`` on what comes of it."""
+        first = int(self.n_seen[rows].min(initial=len(picks)))
+        new = np.asarray(picks[first:], dtype=np.int64)
+        is_new = np.arange(first, len(picks)) >= self.n_seen[rows, None]
+        self.values[rows] = front.settled(rows, new, self.values[rows], np.where(is_new, limits[:, None], -1.0))
+        self.n_seen[rows] = len(picks)
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """What stands first outside a front: a pick must come before it."""
+
+    value: float
+    row: int
+
+    def admits(self, value: float, row: int) -> bool:
+        """Whether a candidate comes first: a larger priority, or an equal one and a lower index."""
+        return value > self.value or (value == self.value and row < self.row)
+
+
+class Picking:
+    """A greedy run inside a front: intervals that hold each candidate's exact priority, and the picks so far."""
+
+    def __init__(self, front: Front, priorities: FloatArray) -> None:
+        self.front = front
+        self.start = priorities
+        self.exact = Exact(priorities)
+        self.low = priorities.copy()
+        self.high = priorities.copy()
+        self.picks: list[int] = []
+        self.heights: list[float] = []
+        self.is_exact: list[bool] = []
+
+    def run(self, rows: IntArray, threshold: Threshold, limit: int) -> None:
+        """Pick until ``limit``, or until something outside may come first. ``rows`` are the candidates' indices."""
+        high, best = self.high, int(self.high.argmax())
+        while len(self.picks) < limit:
+            top, lowest = float(high[best]), float(self.low[best])
+            if top <= 0.0 or top < threshold.value:
+                return
+            high[best] = -1.0
+            second = int(high.argmax())
+            next_top = float(high[second])
+            high[best] = top
+            if lowest <= threshold.value or lowest <= next_top:
+                unsure = np.flatnonzero((high >= max(lowest, threshold.value)) & (self.low < high))
+                if len(unsure):
+                    self.settle(unsure)
+                    best = int(high.argmax())
+                    continue
+                if not threshold.admits(top, int(rows[best])):
+                    return
+            self.take(best)
+            # Priorities only fall: the second is first now, unless the pick has lowered it.
+            best = second if high[second] == next_top else int(high.argmax())
+
+    def take(self, best: int) -> None:
+        """Pick a candidate, and lower the others' intervals."""
+        self.picks.append(best)
+        self.heights.append(float(self.high[best]))
+        self.is_exact.append(bool(self.low[best] == self.high[best]))
+        low, high = self.front.bounds(best)
+        np.minimum(self.low, low, out=self.low)
+        np.minimum(self.high, high, out=self.high)
+        self.low[best] = self.high[best] = -1.0
+
+    def settle(self, unsure: IntArray) -> None:
+        """Make the intervals of some candidates exact."""
+        self.exact.settle(self.front, unsure, self.picks, self.high[unsure])
+        self.low[unsure] = self.high[unsure] = self.exact.values[unsure]
+
+    def priorities(self) -> FloatArray:
+        """Exact squared priorities of the picks, each when it was picked."""
+        picks, heights = np.array(self.picks, dtype=np.int64), np.array(self.heights)
+        unsure = np.flatnonzero(~np.array(self.is_exact, dtype=np.bool_))
+        # A pick whose interval was never settled owes its priority to one of the picks before it.
+        is_earlier = np.arange(len(picks)) < unsure[:, None]
+        limits = np.where(is_earlier, heights[unsure, None], -1.0)
+        heights[unsure] = self.front.settled(picks[unsure], picks, self.start[picks[unsure]], limits)
+        return heights

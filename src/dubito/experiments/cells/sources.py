@@ -1,0 +1,118 @@
+"""Where an experiment's data comes from in each run: a file, something built in, or a copy in the run's folder."""
+
+import hashlib
+import io
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from dubito.errors import InvalidArgument, MemoryLimit
+from dubito.experiments.datasets.builtin import builtin_dataset
+from dubito.experiments.datasets.dataset import Dataset, read_dataset
+from dubito.experiments.datasets.images.loading import find_images, is_table
+from dubito.experiments.datasets.images.pictures import SUFFIXES, Size, check_size
+from dubito.experiments.plans.experiment import Data, Experiment
+from dubito.files import Columns, read_array, write_atomically
+from dubito.files.disk import room_for
+
+DATA = "data.npz"
+"""In a run's folder: the data that Python handed in."""
+
+Source = Callable[[int], Dataset]
+"""The data of a seed: the same for all, except a toy's, which is drawn anew."""
+
+
+def find_source(experiment: Experiment, folder: Path | None = None, dataset: Dataset | None = None) -> Source:
+    """The data an experiment names, or what was handed in now or when its folder was made."""
+    settings = experiment.data
+    if dataset is not None:
+        return lambda seed: dataset
+    if settings.builtin is not None:
+        name = settings.builtin
+        return lru_cache(maxsize=1)(lambda seed: builtin_dataset(name, seed))
+    if settings.path is not None:
+        columns = Columns(settings.id_column, settings.label_column, settings.feature_columns)
+        found = read_dataset(settings.path, test=settings.test, columns=columns)
+    elif settings.images is not None:
+        check_memory(settings)
+        size = cast("Size | None", settings.size or None)
+        told = f"images={settings.images!r}"
+        found = find_images(settings.images, told, test=settings.test, size=size).as_dataset()
+    elif folder is not None and (folder / DATA).exists():
+        found = load_dataset(folder / DATA)
+    else:
+        raise InvalidArgument(f"experiment {experiment.name!r} names no data; set path, images or builtin in [data].")
+    return lambda seed: found
+
+
+def check_memory(settings: Data) -> None:
+    """Refuse pictures that, at the size asked for, are more than the machine's memory; none of them is read for this.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, "1.png").touch()
+    ...     check_memory(Data(images=folder, size=(10**9, 10**9)))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    dubito.errors.MemoryLimit: size=(1000000000, 1000000000) makes 3,000,000,000 GB of 1 picture, and this machine...
+    """
+    if not settings.size:
+        return
+    check_size(settings.size)
+    n = count_pictures(str(settings.images))
+    needed = 3 * n * settings.size[0] * settings.size[1]
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise MemoryLimit(
+            f"size={settings.size} makes {needed / 1e9:,.0f} GB of {n:,} picture{'s' if n > 1 else ''}, and this "
+            f"machine has {there / 1e9:,.0f} GB of memory; pass a smaller size."
+        )
+
+
+def count_pictures(images: str) -> int:
+    """How many pictures a folder holds, or how many rows a Parquet file has."""
+    if is_table(images):
+        return len(read_array(images, "labels"))
+    return sum(name.lower().endswith(SUFFIXES) for _, _, names in os.walk(images) for name in names)
+
+
+def save_dataset(data: Dataset, path: Path) -> None:
+    """Keep data that was handed in, for other processes and for later."""
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        name=np.array(data.name),
+        features=data.features,
+        labels=data.labels,
+        classes=np.array(data.classes),
+        test_features=data.test_features,
+        test_labels=data.test_labels,
+    )
+    with room_for(path):
+        write_atomically(str(path), buffer.getvalue())
+
+
+def load_dataset(path: Path) -> Dataset:
+    """What `save_dataset` kept."""
+    with np.load(path, allow_pickle=False) as saved:
+        return Dataset(
+            name=str(saved["name"]),
+            features=saved["features"],
+            labels=saved["labels"],
+            classes=tuple(saved["classes"].tolist()),
+            test_features=saved["test_features"],
+            test_labels=saved["test_labels"],
+        )
+
+
+def fingerprint(data: Dataset) -> str:
+    """Sixteen hexadecimal digits that change with any number of the data."""
+    digest = hashlib.sha256(repr((data.classes, data.features.shape, data.test_features.shape)).encode())
+    for array in (data.features, data.labels, data.test_features, data.test_labels):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,84 @@
+"""Before the first turn: one seed's view of the data, made a pool, and the rows that are labelled from the start."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dubito.errors import InvalidArgument
+from dubito.experiments.cells.measures import Coverage
+from dubito.experiments.chance import draw
+from dubito.experiments.datasets.dataset import Dataset
+from dubito.experiments.datasets.pools import make_pool
+from dubito.experiments.plans.experiment import DEFAULT_TEST_SHARE, Experiment
+from dubito.matrix import AnyArray, IntArray
+
+IMAGE_MODELS = ("torch", "vgg16")
+"""Kinds of model that take 8-bit images as they are, and scale them on their own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """What all strategies of one seed share."""
+
+    data: Dataset
+    seed: int
+    initial: IntArray
+    """Rows labelled before the first training, ascending."""
+    coverage: Coverage | None
+    """Distances to the initial rows; None where training moves the points, and these mean nothing."""
+
+
+def prepare(experiment: Experiment, data: Dataset, seed: int) -> Dataset:
+    """One seed's view of the data: what tests set apart, rows drawn, features standardised, and made a pool.
+
+    With ``test_share`` in the experiment, a test set that the data brings is left out altogether. float16 becomes
+    float32; 8-bit images stay as they are for models that take them. `Round.picked` are rows of its ``features``.
+    """
+    settings = experiment.data
+    if not data.has_test or settings.test_share is not None:
+        data = data.split(settings.test_share or DEFAULT_TEST_SHARE, draw(seed, "test"))
+    if settings.rows is not None:
+        data = drawn(data, settings.rows, draw(seed, "rows"))
+    if settings.standardise:
+        data = data.standardised()
+    if experiment.pool != "clean":
+        made = make_pool(data.features, data.labels, experiment.pool, draw(seed, "pool"))
+        data = replace(data, features=made.features, labels=made.labels)
+    is_for_images = experiment.model.kind in IMAGE_MODELS
+    features = widened(data.features, is_for_images)
+    tested = widened(data.test_features, is_for_images).astype(features.dtype, copy=False)
+    return replace(data, features=features, test_features=tested)
+
+
+def drawn(data: Dataset, rows: int, seed: int) -> Dataset:
+    """The data with that many rows of its training part, in their order."""
+    n = len(data.labels)
+    if rows > n:
+        raise InvalidArgument(f"rows={rows} exceeds the {n} rows of the training part; pass rows <= {n}.")
+    kept = np.sort(np.random.default_rng(seed).choice(n, rows, replace=False))
+    return replace(data, features=data.features[kept], labels=data.labels[kept])
+
+
+def widened(features: AnyArray, is_for_images: bool) -> AnyArray:
+    """Numbers that a model can reckon with: at least float32; pixels between 0 and 1 unless it takes images."""
+    if features.dtype == np.uint8:
+        return features if is_for_images else features.astype(np.float32) / np.float32(255.0)
+    return features.astype(np.float32) if features.dtype.itemsize < 4 else features
+
+
+def set_stage(experiment: Experiment, data: Dataset, seed: int) -> Stage:
+    """Divide the data, and draw the initial labels."""
+    seen = prepare(experiment, data, seed)
+    experiment.schedule.check_size(len(seen.labels))
+    generator = np.random.default_rng(draw(seed, "initial"))
+    initial = np.sort(generator.choice(len(seen.labels), experiment.schedule.initial, replace=False))
+    return Stage(seen, seed, initial, None if experiment.model.moves else first_coverage(seen, initial))
+
+
+def first_coverage(data: Dataset, initial: IntArray) -> Coverage:
+    """How far every row is from the initial ones: measured once for all strategies."""
+    coverage = Coverage(data.features.reshape(len(data.labels), -1))
+    coverage.add(initial)
+    coverage.tighten()
+    coverage.largest()
+    return coverage

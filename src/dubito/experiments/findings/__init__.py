@@ -1,0 +1,1 @@
+"""What rounds show: curves, paired tests, labels saved, and the finding in a sentence. Needs records alone."""

@@ -1,0 +1,1 @@
+"""What is trained on the labels, every kind by its name."""

@@ -1,0 +1,55 @@
+"""Every kind of model by its name, and models as the ``[model]`` tables of experiments."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+
+from dubito.checks import check_choice
+from dubito.errors import InvalidArgument
+from dubito.experiments.models.base import Model
+from dubito.experiments.models.networks.network import Torch, Vgg16
+from dubito.experiments.models.networks.training import Mlp
+from dubito.experiments.models.probe import Probe
+from dubito.experiments.models.scikit import Linear, Sklearn
+from dubito.experiments.toml import check_keys
+
+
+def models() -> dict[str, Callable[..., Model]]:
+    """Every kind of model, by name."""
+    return {"linear": Linear, "sklearn": Sklearn, "mlp": Mlp, "probe": Probe, "torch": Torch, "vgg16": Vgg16}
+
+
+def settings_of(model: object) -> dict[str, Field[object]]:
+    """The settings of a model or of its class, by name."""
+    return {each.name: each for each in fields(model)} if is_dataclass(model) else {}
+
+
+def model_from_table(table: Mapping[str, object]) -> Model:
+    """A model out of a ``[model]`` table: its ``kind``, and the settings of that kind.
+
+    Examples
+    --------
+    >>> model_from_table({"kind": "linear", "c": 10.0})
+    Linear(c=10.0, iterations=1000, samples=0)
+    """
+    known = models()
+    kind = check_choice("kind", table.get("kind", "linear"), known)
+    given = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items() if key != "kind"}
+    check_keys(f"kind = {kind!r}", given, settings_of(known[kind]))
+    missing = [
+        name
+        for name, each in settings_of(known[kind]).items()
+        if each.default is MISSING and each.default_factory is MISSING and name not in given
+    ]
+    if missing:
+        raise InvalidArgument(f"kind = {kind!r} needs the key {missing[0]!r}; add it.")
+    return known[kind](**given)
+
+
+def model_as_table(model: Model, *, explicit: bool = True) -> dict[str, object]:
+    """A model as a ``[model]`` table, with or without what is as by default."""
+    table: dict[str, object] = {"kind": model.kind}
+    for name, each in settings_of(model).items():
+        value = getattr(model, name)
+        if explicit or value != (each.default_factory() if each.default_factory is not MISSING else each.default):
+            table[name] = value
+    return table

@@ -1,0 +1,1 @@
+"""Networks of torch: how they are trained, which are refused, and VGG16."""

@@ -1,0 +1,152 @@
+"""VGG16 as the paper uses it: the convolutions of configuration D and one linear layer on what they leave.
+
+Layers go by torchvision's names and numbers, so that its weights fit. No batch norm, no hidden layers after the
+convolutions. A file with weights is read as safetensors, or by torch with ``weights_only=True``.
+"""
+
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dubito.checks import check_integer
+from dubito.errors import InvalidData
+from dubito.experiments.published.weights import IMAGENET, find_weights
+from dubito.files import open_source
+from dubito.matrix import AnyArray
+
+if TYPE_CHECKING:
+    import torch
+
+BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
+"""Channels of the convolutions between two poolings."""
+WIDTH = BLOCKS[-1][-1]
+SIDE = 32
+"""Images of this height and width are one place after the last pooling; larger ones several."""
+
+
+def vgg16(n_classes: int, weights: str = IMAGENET) -> "torch.nn.Module":
+    """VGG16's 13 convolutions, ``features``, and a linear layer, ``head``, on the 512 numbers after the last pooling.
+
+    Parameters
+    ----------
+    n_classes : int
+        Logits that the head gives. It is drawn from torch's global generator: seed that before.
+    weights : str
+        ``"imagenet"`` for those of torchvision, as `published.weights.find_weights` finds them; the path of a
+        ``.safetensors`` or ``.pth`` file with torchvision's names; or ``"none"``, drawn like torchvision does.
+
+    Returns
+    -------
+    torch.nn.Module
+        Takes (n, 3, h, w) float images, h and w at least 32. Where several places are left after the last pooling,
+        as there are from 64x64 on, the features are their mean.
+
+    Examples
+    --------
+    >>> import torch
+    >>> network = vgg16(10, weights="none")
+    >>> network(torch.zeros(2, 3, 32, 32)).shape, network.features[28].weight.shape
+    (torch.Size([2, 10]), torch.Size([512, 512, 3, 3]))
+    """
+    import torch
+
+    check_integer("n_classes", n_classes, least=2)
+    path = find_weights(weights)
+    features = convolutions()
+    if path is None:
+        _draw(features)
+    else:
+        held = read_convolutions(path)
+        features.load_state_dict({name: torch.from_numpy(array) for name, array in held.items()})
+    network = torch.nn.Sequential()
+    network.add_module("features", features)
+    network.add_module("pool", torch.nn.AdaptiveAvgPool2d(1))
+    network.add_module("flat", torch.nn.Flatten())
+    network.add_module("head", torch.nn.Linear(WIDTH, n_classes))
+    return network
+
+
+def convolutions() -> "torch.nn.Sequential":
+    """Convolutions, ReLUs and poolings in torchvision's order; the weights are not set."""
+    import torch
+
+    layers: list[torch.nn.Module] = []
+    n_channels = 3
+    for block in BLOCKS:
+        for width in block:
+            # Left as memory has it: drawing 15 million numbers that a file replaces would take most of the time.
+            layer = torch.nn.utils.skip_init(torch.nn.Conv2d, n_channels, width, kernel_size=3, padding=1)
+            layers += [layer, torch.nn.ReLU(inplace=True)]
+            n_channels = width
+        layers.append(torch.nn.MaxPool2d(2))
+    return torch.nn.Sequential(*layers)
+
+
+def _draw(features: "torch.nn.Sequential") -> None:
+    import torch
+
+    for layer in features:
+        if isinstance(layer, torch.nn.Conv2d):
+            torch.nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+            torch.nn.init.zeros_(layer.bias)
+
+
+def shapes() -> dict[str, tuple[int, ...]]:
+    """Every weight of the convolutions by its name, as in ``0.weight``, and its shape."""
+    import torch
+
+    with torch.device("meta"):
+        return {name: tuple(tensor.shape) for name, tensor in convolutions().state_dict().items()}
+
+
+def read_convolutions(path: Path) -> Mapping[str, AnyArray]:
+    """The convolutions' weights in a file, float32, by their names without ``features.``; others are passed over."""
+    status = os.stat(path)
+    return _read_once(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=1)
+def _read_once(path: Path, size: int, changed: int) -> dict[str, AnyArray]:
+    """Kept in memory, as an experiment makes a network for every strategy and seed."""
+    held = _read_pth(path) if path.suffix == ".pth" else _read_safetensors(path)
+    found = {}
+    for name, shape in shapes().items():
+        array = held.get(f"features.{name}")
+        if array is None:
+            raise InvalidData(
+                f"{path} holds no features.{name}; it must hold VGG16's convolutions under torchvision's names."
+            )
+        if array.shape != shape or array.dtype.kind != "f":
+            raise InvalidData(
+                f"features.{name} of {path} has shape {array.shape} and type {array.dtype}, and VGG16's has {shape} in "
+                "floating point; it is of another network."
+            )
+        found[name] = np.array(array, dtype=np.float32)
+    return found
+
+
+def _read_safetensors(path: Path) -> dict[str, AnyArray]:
+    source = open_source(str(path))
+    return {name: np.asarray(source.entry(name).read()) for name in source.names if name.startswith("features.")}
+
+
+def _read_pth(path: Path) -> dict[str, AnyArray]:
+    import torch
+
+    try:
+        held: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        # Broad on purpose: a damaged file or a pickle of anything else raises one of half a dozen kinds. What torch
+        # says of it is left out: it advises to unpickle.
+        raise InvalidData(
+            f"{path} cannot be read as weights alone: it is damaged, or holds more than tensors. Save a state_dict, or "
+            "use a .safetensors file."
+        ) from error
+    if not isinstance(held, Mapping):
+        raise InvalidData(f"{path} holds a {type(held).__name__} and no dictionary of weights; save a state_dict.")
+    tensors = {str(name): each for name, each in held.items() if isinstance(each, torch.Tensor)}
+    return {name: each.detach().float().numpy() for name, each in tensors.items() if name.startswith("features.")}

@@ -1,0 +1,105 @@
+"""The linear probe in PyTorch, on a CPU or a GPU: full-batch L-BFGS that goes on from the turn before."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dubito.checks import check_integer
+from dubito.experiments.models.base import Fitted, Lesson, State, check_samples
+from dubito.experiments.models.networks.training import check_device, steady
+from dubito.experiments.models.scikit import check_positive, flat
+from dubito.matrix import AnyArray, BoolArray, FloatArray
+from dubito.optional import require
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Multinomial logistic regression as `Linear`, in float32 on a device; extra ``torch``.
+
+    The optimum is that of scikit-learn's with the same ``c``, to what float32 can tell.
+    """
+
+    c: float = 1.0
+    """Inverse of the L2 penalty's strength."""
+    iterations: int = 200
+    device: str = "cpu"
+    samples: int = 0
+    kind: ClassVar[str] = "probe"
+    is_convex: ClassVar[bool] = True
+    goes_on: ClassVar[bool] = True
+    moves: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        require("torch", extra="torch")
+        check_positive("c", self.c)
+        check_integer("iterations", self.iterations, least=1)
+        check_device(self.device)
+        check_samples(self.samples)
+
+    def fit(self, lesson: Lesson) -> Fitted:
+        """O(m·d·c) an iteration."""
+        import torch
+
+        features = flat(lesson.features)
+        present = np.zeros(lesson.n_classes, dtype=np.bool_)
+        present[lesson.labels] = True
+        start = lesson.state.get("weights", np.zeros((lesson.n_classes, features.shape[1] + 1), dtype=np.float32))
+        with steady(0, self.device):
+            x = torch.from_numpy(np.array(features, dtype=np.float32)).to(self.device)
+            y = torch.from_numpy(lesson.labels).to(self.device)
+            absent = torch.from_numpy(~present).to(self.device)
+            weights = minimise(x, y, absent, torch.from_numpy(start.copy()).to(self.device), self.c, self.iterations)
+        return ProbeWeights(weights.cpu().numpy(), present, self.device)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProbeWeights:
+    """A fitted `Probe`."""
+
+    weights: AnyArray
+    """(c, d + 1), the last column the intercepts."""
+    present: BoolArray
+    """(c,) classes that were there to learn."""
+    device: str
+
+    @property
+    def state(self) -> State:
+        """The weights."""
+        return {"weights": self.weights}
+
+    def predict_proba(self, features: AnyArray) -> FloatArray:
+        """(n, c), zero for a class that was not there to learn."""
+        import torch
+
+        with steady(0, self.device), torch.no_grad():
+            x = torch.from_numpy(np.require(flat(features), np.float32, "W")).to(self.device)
+            weights = torch.from_numpy(self.weights).to(self.device)
+            logits = (x @ weights[:, :-1].T + weights[:, -1]).double()
+            logits[:, torch.from_numpy(~self.present).to(self.device)] = -torch.inf
+            return np.asarray(torch.softmax(logits, dim=1).cpu().numpy())
+
+    def embed(self, features: AnyArray) -> AnyArray:
+        """The features themselves."""
+        return flat(features)
+
+
+def minimise(x: Any, y: Any, absent: Any, weights: Any, c: float, iterations: int) -> Any:
+    """Weights (k, d + 1) of least mean cross-entropy and L2 penalty; classes that are absent take no part."""
+    import torch
+
+    weights.requires_grad_(True)
+    optimizer = torch.optim.LBFGS(
+        [weights], max_iter=iterations, history_size=10, tolerance_grad=1e-5, line_search_fn="strong_wolfe"
+    )
+
+    def objective() -> Any:
+        optimizer.zero_grad()
+        logits = (x @ weights[:, :-1].T + weights[:, -1]).masked_fill(absent, -1e30)
+        penalty = weights[:, :-1].square().sum() / (2 * c * len(y))
+        loss = torch.nn.functional.cross_entropy(logits, y) + penalty
+        loss.backward()
+        return loss
+
+    optimizer.step(objective)
+    return weights.detach()

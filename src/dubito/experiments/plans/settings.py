@@ -1,0 +1,104 @@
+"""What an experiment's tables ``[data]`` and ``[schedule]`` hold."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dubito.checks import check_integer, check_real
+from dubito.errors import InvalidArgument
+from dubito.experiments.datasets.images.loading import COLLECTIONS, is_table
+from dubito.matrix import IntArray
+
+DEFAULT_TEST_SHARE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Where features and labels come from: a file, something built in, or (with neither) what Python hands in."""
+
+    path: str | None = None
+    builtin: str | None = None
+    """``digits``, or the name of a toy."""
+    images: str | None = None
+    """``cifar10``, ``cifar100`` or ``svhn``; a folder with a folder of pictures for each class; a Parquet file."""
+    size: tuple[int, ...] = ()
+    """Height and width to which the pictures of a folder or a Parquet file are resized."""
+    test: str | None = None
+    """A file with the test set; an archive may hold its own as ``test_features`` and ``test_labels``."""
+    test_share: float | None = None
+    """The share of every class set apart and tested on, by default 0.2 where there is no test set. Given for data that
+    has one, that test set is left out altogether: whatever is chosen by results is to be chosen so."""
+    rows: int | None = None
+    """How many rows of the training part take part, drawn by the seed; all where it is left out."""
+    id_column: str | None = None
+    label_column: str | None = None
+    feature_columns: tuple[str, ...] = ()
+    standardise: bool = False
+    """Give every feature mean 0 and standard deviation 1 over the training part."""
+
+    def __post_init__(self) -> None:
+        for name in ("path", "builtin", "images", "test", "id_column", "label_column"):
+            check_text(name, getattr(self, name))
+        sources = [name for name in ("path", "builtin", "images") if getattr(self, name) is not None]
+        if len(sources) > 1:
+            raise InvalidArgument(f"{' and '.join(sources)} are two sources of data; pass only one of them.")
+        if self.test is not None and self.path is None and not is_table(self.images or ""):
+            raise InvalidArgument(f"test={self.test!r} belongs to a path; name the path, or leave test out.")
+        if self.size and self.images in (None, *COLLECTIONS):
+            raise InvalidArgument(f"size={self.size} is for pictures in a folder or a Parquet file; leave it out.")
+        if self.images is not None and self.standardise:
+            raise InvalidArgument("standardise is for features, and models scale images themselves; leave it out.")
+        if self.rows is not None:
+            check_integer("rows", self.rows, least=2)
+        if self.test is not None and self.test_share is not None:
+            raise InvalidArgument("test and test_share are two ways to a test set; pass only one of them.")
+        if self.test_share is not None and not 0 < check_real("test_share", self.test_share, least=0.0) < 1:
+            raise InvalidArgument(f"test_share={self.test_share} is not allowed; pass 0 < test_share < 1.")
+        if not isinstance(self.standardise, bool):
+            raise InvalidArgument(f"standardise={self.standardise!r} is not allowed; pass true or false.")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How labels are asked for."""
+
+    initial: int = 20
+    """Labels drawn at random before the first training."""
+    budget: int = 20
+    """Labels asked for in each round."""
+    rounds: int = 6
+    from_scratch: bool = False
+    """Train anew each round; else the weights go on and the optimizer starts anew."""
+
+    def __post_init__(self) -> None:
+        for name in ("initial", "budget", "rounds"):
+            check_integer(name, getattr(self, name), least=1)
+        if not isinstance(self.from_scratch, bool):
+            raise InvalidArgument(f"from_scratch={self.from_scratch!r} is not allowed; pass true or false.")
+
+    @property
+    def labels(self) -> IntArray:
+        """(rounds + 1,) labels owned at each training."""
+        return self.initial + self.budget * np.arange(self.rounds + 1)
+
+    def check_size(self, n_train: int) -> None:
+        """Refuse to want more labels than there are rows to ask for."""
+        if self.initial > n_train:
+            raise InvalidArgument(
+                f"initial={self.initial} exceeds the {n_train} rows of the training part; pass initial <= {n_train}."
+            )
+        wanted, most = int(self.labels[-1]), (n_train - self.initial) // self.budget
+        if wanted > n_train:
+            raise InvalidArgument(
+                f"rounds={self.rounds} of budget={self.budget} after initial={self.initial} want {wanted} labels and "
+                f"the training part has {n_train} rows; pass rounds <= {most}."
+                if most
+                else f"budget={self.budget} after initial={self.initial} exceeds the {n_train} rows of the training "
+                f"part; pass budget <= {n_train - self.initial}."
+            )
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse what is neither text nor left out."""
+    if value is not None and not (isinstance(value, str) and value):
+        raise InvalidArgument(f"{name}={value!r} is not allowed; pass text in quotes, or leave it out.")

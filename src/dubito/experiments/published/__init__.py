@@ -1,0 +1,1 @@
+"""Published files: where they are kept, and downloads with checksums."""

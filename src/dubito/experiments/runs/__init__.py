@@ -1,0 +1,1 @@
+"""Playing what is left of an experiment, here or in several processes."""

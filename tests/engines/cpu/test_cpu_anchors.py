@@ -1,0 +1,88 @@
+"""First bounds are true for every candidate, and close for those that may be picked; sketches are what they claim."""
+
+import numpy as np
+import pytest
+
+from dubito.distances import squared_radii
+from dubito.engines.cpu.anchors import FirstBounds
+from dubito.engines.cpu.memory import plan_memory
+from dubito.engines.cpu.references import References
+from dubito.engines.cpu.sketch import SKETCH_WIDTH, fit_sketch, plain_sketch, whole
+from dubito.engines.lazy.rounding import squared_lengths
+from dubito.matrix import AnyArray, FloatArray, len_of
+from dubito.problem import Problem
+
+
+def clustered(n: int, d: int, seed: int) -> AnyArray:
+    """Points around a few centres, spread along a few directions."""
+    shape, rng = np.random.default_rng(0), np.random.default_rng(seed)
+    centres, directions = 10.0 * shape.standard_normal((12, d)), shape.standard_normal((3, d))
+    points = centres[rng.integers(0, 12, n)] + rng.standard_normal((n, 3)) @ directions
+    return np.asarray(points + 0.1 * rng.standard_normal((n, d)), dtype=np.float32)
+
+
+def bounds_of(problem: Problem, n_anchors: int) -> FloatArray:
+    plain = plain_sketch(np.asarray(problem.pool[:64], dtype=np.float64), problem.largest)
+    sketch = fit_sketch(plain, plain.read(problem.pool, slice(0, 1024), problem.metric))
+    references = References(problem, sketch, 1 << 24)
+    plan = plan_memory(len_of(problem.pool), problem.pool.shape[1], None)
+    return FirstBounds(problem, references, whole(sketch, problem.pool.shape[1]), plan, n_anchors).compute()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+@pytest.mark.parametrize("is_scaled", [False, True])
+def test_bounds_are_true_and_close_where_candidates_may_come_first(offset: float, is_scaled: bool) -> None:
+    pool, labelled = clustered(3000, 200, 1) + np.float32(offset), clustered(500, 200, 2) + np.float32(offset)
+    weights = np.random.default_rng(3).random(3000) ** 4 if is_scaled else None
+    candidates = np.flatnonzero(np.arange(3000) % 7 != 3)
+    problem = Problem(pool, labelled, candidates, 50, weights=weights, largest=float(np.abs(pool).max()))
+    exact = squared_radii(pool[candidates], labelled)
+    bounds = bounds_of(problem, 24)
+    assert (bounds >= exact).all()
+    first = np.argsort(-exact * (1.0 if weights is None else weights[candidates]))[:50]
+    assert np.median(bounds[first] / exact[first]) < 1.1
+    assert np.median(bounds / exact) > np.median(bounds[first] / exact[first])
+
+
+def test_where_every_reference_is_an_anchor_nothing_more_is_looked_at() -> None:
+    pool, labelled = clustered(300, 200, 1), clustered(20, 200, 2)
+    problem = Problem(pool, labelled, np.arange(300), 50, largest=float(np.abs(pool).max()))
+    exact = squared_radii(pool, labelled)
+    bounds = bounds_of(problem, 64)
+    assert (bounds >= exact).all()
+    np.testing.assert_allclose(bounds, exact, atol=2.0)
+
+
+def test_anchors_that_sketches_cannot_tell_apart_may_have_empty_cells() -> None:
+    pool, labelled = clustered(600, 200, 1), np.tile(clustered(3, 200, 2), (100, 1))
+    labelled += 3e-6 * np.random.default_rng(3).standard_normal(labelled.shape, dtype=np.float32)
+    problem = Problem(pool, labelled, np.arange(600), 50, largest=float(np.abs(pool).max()))
+    exact = squared_radii(pool, labelled)
+    bounds = bounds_of(problem, 24)
+    assert (bounds >= exact).all()
+    np.testing.assert_allclose(bounds, exact, rtol=0.01, atol=2.0)
+
+
+@pytest.mark.parametrize("kind", ["spread", "equal", "few"])
+def test_a_sketch_never_exceeds_the_distance(kind: str) -> None:
+    sample = clustered(512, 200, 4)
+    if kind == "equal":
+        sample = np.tile(sample[:1], (512, 1))
+    elif kind == "few":
+        sample = np.tile(sample[:3], (200, 1))
+    sketch = fit_sketch(plain_sketch(sample.astype(np.float64), float(np.abs(sample).max())), sample)
+    assert sketch.directions is not None
+    assert sketch.directions.shape == (200, SKETCH_WIDTH)
+    np.testing.assert_allclose(sketch.directions.T @ sketch.directions, np.eye(SKETCH_WIDTH), atol=1e-5)
+    points = sketch.read(clustered(400, 200, 5), slice(0, 400), "euclidean")
+    sketches, margins = sketch.apply(points, squared_lengths(points))
+    lower = margins[:, None] + margins - 2.0 * (sketches @ sketches.T)
+    wide = points.astype(np.float64)
+    exact = ((wide[:, None] - wide) ** 2).sum(axis=2)
+    assert (lower <= exact).all()
+
+
+def test_few_features_or_points_are_their_own_sketch() -> None:
+    narrow, short = clustered(512, 40, 1), clustered(50, 200, 1)
+    for sample in (narrow, short):
+        assert fit_sketch(plain_sketch(sample.astype(np.float64), 100.0), sample).directions is None

@@ -1,0 +1,199 @@
+"""The cpu engine gives the reference's picks, however it is cut into pieces."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import dubito
+from dubito import reference
+from dubito.doubt import beam_scores, scaling_weights
+from dubito.engines.cpu.engine import CpuEngine
+from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
+from dubito.problem import Problem, Scaling, Solution
+from dubito.testing import check_engine
+
+SetConstant = Callable[[str, float], None]
+
+
+def assert_same(found: Solution, problem: Problem) -> None:
+    expected = reference.solve(problem)
+    assert len(found.configurations) == len(expected)
+    for ours, oracle in zip(found.configurations, expected, strict=True):
+        assert ours.indices.tolist() == oracle.indices.tolist()
+        assert ours.priorities.tobytes() == oracle.priorities.tobytes()
+        assert ours.radius == oracle.radius
+
+
+def test_the_engine_meets_the_contract() -> None:
+    check_engine(CpuEngine(), examples=250)
+
+
+@pytest.mark.parametrize(("front", "block"), [(1, 1), (2, 5), (7, 1), (512, 3)])
+def test_the_picks_do_not_depend_on_block_sizes(front: int, block: int, set_constant: SetConstant) -> None:
+    set_constant("FIRST_FRONT", front)
+    set_constant("REFRESH_ROWS", block)
+    set_constant("REFERENCE_ROWS", block)
+    check_engine(CpuEngine(), examples=25, seed=1000)
+
+
+@pytest.mark.parametrize("memory", [0, 20_000])
+def test_the_picks_do_not_depend_on_the_memory(memory: int, set_constant: SetConstant) -> None:
+    set_constant("WORKING_BYTES", memory)
+    check_engine(CpuEngine(), examples=60, seed=2000)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("LOOK_AHEAD", 0), ("LOOK_AHEAD", 3), ("FEWEST_AHEAD", 0), ("SPARE", 0.0), ("WASTED_PAIRS", 0)]
+)
+def test_the_picks_do_not_depend_on_what_is_brought_up_to_date_together(
+    name: str, value: float, set_constant: SetConstant
+) -> None:
+    set_constant("FIRST_FRONT", 8)
+    set_constant(name, value)
+    check_engine(CpuEngine(), examples=40, seed=4000)
+
+
+@pytest.mark.parametrize("anchors", [1, 3])
+@pytest.mark.parametrize(("cells", "cell_rows", "closer"), [(1, 512, 4), (2, 1, 100), (3, 2, 0)])
+def test_the_picks_do_not_depend_on_the_first_bounds(
+    anchors: int, cells: int, cell_rows: int, closer: int, set_constant: SetConstant
+) -> None:
+    set_constant("ANCHORS", anchors)
+    set_constant("CHOICE", 2 * anchors)
+    set_constant("CELLS", cells)
+    set_constant("CELL_ROWS", cell_rows)
+    set_constant("CLOSER", closer)
+    check_engine(CpuEngine(), examples=20, seed=5000)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_picks_do_not_depend_on_the_number_of_threads(threads: int) -> None:
+    with import_module("threadpoolctl").threadpool_limits(limits=threads):
+        check_engine(CpuEngine(), examples=40, seed=3000)
+
+
+# Near-ties, built on purpose
+
+
+def ring(n: int, ulps: FloatArray) -> FloatArray:
+    """Points at distance 5 from the origin but for some last digits."""
+    corners = np.array([[3.0, 4.0], [4.0, 3.0], [-3.0, 4.0], [4.0, -3.0], [0.0, 5.0], [-5.0, 0.0]])
+    points: FloatArray = corners[np.arange(n) % len(corners)]
+    points += np.spacing(points) * ulps[:, None]
+    return points
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("scaling", ["respective", "acquired"])
+def test_distances_that_differ_by_an_ulp_are_told_apart(seed: int, scaling: Scaling) -> None:
+    rng = np.random.default_rng(seed)
+    pool = ring(60, rng.integers(-3, 4, 60).astype(np.float64))
+    assert len(np.unique(pool.astype(np.float32), axis=0)) <= 6
+    doubt = np.full(60, 0.5)
+    for weights in (None, scaling_weights(doubt, 1.0)):
+        problem = Problem(pool, np.zeros((1, 2)), np.arange(60), 40, doubt, weights, scaling=scaling, largest=5.1)
+        assert_same(CpuEngine().solve(problem), problem)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_nearest_of_references_that_differ_by_an_ulp_is_found(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    references = ring(40, rng.integers(-3, 4, 40).astype(np.float64)) + 1000.0
+    pool = np.full((30, 2), 1000.0) + rng.integers(-2, 3, (30, 2)) * 1e-12
+    problem = Problem(pool, references, np.arange(30), 20, largest=1006.0)
+    assert_same(CpuEngine().solve(problem), problem)
+
+
+def test_an_exact_tie_goes_to_the_lowest_index_across_fronts(set_constant: SetConstant) -> None:
+    set_constant("FIRST_FRONT", 3)
+    corners = np.tile([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]], (4, 1))
+    pool = np.concatenate([np.zeros((4, 2)), corners])
+    problem = Problem(pool, np.zeros((1, 2)), np.arange(20), 20)
+    found = CpuEngine().solve(problem)
+    assert found.configurations[0].indices.tolist() == [4, 5, 6, 7, *range(4), *range(8, 20)]
+    assert_same(found, problem)
+
+
+# The same numbers, kept otherwise
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_storage_does_not_matter(width: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    pool, references = rng.integers(-50, 50, (200, 6)), rng.integers(-50, 50, (9, 6)).astype(np.float64)
+    doubt = rng.choice([0.0, 0.25, 0.5, 1.0], 200)
+    np.save(tmp_path / "pool.npy", pool.astype(np.float16))
+    kept: list[Matrix] = [
+        pool.astype(np.float64),
+        pool.astype(np.float32),
+        np.asfortranarray(pool.astype(np.float16)),
+        np.load(tmp_path / "pool.npy", mmap_mode="r"),
+        Stack([pool[:77].astype(np.float16), pool[77:].astype(np.float64)]),
+        pool.astype(np.int8),
+    ]
+    scores = beam_scores(doubt) if width > 1 else None
+    weights = scaling_weights(doubt, 1.0)
+    first = Problem(kept[0], references, np.arange(200), 60, doubt, weights, scores, beam_width=width, largest=50.0)
+    for matrix in kept:
+        assert_same(CpuEngine().solve(replace(first, pool=matrix)), first)
+
+
+@pytest.mark.parametrize("scaling", ["respective", "acquired"])
+@pytest.mark.parametrize("budget", [50, 1200])
+def test_real_digits_are_picked_as_the_reference_picks_them(scaling: Scaling, budget: int) -> None:
+    digits: AnyArray = load_digits().data
+    pool, references = digits[300:1600].astype(np.float32), digits[:300]
+    doubt = np.random.default_rng(0).beta(0.3, 2.0, len(pool))
+    for strength in (0.0, 0.5, 1.0):
+        weights = None if strength == 0 else scaling_weights(doubt, strength)
+        problem = Problem(pool, references, np.arange(1300), budget, doubt, weights, scaling=scaling, largest=16.0)
+        assert_same(CpuEngine().solve(problem), problem)
+
+
+def test_a_pool_of_zeros_is_a_pool() -> None:
+    problem = Problem(np.zeros((5, 2)), np.zeros((1, 2)), np.arange(5), 3, largest=0.0)
+    found = CpuEngine().solve(problem)
+    assert found.configurations[0].indices.tolist() == [0, 1, 2]
+    assert found.configurations[0].priorities.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_a_beam_may_be_wider_than_the_pool(width: int) -> None:
+    doubt = np.array([0.5, 0.25])
+    scores = beam_scores(doubt) if width > 1 else None
+    for budget in (1, 2):
+        problem = Problem(
+            np.array([[0.0], [1.0]]), np.array([[5.0]]), np.arange(2), budget, doubt, doubt, scores, beam_width=width
+        )
+        assert_same(CpuEngine().solve(problem), problem)
+
+
+# Numbers far apart
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e30])
+@pytest.mark.parametrize("width", [1, 4])
+def test_an_outlier_changes_neither_the_picks_nor_their_cost_much(factor: float, width: int) -> None:
+    rng = np.random.default_rng(0)
+    pool, doubt = rng.standard_normal((600, 40)), rng.random(600)
+    pool[3] *= factor
+    budget = 300 if width == 1 else 30
+    ours = dubito.select(pool, budget, doubt=doubt, beam_width=width)
+    oracle = dubito.select(pool, budget, doubt=doubt, beam_width=width, engine="reference")
+    assert ours.indices.tolist() == oracle.indices.tolist()
+    assert ours.seconds < 20 * oracle.seconds + 2.0
+
+
+@pytest.mark.parametrize("seed", range(367, 387))
+def test_doubts_whose_squares_lose_digits_give_exact_priorities(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pool, doubt = rng.standard_normal((300, 2)), 10.0 ** rng.uniform(-162, -160, 300)
+    ours = dubito.select(pool, 150, labelled=[0], doubt=doubt)
+    oracle = dubito.select(pool, 150, labelled=[0], doubt=doubt, engine="reference")
+    assert ours.indices.tolist() == oracle.indices.tolist()
+    assert ours.priorities.tobytes() == oracle.priorities.tobytes()

@@ -1,0 +1,183 @@
+"""Networks of one's own that cannot be trained, or keep what cannot be saved: each refused by what is wrong with it."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.experiments.cells.ledger import Ledger
+from dubito.experiments.datasets.dataset import Dataset
+from dubito.experiments.lanes.lane import Bank, Lane, Plan, train_side_by_side
+from dubito.experiments.models.networks.network import Torch
+from dubito.experiments.models.networks.refusals import check_converged, check_learning, whole_state
+from dubito.experiments.models.networks.split import Split, state_of
+from dubito.experiments.models.networks.training import Training, set_state
+from dubito.experiments.plans.arms import Arm
+from dubito.experiments.plans.experiment import Experiment, Schedule
+from dubito.experiments.records import Round
+from dubito.experiments.runs import work as working
+from dubito.experiments.runs.run import run_experiment
+
+ADAM = Training(epochs=3, later_epochs=2, learning_rate=1e-3, decay=False, batch=8, device="cpu")
+
+
+NETWORKS = Path(__file__).parent / "own_networks.txt"
+"""As a person would write them, in a file beside the experiment."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_networks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("networks")
+    (folder / "own_networks.py").write_text(NETWORKS.read_text())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(folder)
+        yield import_module("own_networks")
+
+
+def two_clouds() -> Dataset:
+    rng = np.random.default_rng(0)
+    labels = np.arange(80) % 2
+    points = (rng.normal(size=(80, 4)) + labels[:, None]).astype(np.float32)
+    return Dataset("clouds", points[:60], labels[:60], ("low", "high"), points[60:], labels[60:])
+
+
+def played(factory: str, folder: Path, *, batch: int = 8, initial: int = 9, rounds: int = 2) -> list[Round]:
+    model = Torch(factory=f"own_networks.{factory}", head="head", epochs=2, later_epochs=2, batch=batch, device="cpu")
+    schedule = Schedule(initial=initial, budget=4, rounds=rounds)
+    plan = Experiment("clouds", (Arm("random"), Arm("coreset")), model=model, schedule=schedule, seeds=(0,))
+    return run_experiment(plan, folder, dataset=two_clouds())
+
+
+@pytest.fixture(params=[False, True], ids=["alone", "side by side"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells played one after another, and side by side though there is no GPU."""
+    monkeypatch.setattr(working, "trains_together", lambda model: request.param)
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize(
+    ("factory", "words"),
+    [
+        ("Uncalled", "head ?= ?'head' is never called with its input.*Call the head itself in forward"),
+        ("Twice", "head ?= ?'head' is called 2 times for one answer"),
+        ("short", "the network's 'hidden.weight' is bfloat16; return it in float32"),
+        ("Asking", "head ?= ?'head' cannot be taken off the network: AttributeError.*no attribute 'weight'"),
+        ("Counting", "changes 'steps' while it is trained, which is no parameter and no buffer"),
+        ("Averaging", "changes 'mean' while it is trained.*register_buffer"),
+        ("Listing", "the same step of training in two ways: it keeps something that is no buffer"),
+        ("Throwing", "or draws random numbers that are not torch's"),
+        ("Replacing", "another tensor in the place of its buffer 'mean'.*with copy_"),
+        ("TwoFaced", "items an output of type list in training, and there are 2 classes"),
+        ("Uncopied", "the network cannot be copied, as every training needs one of its own: RuntimeError"),
+        ("Detached", "the network cannot be trained: RuntimeError.*does not require grad"),
+    ],
+)
+def test_a_network_that_cannot_be_trained_like_others_is_refused_and_leaves_nothing(
+    tmp_path: Path, factory: str, words: str
+) -> None:
+    with pytest.raises((InvalidArgument, InvalidData), match=words):
+        played(factory, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("either_way")
+def test_minibatches_of_one_are_refused_for_batch_normalisation_and_for_no_other_network(tmp_path: Path) -> None:
+    with pytest.raises((InvalidArgument, InvalidData), match=r"batch ?= ?1 is too small for this .* Pass batch >= 2"):
+        played("Normed", tmp_path / "normed", batch=1)
+    assert len(played("Plain", tmp_path / "plain", batch=1)) == 6
+
+
+@pytest.mark.usefixtures("either_way")
+def test_a_last_minibatch_of_one_is_no_trouble(tmp_path: Path) -> None:
+    assert len(played("Normed", tmp_path, batch=8, initial=9)) == 6
+
+
+def test_a_single_first_label_is_refused_for_batch_normalisation(tmp_path: Path) -> None:
+    with pytest.raises((InvalidArgument, InvalidData), match=r"initial ?= ?1 is too small for .* Pass initial >= 2"):
+        played("Normed", tmp_path, initial=1)
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("factory", ["Buffered", "ByName", "Remembering", "Tied"])
+def test_what_can_be_kept_and_what_need_not_be_is_no_trouble(tmp_path: Path, factory: str) -> None:
+    assert len(played(factory, tmp_path)) == 6
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_what_cannot_be_taken_apart_is_refused(own_networks: Any) -> None:
+    for made, words in (
+        (own_networks.lazy(2), "'0.weight' has no size yet, as of a lazy layer"),
+        (own_networks.scripted(2), "scripted or traced"),
+        (own_networks.compiled(2), "the network is compiled; return it as it is"),
+    ):
+        with pytest.raises(InvalidArgument, match=words):
+            Split(made, "head", ADAM, is_training=False)
+
+
+def test_an_empty_folder_is_empty_again_after_a_refused_run(tmp_path: Path) -> None:
+    with pytest.raises(InvalidData):
+        played("Twice", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("either_way")
+def test_what_others_put_into_the_folder_of_a_refused_run_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = tmp_path / "run" / "notes.md"
+    monkeypatch.setattr(Ledger, "write_header", lambda *given: notes.write_text("mine"))
+    with pytest.raises((InvalidArgument, InvalidData)):
+        played("Twice", tmp_path / "run")
+    assert [path.name for path in notes.parent.iterdir()] == ["notes.md"]
+
+
+def test_trying_a_network_out_leaves_chance_as_it_was(own_networks: Any) -> None:
+    network = own_networks.Remembering(2)
+    before = torch.get_rng_state()
+    check_learning(network, torch.ones(2, 4), 2, 8)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_lanes_have_buffers_of_their_own_also_those_that_are_not_saved_by_torch(own_networks: Any) -> None:
+    network, bank = own_networks.Buffered(2), Bank({0: two_clouds()}, "cpu")
+    split = Split(network, "head", ADAM, is_training=True)
+    plans = [Plan(rows, ADAM, is_first=True, seed=1) for rows in (np.arange(0, 16, 2), np.arange(1, 17, 2))]
+    lanes = [Lane(network, split, bank, ADAM, plan.steps) for plan in plans]
+    for lane, plan in zip(lanes, plans, strict=True):
+        lane.begin(state_of(network), plan)
+    train_side_by_side(lanes, plans[0].steps)
+    for lane, plan in zip(lanes, plans, strict=True):
+        alone = Lane(network, split, bank, ADAM, plan.steps)
+        alone.begin(state_of(network), plan)
+        train_side_by_side([alone], plan.steps)
+        assert torch.equal(lane.finish()["mean"], alone.finish()["mean"])
+    assert not torch.equal(lanes[0].finish()["mean"], lanes[1].finish()["mean"])
+
+
+def test_what_is_kept_of_another_network_is_refused(own_networks: Any) -> None:
+    network = own_networks.Buffered(2)
+    kept = {name: each.detach().numpy() + 1 for name, each in whole_state(network).items()}
+    set_state(network, kept)
+    assert torch.equal(whole_state(network)["mean"], torch.ones(4))
+    with pytest.raises(InvalidData, match="what is kept of 'mean' does not fit the network"):
+        set_state(network, {name: each for name, each in kept.items() if name != "mean"})
+    with pytest.raises(InvalidData, match=r"what is kept of 'head\.bias' does not fit the network"):
+        set_state(network, {**kept, "head.bias": np.zeros(9, dtype=np.float32)})
+
+
+def test_a_mask_of_attention_is_no_sign_of_divergence() -> None:
+    check_converged([torch.tensor([0.0, -torch.inf]), torch.ones(2, dtype=torch.complex64)], 0, 0.1)
+    for bad in (torch.nan, torch.inf):
+        with pytest.raises(InvalidData, match=r"diverged in turn 3; lower learning_rate=0\.1"):
+            check_converged([torch.tensor([0.0, bad])], 3, 0.1)
+
+
+def test_the_whole_network_is_no_head() -> None:
+    model = Torch(factory="own_networks.Plain", head="", device="cpu")
+    with pytest.raises(InvalidArgument, match=r"head='' is no module of .*Plain; it has hidden, head"):
+        model.network(2, 0)

@@ -1,0 +1,370 @@
+"""Whole experiments: killed, torn, shared between processes, and always the same results."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+from dubito.experiments.cells.claims import CHECKPOINTS, Cell, claim, is_in_place
+from dubito.experiments.cells.journal import NAME, Journal
+from dubito.experiments.cells.ledger import Ledger, version_of
+from dubito.experiments.cells.sources import DATA
+from dubito.experiments.datasets.dataset import Dataset, make_dataset
+from dubito.experiments.models.scikit import Sklearn
+from dubito.experiments.plans.arms import Arm
+from dubito.experiments.plans.experiment import Data, Experiment, Schedule
+from dubito.experiments.records import Round
+from dubito.experiments.runs.processes import run_workers, started
+from dubito.experiments.runs.run import (
+    EXPERIMENT,
+    Standing,
+    dataset_for,
+    is_finished,
+    leaving_nothing_refused,
+    read_folder,
+    read_headers,
+    read_rounds,
+    resume_experiment,
+    run_experiment,
+)
+
+KILLS = int(os.environ.get("DUBITO_KILLS", "3"))
+"""How many times the killed process is killed; 30 by hand."""
+ARMS = Arm("random"), Arm("doubt-coreset", {"strength": 0.5})
+SCHEDULE = Schedule(initial=9, budget=4, rounds=3)
+CENTROIDS = """
+import numpy as np
+
+
+class Centroids:
+    '''As sure of a class as its mean is near.'''
+
+    def fit(self, features, labels):
+        self.classes_ = np.unique(labels)
+        self.means = np.array([features[labels == each].mean(axis=0) for each in self.classes_])
+        return self
+
+    def predict_proba(self, features):
+        nearness = np.exp(-((features[:, None] - self.means) ** 2).sum(axis=2))
+        return nearness / nearness.sum(axis=1, keepdims=True)
+
+"""
+"""A model that costs a new process nothing to import."""
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Experiment]:
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "centroids.py").write_text(CENTROIDS)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(folder)
+        patched.setenv("PYTHONPATH", str(folder))
+        yield Experiment("plan", ARMS, schedule=SCHEDULE, model=Sklearn("centroids.Centroids"), seeds=(0, 1))
+
+
+@pytest.fixture
+def data() -> Dataset:
+    rng = np.random.default_rng(0)
+    labels = np.arange(120) % 3
+    centres = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
+    return make_dataset("three", centres[labels] + rng.normal(size=(120, 2)), labels)
+
+
+def timeless(rounds: list[Round]) -> list[Round]:
+    return [replace(each, train_seconds=0.0, select_seconds=0.0) for each in rounds]
+
+
+@pytest.fixture
+def whole(plan: Experiment, data: Dataset, tmp_path: Path) -> list[Round]:
+    """The rounds of a run that nothing disturbed."""
+    return timeless(run_experiment(plan, tmp_path / "whole", dataset=data))
+
+
+def test_a_run_leaves_all_its_rounds_and_who_made_them(plan: Experiment, whole: list[Round], tmp_path: Path) -> None:
+    folder = tmp_path / "whole"
+    assert [(each.seed, each.strategy, each.turn) for each in whole] == [
+        (seed, arm.name, turn) for seed in plan.seeds for arm in plan.strategies for turn in range(4)
+    ]
+    assert timeless(read_rounds(folder)) == whole
+    assert read_folder(folder) == plan
+    assert is_finished(folder)
+    header = read_headers(folder)[0]
+    assert header["experiment"] == plan.hash8
+    assert header["blas_threads"] == 1
+    assert list((folder / "checkpoints").iterdir()) == []
+
+
+def test_a_journal_cut_at_any_line_is_filled_up_to_the_same_rounds(
+    whole: list[Round], data: Dataset, tmp_path: Path
+) -> None:
+    folder = tmp_path / "whole"
+    content = (folder / NAME).read_bytes()
+    ends = [place + 1 for place, byte in enumerate(content) if byte == ord("\n")]
+    for end in [0, ends[0], ends[0] + 40, ends[3] + 7, ends[6], ends[-2] + 1]:
+        (folder / NAME).write_bytes(content[:end])
+        assert timeless(resume_experiment(folder)) == whole
+
+
+def test_a_line_taken_out_of_the_middle_is_done_again(whole: list[Round], tmp_path: Path) -> None:
+    folder = tmp_path / "whole"
+    lines = (folder / NAME).read_bytes().splitlines(keepends=True)
+    (folder / NAME).write_bytes(b"".join(lines[:3] + lines[4:]))
+    assert not is_finished(folder)
+    assert len(read_rounds(folder)) == len(whole) - 2
+    assert timeless(resume_experiment(folder)) == whole
+
+
+def test_a_finished_run_is_only_read(whole: list[Round], tmp_path: Path) -> None:
+    folder = tmp_path / "whole"
+    (folder / DATA).unlink()
+    before = (folder / NAME).read_bytes()
+    assert timeless(resume_experiment(folder)) == whole
+    assert (folder / NAME).read_bytes() == before
+
+
+def test_workers_find_the_same_rounds_and_share_the_cells(
+    plan: Experiment, whole: list[Round], data: Dataset, tmp_path: Path
+) -> None:
+    seen: list[Standing] = []
+    folder = tmp_path / "shared"
+    assert timeless(run_experiment(plan, folder, dataset=data, workers=2, progress=seen.append)) == whole
+    records = [record for record in Journal(folder / NAME).read() if record["kind"] == "round"]
+    assert len(records) == len(whole), "a round was done twice"
+    assert (seen[-1].done, seen[-1].total, seen[-1].resumed) == (16, 16, 0)
+    assert seen[-1].by_strategy == {"random": 8, "doubt-coreset:strength=0.5": 8}
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    """A process that works on a run."""
+    command = "from dubito.experiments.runs.run import *; import sys; resume_experiment(Path(sys.argv[1]))"
+    return subprocess.Popen([sys.executable, "-c", command, str(folder)], env=unmeasured())
+
+
+def unmeasured() -> dict[str, str]:
+    """No measuring of coverage in a process that is killed: its files would be torn, too."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+
+
+def fresh_copy(folder: Path, target: Path) -> Path:
+    """A run of the same experiment that is not begun."""
+    shutil.copytree(folder, target)
+    (target / NAME).unlink()
+    return target
+
+
+def lines_in(folder: Path) -> int:
+    path = folder / NAME
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_a_run_killed_at_random_moments_ends_with_the_same_rounds(data: Dataset, tmp_path: Path) -> None:
+    warm = Experiment("warm", ARMS, schedule=Schedule(9, 4, 9), seeds=tuple(range(KILLS)))
+    whole = timeless(run_experiment(warm, tmp_path / "whole", dataset=data))
+    folder = fresh_copy(tmp_path / "whole", tmp_path / "killed")
+    chance = random.Random(KILLS)
+    killed = 0
+    for _ in range(KILLS):
+        process = start(folder)
+        goal = lines_in(folder) + chance.randint(1, 9)
+        while process.poll() is None and lines_in(folder) < goal:
+            time.sleep(0.005)
+        time.sleep(chance.random() * 0.01)
+        process.kill()
+        killed += process.wait() == -signal.SIGKILL
+    assert killed > KILLS // 2, "the run was over too soon for this to mean anything"
+    assert timeless(resume_experiment(folder)) == whole
+
+
+def test_two_runs_at_once_never_do_a_cell_twice(whole: list[Round], tmp_path: Path) -> None:
+    folder = fresh_copy(tmp_path / "whole", tmp_path / "twice")
+    processes = [start(folder), start(folder)]
+    assert [process.wait() for process in processes] == [0, 0]
+    assert timeless(read_rounds(folder)) == whole
+    records = [record for record in Journal(folder / NAME).read() if record["kind"] == "round"]
+    assert len(records) == len(whole), "a round was done twice"
+
+
+def test_workers_end_with_the_process_that_started_them(plan: Experiment, whole: list[Round], tmp_path: Path) -> None:
+    folder = fresh_copy(tmp_path / "whole", tmp_path / "orphans")
+    command = "import sys; from dubito.experiments.runs.processes import *; run_workers(Path(sys.argv[1]), 1, print)"
+    parent = subprocess.Popen([sys.executable, "-c", command, str(folder)], env=unmeasured())
+    while not (folder / NAME).exists() and parent.poll() is None:
+        time.sleep(0.01)
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with claim(Cell(plan.strategies[0], 0), folder) as ours:
+            if ours:
+                break
+        time.sleep(0.05)
+    assert ours
+    assert timeless(resume_experiment(folder)) == whole
+
+
+def test_a_cell_held_by_another_is_waited_for_and_taken_over(
+    plan: Experiment, whole: list[Round], tmp_path: Path
+) -> None:
+    folder = fresh_copy(tmp_path / "whole", tmp_path / "held")
+    with claim(Cell(plan.strategies[0], 0), folder) as ours:
+        assert ours
+        with claim(Cell(plan.strategies[0], 0), folder) as theirs:
+            assert not theirs
+        process = start(folder)
+        while len(read_rounds(folder)) < 12:
+            assert process.poll() is None
+            time.sleep(0.01)
+        assert {(each.strategy, each.seed) for each in read_rounds(folder)} == {
+            (each.strategy, each.seed) for each in whole
+        } - {("random", 0)}
+    assert process.wait() == 0
+    assert timeless(read_rounds(folder)) == whole
+
+
+def test_a_lock_that_was_removed_is_no_claim(tmp_path: Path) -> None:
+    cell = Cell(Arm("random"), 0)
+    with claim(cell, tmp_path) as ours:
+        assert ours
+        lock = next((tmp_path / "checkpoints").iterdir())
+        lock.unlink()
+        with claim(cell, tmp_path) as again:
+            assert again, "the file of the folder is another one now"
+
+
+def test_a_file_that_is_gone_from_the_folder_is_no_lock(tmp_path: Path) -> None:
+    path = tmp_path / "a.lock"
+    with path.open("w") as file:
+        assert is_in_place(file.fileno(), path)
+        path.unlink()
+        assert not is_in_place(file.fileno(), path)
+
+
+def test_a_package_that_is_not_installed_has_no_version() -> None:
+    assert version_of("numpy") == np.__version__
+    assert version_of("no-such-package") is None
+
+
+def test_a_folder_holds_one_experiment(plan: Experiment, whole: list[Round], data: Dataset, tmp_path: Path) -> None:
+    other = replace(plan, seeds=(7,))
+    with pytest.raises(InvalidArgument, match=f"holds the experiment {plan.folder_name} and this is"):
+        run_experiment(other, tmp_path / "whole", dataset=data)
+    (tmp_path / "whole" / EXPERIMENT).write_text(other.to_toml())
+    with pytest.raises(InvalidData, match="belongs to experiment"):
+        resume_experiment(tmp_path / "whole")
+
+
+def test_data_that_changed_since_is_refused(
+    plan: Experiment, whole: list[Round], data: Dataset, tmp_path: Path
+) -> None:
+    folder = tmp_path / "whole"
+    lines = (folder / NAME).read_bytes().splitlines(keepends=True)
+    (folder / NAME).write_bytes(b"".join(lines[:5]))
+    with pytest.raises(InvalidData, match="the data has changed since"):
+        run_experiment(plan, folder, dataset=replace(data, features=data.features + 1))
+    assert timeless(resume_experiment(folder)) == whole
+
+
+def test_a_journal_of_another_version_is_refused(whole: list[Round], tmp_path: Path) -> None:
+    path = tmp_path / "whole" / NAME
+    path.write_bytes(path.read_bytes().replace(b'"schema": 1', b'"schema": 2', 1))
+    with pytest.raises(InvalidData, match="has schema 2 and this version of dubito reads 1"):
+        read_rounds(tmp_path / "whole")
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MissingFile, match=r"holds no experiment\.toml"):
+        read_rounds(tmp_path)
+
+
+def test_what_cannot_be_done_is_refused_before_anything_is_written(
+    plan: Experiment, data: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidArgument, match="names no data"):
+        run_experiment(plan, tmp_path / "new")
+    with pytest.raises(InvalidArgument, match="pass rounds <= 21"):
+        run_experiment(replace(plan, schedule=Schedule(9, 4, 99)), tmp_path / "new", dataset=data)
+    with pytest.raises(InvalidArgument, match="workers=0 is too small"):
+        run_experiment(plan, tmp_path / "new", dataset=data, workers=0)
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_goes_wrong_in_a_worker_is_raised_here_as_what_it_is(
+    plan: Experiment, data: Dataset, tmp_path: Path
+) -> None:
+    plan = replace(plan, strategies=(Arm("optimal-coreset", {"max_pool": 5}),))
+    messages = []
+    for workers in (1, 2):
+        with pytest.raises(DubitoError, match="strategy 'optimal-coreset:max_pool=5', seed") as caught:
+            run_experiment(plan, tmp_path / f"{workers}", dataset=data, workers=workers)
+        messages.append((type(caught.value), str(caught.value).replace("seed 1", "seed 0")))
+        assert not (tmp_path / f"{workers}").exists(), "there is nothing in it to resume"
+    assert messages[0] == messages[1]
+
+
+def test_a_refused_run_leaves_what_it_did_not_make_alone(plan: Experiment, data: Dataset, tmp_path: Path) -> None:
+    refused = replace(plan, strategies=(Arm("optimal-coreset", {"max_pool": 5}),))
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "notes.md").touch()
+    with pytest.raises(DubitoError, match="optimal-coreset"):
+        run_experiment(refused, tmp_path / "there", dataset=data)
+    assert read_rounds(tmp_path / "there") == []
+    assert (tmp_path / "there" / "notes.md").exists()
+    later = replace(plan, strategies=(ARMS[0], Arm("optimal-coreset", {"max_pool": 5})))
+    with pytest.raises(DubitoError, match="optimal-coreset"):
+        run_experiment(later, tmp_path / "begun", dataset=data)
+    assert len(read_rounds(tmp_path / "begun")) == 4, "what was trained before the refusal is kept"
+
+
+@pytest.mark.parametrize("left", ["another's header", "trained weights"])
+def test_a_refused_run_leaves_a_folder_that_holds_more_than_its_own_header(tmp_path: Path, left: str) -> None:
+    folder = tmp_path / "run"
+
+    def refused() -> None:
+        with leaving_nothing_refused(folder, Ledger(folder)):
+            (folder / CHECKPOINTS).mkdir(parents=True)
+            for _ in range(2 if left == "another's header" else 1):
+                Journal(folder / NAME).append({"kind": "header", "schema": 1})
+            if left == "trained weights":
+                (folder / CHECKPOINTS / "random-0.0.npz").write_bytes(b"weights")
+            raise InvalidArgument("refused")
+
+    with pytest.raises(InvalidArgument):
+        refused()
+    assert folder.exists()
+
+
+def test_a_worker_that_is_killed_or_breaks_is_said_to(whole: list[Round], tmp_path: Path) -> None:
+    folder = fresh_copy(tmp_path / "whole", tmp_path / "broken")
+    with started(folder, 1) as workers:
+        workers[0].process.send_signal(signal.SIGKILL)
+        workers[0].process.wait()
+        assert "a worker was ended by SIGKILL, as happens when memory runs out" in str(workers[0].complaint())
+    (folder / DATA).write_bytes(b"no data")
+    with pytest.raises(DubitoError, match=r"a worker failed: .*What was done is kept: resume with workers=1"):
+        run_workers(folder, 1, lambda: None)
+
+
+def test_the_data_of_a_seed_is_what_picks_refer_to(plan: Experiment, whole: list[Round], data: Dataset) -> None:
+    seen = dataset_for(plan, 1, dataset=data)
+    assert len(seen.labels) == 96
+    assert all(max(each.picked, default=0) < 96 for each in whole)
+    toy = Experiment("toy", (Arm("random"),), Data(builtin="quadrants"))
+    assert not np.array_equal(dataset_for(toy, 0).features, dataset_for(toy, 1).features)
+
+
+def test_a_run_reads_its_file_again_when_resumed(plan: Experiment, data: Dataset, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", features=data.features, labels=data.labels)
+    plan = replace(plan, data=Data(path=str(tmp_path / "data.npz")), seeds=(0,))
+    rounds = run_experiment(plan, tmp_path / "run")
+    assert timeless(resume_experiment(tmp_path / "run")) == timeless(rounds)
+    assert not (tmp_path / "run" / DATA).exists()
