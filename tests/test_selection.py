@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -58,8 +59,23 @@ def test_a_selection_made_by_hand_has_no_cover_to_compute() -> None:
 
 def test_a_selection_shows_itself_shortly() -> None:
     picked = dubito.select(np.random.default_rng(0).standard_normal((3000, 4)), 2000, strategy="coreset")
-    assert len(repr(picked)) < 2000
+    first = ", ".join(map(str, picked.indices[:5].tolist()))
+    assert repr(picked) == f"Selection(2000 of 3,000 rows by coreset: {first}, ...; radius={picked.radius:.4g})"
+    assert len(repr(picked)) < 120
     assert picked.seconds > 0
+
+
+def test_a_selection_shows_ids_where_it_has_them_and_how_many_configurations_a_beam_kept() -> None:
+    frame = pd.DataFrame(LINE, index=["a", "b" * 50, "c", "d"])
+    picked = dubito.select(frame, 2, labelled=[0], doubt=[0.0, 0.9, 0.0, 0.0], beam_width=2)
+    assert repr(picked).startswith("Selection(2 of 4 rows by doubt-coreset: bbbbbbbbbbbbbbbbbbbbbbbb, ")
+    assert repr(picked).endswith("; configurations=2)")
+    assert repr(dubito.select(LINE, 1, strategy="random", candidates=[2])) == "Selection(1 of 4 rows by random: 2)"
+
+
+def test_an_interrupted_selection_says_so_of_itself() -> None:
+    made = Selection(np.empty(0, np.int64), np.empty(0), None, None, (), "mine", None, 0, 0.0, 3, complete=False)
+    assert repr(made) == "Selection(0 of 3 rows by mine; interrupted)"
 
 
 def test_a_selection_cannot_be_changed() -> None:

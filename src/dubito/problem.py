@@ -7,7 +7,7 @@ Letters, everywhere: ``n`` pool, ``m`` labelled, ``d`` features, ``c`` classes, 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Scaling = Literal["respective", "acquired"]
 Metric = Literal["euclidean", "cosine"]
+
+MOST_SHOWN, LONGEST_NAME = 5, 24
+"""Picks that a Selection shows of itself, and characters of an id."""
 
 
 class Progress(Protocol):
@@ -114,7 +117,7 @@ class Solution:
     complete: bool = True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Selection:
     """What was chosen, in the order it was chosen.
 
@@ -122,6 +125,8 @@ class Selection:
     --------
     >>> import dubito
     >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=2, labelled=[[1.0]], strategy="coreset")
+    >>> picked
+    Selection(2 of 3 rows by coreset: 2, 1; radius=1)
     >>> picked.indices.tolist(), picked.priorities.tolist(), picked.radius
     ([2, 1], [8.0, 3.0], 1.0)
     """
@@ -146,11 +151,23 @@ class Selection:
     """(b,) the ids of the picks, where the input had ids."""
     complete: bool = True
     """False when the run was interrupted."""
-    cover: Callable[[], float] | None = field(default=None, repr=False)
+    cover: Callable[[], float] | None = None
     """Computes the covering radius; `covering_radius` calls it."""
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def __repr__(self) -> str:
+        """What was picked, by what, and the first few rows; ids instead of rows where there are any."""
+        names = self.indices.tolist() if self.ids is None else self.ids.tolist()
+        shown = ", ".join(
+            [*(str(name)[:LONGEST_NAME] for name in names[:MOST_SHOWN]), *["..."] * (len(names) > MOST_SHOWN)]
+        )
+        facts = [] if self.radius is None else [f"radius={self.radius:.4g}"]
+        facts += [] if len(self.configurations) < 2 else [f"configurations={len(self.configurations)}"]
+        facts += [] if self.complete else ["interrupted"]
+        told = f"{len(self)} of {self.n_pool:,} rows by {self.strategy}" + (f": {shown}" if shown else "")
+        return f"Selection({'; '.join([told, *facts])})"
 
     @property
     def mask(self) -> BoolArray:
