@@ -20,6 +20,7 @@ from features_record import (
 from features_slow import about_slow, slow_section
 from features_words import AFTER_RADII, COSTS, INTRODUCTION, POOLS, RERUN
 
+from dubito.experiments.findings.decimals import Steady
 from dubito.experiments.findings.pairs import holm, shown_p
 from dubito.matrix import FloatArray
 
@@ -61,14 +62,14 @@ def radii_table(study: Study) -> Iterator[str]:
     for pool in POOLS:
         record = study[pool]
         cells = [path(record.radii[name][kind]) for kind in ("radius", "scaled_radius") for name in ("coreset", DOUBT)]
-        gain = " → ".join(f"{each:+.1f}" for each in gains(record).mean(axis=0)[[1, 4, 9]])
+        gain = " → ".join(f"{Steady(each):+.1f}" for each in gains(record).mean(axis=0)[[1, 4, 9]])
         over_rounds, over_seeds = related(record)
-        yield f"| {pool} | {' | '.join(cells)} | {gain} | {over_rounds:+.2f} | {over_seeds:+.2f} |"
+        yield f"| {pool} | {' | '.join(cells)} | {gain} | {Steady(over_rounds):+.2f} | {Steady(over_seeds):+.2f} |"
 
 
 def path(radii: FloatArray) -> str:
     """The mean at 2,000, 5,000 and 10,000 labels."""
-    return " → ".join(f"{each:.0f}" for each in radii.mean(axis=0)[[1, 4, 9]])
+    return " → ".join(f"{Steady(each):.0f}" for each in radii.mean(axis=0)[[1, 4, 9]])
 
 
 def gains(record: Record) -> FloatArray:
@@ -94,13 +95,13 @@ def reading(study: Study) -> Iterator[str]:
 
 
 def about_margin(study: Study, pools: Sequence[Record]) -> Iterator[str]:
-    leads = [record.against("random", "margin")["difference"]["estimate"] for record in pools]
-    spared = [record.saved("margin")["estimate"] for record in pools]
+    leads = [Steady(100 * record.against("random", "margin")["difference"]["estimate"]) for record in pools]
+    spared = [Steady(record.saved("margin")["estimate"]) for record in pools]
     best = all(max(record.names, key=lambda name: record.area(name).mean()) == "margin" for record in pools)
     yield claim(
         best,
-        f"- **`margin` is first on every pool, and even its gain is small**: {100 * min(leads):+.1f} to "
-        f"{100 * max(leads):+.1f} points over random. The curves are flat, so that little is still "
+        f"- **`margin` is first on every pool, and even its gain is small**: {min(leads):+.1f} to "
+        f"{max(leads):+.1f} points over random. The curves are flat, so that little is still "
         f"{min(spared):,.0f} to {max(spared):,.0f} of 10,000 labels.",
     )
     amiss = study["ambiguous"].against("random", "margin")["p_holm"]
@@ -118,11 +119,11 @@ def about_margin(study: Study, pools: Sequence[Record]) -> Iterator[str]:
 
 
 def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
-    lows = [record.against("random", "coreset")["difference"]["estimate"] for record in pools]
+    below = [Steady(-100 * record.against("random", "coreset")["difference"]["estimate"]) for record in pools]
     amiss = study["imbalanced"].against("random", "coreset")["p_holm"]
     yield claim(
-        pools_where(study, "coreset", -1) == ("clean", "ambiguous", "mislabelled", "redundant") and max(lows) < 0,
-        f"- **The plain core-set is below random on every pool**, by {-100 * max(lows):.1f} to {-100 * min(lows):.1f} "
+        pools_where(study, "coreset", -1) == ("clean", "ambiguous", "mislabelled", "redundant") and min(below) > 0,
+        f"- **The plain core-set is below random on every pool**, by {min(below):.1f} to {max(below):.1f} "
         f"points; on the imbalanced pool not beyond chance (p = {shown_p(amiss)}).",
     )
     lifts = [record.verdict(name, "coreset") for record in pools for name in STRENGTHS]
@@ -131,12 +132,12 @@ def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
         "- **Scaling by doubt lifts it to random's level, hardly above**: at every strength it is above the plain "
         "core-set beyond chance, on every pool; at strength 1 it cannot be told from random on any.",
     )
-    above = study["ambiguous"].against("random", STRENGTHS[3])["difference"]["estimate"]
+    above = Steady(100 * study["ambiguous"].against("random", STRENGTHS[3])["difference"]["estimate"])
     tempered = [pools_where(study, name, -1) for name in STRENGTHS[:2]]
     yield claim(
         pools_where(study, STRENGTHS[3], 1) == ("ambiguous",)
         and set(tempered) == {("clean", "mislabelled", "redundant")},
-        f"  Strength 2 beats random on the ambiguous pool alone ({100 * above:+.2f} points); 0.25 and 0.5 stay below "
+        f"  Strength 2 beats random on the ambiguous pool alone ({above:+.2f} points); 0.25 and 0.5 stay below "
         "random on the clean, the mislabelled and the redundant pool.",
     )
     rising = [
@@ -151,7 +152,8 @@ def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
 
 
 def about_doubts(study: Study) -> Iterator[str]:
-    low = {pool: 100 * study[pool].against("random", "least-confidence")["difference"]["estimate"] for pool in POOLS}
+    told = {pool: study[pool].against("random", "least-confidence")["difference"] for pool in POOLS}
+    low = {pool: Steady(100 * each["estimate"]) for pool, each in told.items()}
     yield claim(
         pools_where(study, "least-confidence", -1) == ("ambiguous", "redundant")
         and pools_where(study, "least-confidence", 1) == ("imbalanced",),
@@ -181,8 +183,8 @@ def about_badge(study: Study) -> str:
         badge.verdict("badge") == 1 and p > 0.05,
         f"- **`badge`**, on the clean pool with {told['seeds']} seeds: {shown(told['difference'])} points over random "
         f"(p = {shown_p(told['p'])}), not to be told from `margin` ({behind} points, p = {shown_p(p)}), for "
-        f"{slow:.0f} s a selection (mean over two machines; it has become quicker since) where `{DOUBT}` takes "
-        f"{quick:.1f} s.",
+        f"{Steady(slow):.0f} s a selection (mean over two machines; it has become quicker since) where `{DOUBT}` takes "
+        f"{Steady(quick):.1f} s.",
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dubito.experiments.findings.decimals import Steady
 from dubito.experiments.findings.pairs import paired_test, shown_p
 from dubito.matrix import FloatArray
 
@@ -72,7 +73,7 @@ def claim(is_true: bool, sentence: str) -> str:
 
 
 def shown(told: dict) -> str:
-    low, estimate, high = (100 * told[key] for key in ("low", "estimate", "high"))
+    low, estimate, high = (Steady(100 * told[key]) for key in ("low", "estimate", "high"))
     return f"{estimate:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
@@ -88,8 +89,8 @@ def heads(names: Sequence[str]) -> Iterator[str]:
 
 
 def reached(told: dict) -> list[str]:
-    at_last = f"{100 * told['mean'][-1]:.1f} ± {100 * told['standard_deviation'][-1]:.1f}"
-    return [at_last, f"{100 * np.mean(told['area']):.2f}"]
+    at_last = f"{Steady(100 * told['mean'][-1]):.1f} ± {Steady(100 * told['standard_deviation'][-1]):.1f}"
+    return [at_last, f"{Steady(100 * np.mean(told['area'])):.2f}"]
 
 
 def emphasised(p: float) -> str:
@@ -104,5 +105,5 @@ def held_against(record: Record, baseline: str, name: str) -> list[str]:
 
 
 def shown_saved(told: dict) -> str:
-    ends = ["never" if told[key] is None else f"{told[key]:,.0f}" for key in ("estimate", "low", "high")]
+    ends = ["never" if told[key] is None else f"{Steady(told[key]):,.0f}" for key in ("estimate", "low", "high")]
     return ends[0] if ends == ["never"] * 3 else f"{ends[0]} [{ends[1]}, {ends[2]}]"

@@ -6,6 +6,7 @@ import numpy as np
 from features_record import HEADS, Study, beside, difference, emphasised, heads, held_against, reached, shown_saved
 from features_words import SLOW
 
+from dubito.experiments.findings.decimals import Steady
 from dubito.experiments.findings.pairs import holm, shown_p
 
 
@@ -17,9 +18,9 @@ def slow_table(study: Study) -> Iterator[str]:
     corrected = holm([p for _, p in apart])
     yield from heads([*HEADS, "a selection"])
     for name, (text, _), p in zip(names, apart, corrected, strict=True):
-        told = slow.strategy(name)
+        told, seconds = slow.strategy(name), Steady(slow.strategy(name)["select_seconds"])
         cells = [*reached(told), *held_against(slow, "random", name), text, emphasised(float(p))]
-        yield f"| `{name}` | {' | '.join(cells)} | {shown_saved(slow.saved(name))} | {told['select_seconds']:.1f} s |"
+        yield f"| `{name}` | {' | '.join(cells)} | {shown_saved(slow.saved(name))} | {seconds:.1f} s |"
 
 
 def about_slow(study: Study) -> str:
@@ -28,7 +29,7 @@ def about_slow(study: Study) -> str:
     verdicts = {1: "above random beyond chance", 0: "not to be told from it", -1: "below it beyond chance"}
     found = {
         sign: [
-            f"`{name}` ({100 * slow.against('random', name)['difference']['estimate']:+.2f})"
+            f"`{name}` ({Steady(100 * slow.against('random', name)['difference']['estimate']):+.2f})"
             for name in slow.names
             if name != "random" and slow.verdict(name) == sign
         ]
@@ -47,6 +48,6 @@ def slow_section(study: Study) -> Iterator[str]:
     """The table of the strategies that take long, and how it was made."""
     again = study["slow"].area("random") - beside(study, "slow").area("random")
     versions = study["slow"].results["about"]["facts"]["versions"]
-    yield SLOW.format(apart=f"{100 * np.abs(again).max():.2f}", versions=versions)
+    yield SLOW.format(apart=f"{Steady(100 * np.abs(again).max()):.2f}", versions=versions)
     yield from slow_table(study)
     yield ""

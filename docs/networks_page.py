@@ -6,6 +6,7 @@ from networks_record import Record, Study, bold_p, heads, shown
 from networks_section import section
 from networks_words import EXPERIMENTS, INTRODUCTION, POOLS, PROTOCOL, RERUN, SWEEP
 
+from dubito.experiments.findings.decimals import Steady
 from dubito.experiments.findings.pairs import holm, paired_test, shown_p
 from dubito.experiments.findings.summary import finding
 from dubito.matrix import FloatArray
@@ -74,8 +75,8 @@ def sweep_verdict(study: Study) -> Verdict | None:
     told, p = paired_test(last_gain(study[many]) - last_gain(study[few]))
     sentence = (
         f"at {last_labels(study[many]):,} labels the gain over the plain core-set is "
-        f"{100 * last_gain(study[many]).mean():+.2f} points with "
-        f"5,000 a round and {100 * last_gain(study[few]).mean():+.2f} with 400, a difference of {shown(told)} "
+        f"{Steady(100 * last_gain(study[many]).mean()):+.2f} points with "
+        f"5,000 a round and {Steady(100 * last_gain(study[few]).mean()):+.2f} with 400, a difference of {shown(told)} "
         f"(p = {shown_p(p)})"
     )
     return Verdict(told.estimate > 0 and p < 0.05, {}, sentence)
@@ -119,16 +120,18 @@ def strengths(study: Study) -> Iterator[str]:
     names = next(iter(found.values())).summary.names
     yield "Accuracy on the hold-out at the last labels, in percent; the best of each pool is bold.\n"
     yield from heads(["strategy", *found])
-    best = {pool: max(names, key=lambda name: each.accuracy(name)[:, -1].mean()) for pool, each in found.items()}
+    best = {
+        pool: max(names, key=lambda name: round(each.accuracy(name)[:, -1].mean(), 9)) for pool, each in found.items()
+    }
     for name in names:
-        means = {pool: 100 * each.accuracy(name)[:, -1].mean() for pool, each in found.items()}
+        means = {pool: Steady(100 * each.accuracy(name)[:, -1].mean()) for pool, each in found.items()}
         cells = [f"**{mean:.1f}**" if best[pool] == name else f"{mean:.1f}" for pool, mean in means.items()]
         yield f"| `{name}` | {' | '.join(cells)} |"
     yield "\nMean over the curve, in percent.\n"
     yield from heads(["strategy", *found])
-    top = {pool: max(names, key=lambda name: each.area(name).mean()) for pool, each in found.items()}
+    top = {pool: max(names, key=lambda name: round(each.area(name).mean(), 9)) for pool, each in found.items()}
     for name in names:
-        means = {pool: 100 * each.area(name).mean() for pool, each in found.items()}
+        means = {pool: Steady(100 * each.area(name).mean()) for pool, each in found.items()}
         cells = [f"**{mean:.2f}**" if top[pool] == name else f"{mean:.2f}" for pool, mean in means.items()]
         yield f"| `{name}` | {' | '.join(cells)} |"
     yield ""
@@ -183,7 +186,7 @@ def sweep(study: Study) -> Iterator[str]:
     tests = [[paired_test(last_gain(record, over=over)) for record in found.values()] for _, over in gained]
     corrected = [holm([p for _, p in column]) for column in tests]
     for place, (budget, record) in enumerate(found.items()):
-        cells = [f"{100 * record.accuracy(name)[:, -1].mean():.1f}" for name in names]
+        cells = [f"{Steady(100 * record.accuracy(name)[:, -1].mean()):.1f}" for name in names]
         for column, ps in zip(tests, corrected, strict=True):
             cells += [shown(column[place][0]), bold_p(float(ps[place]))]
         yield f"| {budget:,} | {' | '.join(cells)} |"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dubito.experiments.findings.decimals import Steady
 from dubito.experiments.findings.pairs import shown_p
 from dubito.experiments.findings.statistics import area
 from dubito.experiments.findings.summary import Summary
@@ -45,7 +46,7 @@ def heads(names: Sequence[str]) -> Iterator[str]:
 
 def shown(told: object, digits: int = 2) -> str:
     """An interval in points."""
-    estimate, low, high = (100 * getattr(told, key) for key in ("estimate", "low", "high"))
+    estimate, low, high = (Steady(100 * getattr(told, key)) for key in ("estimate", "low", "high"))
     return f"{estimate:+.{digits}f}" + ("" if np.isnan(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]")
 
 

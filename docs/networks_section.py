@@ -6,6 +6,7 @@ import numpy as np
 from networks_record import Record, bold_p, heads, shown
 from networks_words import EXPERIMENTS
 
+from dubito.experiments.findings.decimals import Steady
 from dubito.experiments.findings.statistics import Comparison, area
 
 MOST_COLUMNS = 9
@@ -31,7 +32,7 @@ def accuracy_table(record: Record) -> Iterator[str]:
     places = sorted({round(each) for each in np.linspace(0, len(labels) - 1, min(MOST_COLUMNS, len(labels)))})
     yield from heads(["accuracy, %", *(f"{labels[place]:,} labels" for place in places)])
     for curve in record.summary.curves:
-        cells = [f"{100 * curve.mean[place]:.1f} ± {100 * curve.spread[place]:.1f}" for place in places]
+        cells = [f"{Steady(100 * curve.mean[place]):.1f} ± {Steady(100 * curve.spread[place]):.1f}" for place in places]
         yield f"| `{curve.name}` | {' | '.join(cells)} |"
 
 
@@ -51,11 +52,11 @@ def statistics_table(record: Record) -> Iterator[str]:
     )
     saved = {each.name: each.saved for each in told.savings}
     for curve in told.curves:
-        cells = [f"{100 * area(curve).mean():.2f}"]
+        cells = [f"{Steady(100 * area(curve).mean()):.2f}"]
         for baseline in (told.against_random, told.against_coreset):
             cells += held_against(curve.name, baseline)
         cells.append(shown_saved(saved[curve.name]) if curve.name in saved else "–")
-        yield f"| `{curve.name}` | {' | '.join(cells)} | {selection_seconds(record, curve.name):.2f} s |"
+        yield f"| `{curve.name}` | {' | '.join(cells)} | {Steady(selection_seconds(record, curve.name)):.2f} s |"
 
 
 def held_against(name: str, baseline: Sequence[Comparison]) -> list[str]:
@@ -65,7 +66,7 @@ def held_against(name: str, baseline: Sequence[Comparison]) -> list[str]:
 
 def shown_saved(saved: object) -> str:
     ends = [getattr(saved, key) for key in ("estimate", "low", "high")]
-    told = ["never" if not np.isfinite(end) else f"{end:,.0f}" for end in ends]
+    told = ["never" if not np.isfinite(end) else f"{Steady(end):,.0f}" for end in ends]
     return told[0] if np.isnan(ends[1]) or set(told) == {"never"} else f"{told[0]} [{told[1]}, {told[2]}]"
 
 
@@ -77,9 +78,9 @@ def times(record: Record) -> str:
     training = sum(each.train_seconds for each in trained.values())
     selecting = sum(each.select_seconds for each in record.rounds)
     return (
-        f"{len(trained)} trainings, {images / 1e6:,.1f} million images in {training:,.0f} s: "
-        f"{images / training:,.0f} images a second. Selecting took {selecting:,.1f} s in all, "
-        f"{selecting / (training + selecting):.1%} of both; {paper_share(record, training)}"
+        f"{len(trained)} trainings, {Steady(images / 1e6):,.1f} million images in {Steady(training):,.0f} s: "
+        f"{Steady(images / training):,.0f} images a second. Selecting took {Steady(selecting):,.1f} s in all, "
+        f"{Steady(selecting / (training + selecting)):.1%} of both; {paper_share(record, training)}"
     )
 
 
@@ -98,4 +99,6 @@ def paper_share(record: Record, training: float) -> str:
     own = [name for name in record.summary.names if name.startswith(PAPERS)]
     selecting = sum(len(selections(record, name)) * selection_seconds(record, name) for name in own)
     trained = training * len(own) / len(record.summary.names)
-    return f"for random and core-sets alone, selections at their median, {selecting / (trained + selecting):.1%}."
+    return (
+        f"for random and core-sets alone, selections at their median, {Steady(selecting / (trained + selecting)):.1%}."
+    )

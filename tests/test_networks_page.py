@@ -13,6 +13,7 @@ import pytest
 
 from dubito.experiments.datasets.builtin import builtin_dataset
 from dubito.experiments.datasets.dataset import Dataset
+from dubito.experiments.findings.decimals import Steady
 from dubito.experiments.models.networks.training import Mlp
 from dubito.experiments.plans.experiment import Schedule
 from dubito.experiments.plans.shipped import read_shipped, shipped_experiments
@@ -102,7 +103,8 @@ def test_every_number_of_labels_and_strategy_has_its_accuracy(made: Path, script
     text = made.read_text(encoding="utf-8").partition("### cifar10-main")[2].partition("###")[0]
     assert "| accuracy, % | 20 labels | 30 labels |" in text
     for curve in record.summary.curves:
-        assert f"| `{curve.name}` | {100 * curve.mean[0]:.1f} ± {100 * curve.spread[0]:.1f} | " in text
+        mean, spread = Steady(100 * curve.mean[0]), Steady(100 * curve.spread[0])
+        assert f"| `{curve.name}` | {mean:.1f} ± {spread:.1f} | " in text
     assert "trainings, " in text
 
 

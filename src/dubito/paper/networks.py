@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dubito.experiments.findings.decimals import Steady
 from dubito.experiments.findings.pairs import LEVEL, holm, paired_test, shown_p
 from dubito.experiments.findings.statistics import FEWEST_FOR_VARIANCE, area
 from dubito.experiments.records import Curve, Round, curves
@@ -34,7 +35,7 @@ class Gain:
 
     def __str__(self) -> str:
         p = shown_p(self.p)
-        return f"{100 * self.estimate:+.2f} points (p {p if p.startswith('<') else f'= {p}'})"
+        return f"{Steady(100 * self.estimate):+.2f} points (p {p if p.startswith('<') else f'= {p}'})"
 
 
 def gains(found: Sequence[Curve], pairs: Sequence[tuple[str, str]]) -> list[Gain]:
@@ -73,11 +74,13 @@ class Ablation:
         numbers = {f"last accuracy, {name}": value for name, value in last.items()}
         told = (both, beam, scaled, added)
         numbers |= {f"{each.name} less {each.over}, mean over the curve": each.estimate for each in told}
-        highest = f"highest in the end is {best} ({shown[best]:.1%}; scaled with a beam {shown[BOTH]:.1%})"
+        highest = (
+            f"highest in the end is {best} ({Steady(shown[best]):.1%}; scaled with a beam {Steady(shown[BOTH]):.1%})"
+        )
         parts = [
             (both.is_sure, f"scaled with a beam is {_above(both)}"),
             (not beam.is_sure, f"a beam alone is {_above(beam)}"),
-            (best == BOTH, f"both together end highest ({shown[BOTH]:.1%})" if best == BOTH else highest),
+            (best == BOTH, f"both together end highest ({Steady(shown[BOTH]):.1%})" if best == BOTH else highest),
         ]
         said = [words for _, words in sorted(parts, key=lambda part: part[0])]
         said += [
@@ -130,8 +133,8 @@ class Epochs:
         numbers |= {f"lowest of all trainings, {name}": min(means) for name, means in self.accuracy.items()}
         numbers |= {f"trainings above 99%, {name}": share for name, share in self.passed.items()}
         parts = [
-            f"{name}: {means[0]:.2%} after the first training, {min(means):.2%} at the lowest of all "
-            f"{len(means)}; {self.passed[name]:.0%} of single trainings are above 99%"
+            f"{name}: {Steady(means[0]):.2%} after the first training, {Steady(min(means)):.2%} at the lowest of all "
+            f"{len(means)}; {Steady(self.passed[name]):.0%} of single trainings are above 99%"
             for name, means in self.accuracy.items()
         ]
         parts += [f"{name}: not measured" for name in self.missing]

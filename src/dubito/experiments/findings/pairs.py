@@ -7,6 +7,7 @@ from math import ceil, isnan, nan, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from dubito.experiments.findings.decimals import Steady
 from dubito.matrix import FloatArray
 
 LEVEL = 0.95
@@ -174,4 +175,4 @@ def shown_p(p: float) -> str:
     if p < 1e-4:
         return "< 0.0001"
     digits = max(2, 1 + ceil(-np.log10(p)))
-    return f"{p:.{digits}f}"
+    return f"{Steady(p):.{digits}f}"

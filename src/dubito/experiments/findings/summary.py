@@ -7,6 +7,7 @@ from math import inf, isfinite, isnan
 import numpy as np
 
 from dubito.errors import InvalidArgument
+from dubito.experiments.findings.decimals import Steady
 from dubito.experiments.findings.pairs import LEVEL, finite, shown_p
 from dubito.experiments.findings.statistics import (
     Comparison,
@@ -213,8 +214,8 @@ def _higher_in_the_end(told: Summary) -> str:
     best = max(gains, key=lambda name: gains[name])
     others = f", as are {len(gains) - 1} more" if len(gains) > 2 else ", as is one more" if len(gains) == 2 else ""
     return (
-        f" At the last {told.curves[0].labels[-1]:,} labels alone {best} is {100 * gains[best]:.1f} points above "
-        f"random{others}, which is not what is tested."
+        f" At the last {told.curves[0].labels[-1]:,} labels alone {best} is {Steady(100 * gains[best]):.1f} points "
+        f"above random{others}, which is not what is tested."
     )
 
 
@@ -224,12 +225,13 @@ def _doubts(best: Comparison) -> str:
         return f"It is the same under all {best.seeds} seeds, which leaves no spread to judge it by: run more seeds."
     if best.p < 1.0 - LEVEL:
         return f"Alone it would count (p {_equals(shown_p(best.p))}), but not as the best of several: run more seeds."
-    return f"{best.seeds} seeds would have shown a difference of {100 * best.detectable:.1f} points with 80% power."
+    least = Steady(100 * best.detectable)
+    return f"{best.seeds} seeds would have shown a difference of {least:.1f} points with 80% power."
 
 
 def gained(each: Comparison) -> str:
     """A difference with its interval and p, as a sentence has it."""
-    low, high = 100 * each.difference.low, 100 * each.difference.high
+    low, high = Steady(100 * each.difference.low), Steady(100 * each.difference.high)
     if isnan(low):
         return f"{points(each)} of accuracy on average over the curve"
     return (
@@ -240,7 +242,7 @@ def gained(each: Comparison) -> str:
 
 def points(each: Comparison) -> str:
     """A difference in percentage points."""
-    return f"{100 * each.difference.estimate:+.1f} points"
+    return f"{Steady(100 * each.difference.estimate):+.1f} points"
 
 
 def labels_told(told: Summary, name: str) -> str:
