@@ -72,12 +72,47 @@ def test_an_engine_that_refuses_says_why_and_is_not_replaced(installed: Path) ->
     assert run_with(installed, program).splitlines() == [refusal, "cpu"]
 
 
+def test_an_engine_that_says_it_pays_is_taken_without_being_named(installed: Path) -> None:
+    program = (
+        "import dubito\n"
+        "for n in (3, 30): print(dubito.select([[float(i)] for i in range(n)], 2, strategy='coreset').engine)\n"
+        "print(dubito.estimate(3, 2, 0, 2).engine)"
+    )
+    assert run_with(installed, program).splitlines() == ["tiny", "cpu", "tiny"]
+
+
+def test_an_engine_of_the_earlier_form_cannot_tell_its_cost(installed: Path) -> None:
+    program = (
+        "import dubito\n"
+        "try: dubito.estimate(3, 2, 0, 2, engine='patient')\n"
+        "except dubito.InvalidArgument as error: print(error)"
+    )
+    assert run_with(installed, program) == "engine='patient' cannot tell what it costs; pass engine='auto'."
+
+
+def test_an_engine_that_cannot_be_loaded_says_so_and_takes_no_other_with_it(installed: Path) -> None:
+    program = (
+        "import dubito\n"
+        "print(dubito.select([[0.0], [1.0]] * 20, 1, strategy='coreset').engine)\n"
+        "for name in ('broken', 'nothing'):\n"
+        "    try: dubito.select([[0.0], [1.0]], 1, strategy='coreset', engine=name)\n"
+        "    except dubito.InvalidArgument as error: print(error)"
+    )
+    assert run_with(installed, program).splitlines() == [
+        "cpu",
+        "engine='broken' cannot do this: it cannot be loaded (ModuleNotFoundError: No module named "
+        "'dubito_example.gone'); pass engine='auto'.",
+        "engine='nothing' cannot do this: it is no engine: it has no name, refusals, solve; pass engine='auto'.",
+    ]
+
+
 def test_an_installed_strategy_and_engine_meet_the_contract(installed: Path) -> None:
     program = (
         "from dubito.engines.dispatch import installed_engines\n"
         "from dubito.strategies import installed_strategies\n"
         "from dubito.testing import check_engine, check_strategy\n"
-        "check_engine(installed_engines()['patient'], examples=20)\n"
+        "check_engine(installed_engines()['patient'][0], examples=20)\n"
+        "check_engine(installed_engines()['tiny'][0], examples=60)\n"
         "check_strategy(installed_strategies()['newest']())\n"
         "print('met')"
     )
@@ -88,7 +123,7 @@ def test_an_installed_package_cannot_take_the_names_of_dubitos_own(installed: Pa
     program = (
         "from dubito.engines.dispatch import installed_engines\n"
         "from dubito.strategies import installed_strategies\n"
-        "print(type(installed_engines()['cpu']).__name__, installed_strategies()['random'].__name__)"
+        "print(type(installed_engines()['cpu'][0]).__name__, installed_strategies()['random'].__name__)"
     )
     assert run_with(installed, program) == "CpuEngine Random"
 

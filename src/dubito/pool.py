@@ -9,10 +9,10 @@ from zipfile import BadZipFile
 import numpy as np
 
 from dubito.checks import Labelled, as_array, check_rows
-from dubito.engines.cpu.engine import catch_up, likely_next
+from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files import write_atomically
-from dubito.matrix import AnyArray, BoolArray, IntArray, OnDevice, Rows, len_of
+from dubito.matrix import AnyArray, BoolArray, IntArray, Rows, len_of
 from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
 from dubito.selecting import Points, answer, build_request, check_points, check_terms, configure_strategy, row_ids
 from dubito.strategies import Strategy
@@ -95,7 +95,7 @@ class Pool:
         if len(self._order) > GROWTH * self._n_caught_up:
             self._n_caught_up = len(self._order)
             wanted = self._known.seen > 0
-            wanted[likely_next(self._known)] = True
+            wanted[self._known.ahead] = True
             self._catch_up(wanted)
 
     def prepare(self) -> None:
@@ -108,12 +108,14 @@ class Pool:
 
     def _catch_up(self, wanted: BoolArray) -> None:
         known, points = self._before, self._points
-        if isinstance(points.pool, OnDevice):
-            return  # Features on a GPU stay there; its engine is quicker than what is known would be to bring.
         wanted = wanted & (known.seen < len(self._order))
         wanted[self._order] = False
         references, rows = Rows(points.pool, self._order), np.flatnonzero(wanted)
-        catch_up(Problem(points.pool, references, rows, 1, metric=points.metric, largest=points.largest, known=known))
+        if len(rows):
+            problem = Problem(
+                points.pool, references, rows, 1, metric=points.metric, largest=points.largest, known=known
+            )
+            choose_engine("auto", problem).catch_up(problem)
 
     def _rows_of(self, which: object, rows: object, ids: object) -> IntArray:
         if isinstance(which, Selection):
@@ -159,7 +161,7 @@ class Pool:
         terms = check_terms(engine, memory_limit, seed, progress)
         labelled = Labelled(Rows(self._points.pool, self._order), self._order, 0.0)
         before = self._before
-        self._known = Known(before.squared.copy(), before.seen.copy(), self._order[:0], before.kept)
+        self._known = Known(before.squared.copy(), before.seen.copy(), self._order[:0], before.kept, before.ahead)
         points = Points(self._points.pool, labelled, self._points.metric, self._points.largest)
         request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt), self._known)
         try:

@@ -7,8 +7,8 @@ Letters, everywhere: ``n`` pool, ``m`` labelled, ``d`` features, ``c`` classes, 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class Known:
     """Rows that the last run added to the references, in order."""
     kept: object = None
     """What an engine keeps of the references for itself; another engine passes it over."""
+    ahead: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Rows that the last run would have looked at next, where its engine tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Request:
 class Problem:
     """What an engine solves: Algorithm 2, or its beam, on these points."""
 
+    kind: ClassVar[str] = "core-set"
+    """What messages call such problems. A problem of another kind is another class."""
     pool: Matrix
     references: Matrix
     candidates: IntArray

@@ -1,15 +1,33 @@
-"""What an engine is: something that solves a `Problem` exactly, or says why it cannot."""
+"""What an engine is: something that solves problems of some kinds exactly, or says why it cannot."""
 
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, runtime_checkable
 
 from dubito.problem import Problem, Solution
 
+P = TypeVar("P", contravariant=True)
+"""The kind of problem that an engine solves, such as `dubito.problem.Problem`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a selection will take."""
+
+    bytes: int
+    """Memory beyond the inputs, at most: of the machine, or of its GPU where the engine runs there."""
+    seconds: float
+    """On this machine; features without structure can take several times as long."""
+    engine: str
+    """Whose cost this is."""
+
 
 @runtime_checkable
-class Engine(Protocol):
-    """Solves problems to the picks of `dubito.reference`, in order.
+class Engine(Protocol[P]):
+    """Solves problems to the picks of the reference, in order.
 
-    On Ctrl-C an engine returns the picks so far with ``complete=False``.
+    A class of its own may inherit from this one, and then has to bring `name`, `refusals` and `solve` alone. One name
+    may stand for several engines, each for other kinds of problem. On Ctrl-C an engine returns the picks so far with
+    ``complete=False``.
     """
 
     @property
@@ -17,10 +35,30 @@ class Engine(Protocol):
         """What ``engine=`` calls it."""
         ...
 
-    def refusals(self, problem: Problem) -> list[str]:
-        """Why this engine cannot take the problem; empty where it can."""
+    @property
+    def solves(self) -> tuple[type, ...]:
+        """The kinds of problem it solves: their classes. It is asked about no others."""
+        return (Problem,)
+
+    def refusals(self, problem: P) -> list[str]:
+        """Why this engine cannot take the problem, here and now; empty where it can."""
         ...
 
-    def solve(self, problem: Problem) -> Solution:
+    def pays(self, problem: P) -> bool:
+        """Whether ``engine="auto"`` should take it for this problem, if it refuses nothing. Quick to tell."""
+        return False
+
+    def estimate(self, problem: P) -> Estimate | None:
+        """What solving the problem would take; None where it cannot tell. Reads no features, and is quick."""
+        return None
+
+    def catch_up(self, problem: P) -> None:
+        """Bring what ``problem.known`` has of the candidates up to date with the references.
+
+        A `dubito.Pool` asks for it between rounds. Nothing need be done: what is known only saves work.
+        """
+        return
+
+    def solve(self, problem: P) -> Solution:
         """The configurations, best first."""
         ...

@@ -1,42 +1,60 @@
-"""Which engine solves a problem: ``"auto"`` takes the first that refuses nothing, a named one never falls back."""
+"""Which engine solves a problem: ``"auto"`` takes the first that pays, a named one never falls back."""
 
 from functools import cache
-from importlib.metadata import entry_points
+from typing import Any, TypeVar, cast
 
 from dubito.checks import check_choice
 from dubito.engines.base import Engine
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cuda.engine import CudaEngine
 from dubito.engines.oracle import ReferenceEngine
+from dubito.engines.plugins import offered_engines
 from dubito.errors import InvalidArgument
-from dubito.problem import Problem
 
-BUILT_IN: tuple[Engine, ...] = (CudaEngine(), CpuEngine(), ReferenceEngine())
-"""In order of preference."""
-ENTRY_POINTS = "dubito.engines"
+P = TypeVar("P")
+
+BUILT_IN: tuple[Engine[Any], ...] = (CudaEngine(), CpuEngine(), ReferenceEngine())
+"""In order of preference. One name may stand here several times, for different kinds of problem."""
 
 
 @cache
-def installed_engines() -> dict[str, Engine]:
-    """Every engine by name: dubito's own, then those other packages offer by entry point."""
-    engines = {engine.name: engine for engine in BUILT_IN}
-    for entry in entry_points(group=ENTRY_POINTS):
-        if entry.name not in engines:
-            engines[entry.name] = entry.load()()
-    return engines
+def installed_engines() -> dict[str, tuple[Engine[Any], ...]]:
+    """Every engine by name, in order of preference: whoever installs one means it to be asked before dubito's own."""
+    own: dict[str, tuple[Engine[Any], ...]] = {}
+    for engine in BUILT_IN:
+        own[engine.name] = (*own.get(engine.name, ()), engine)
+    return {name: (engine,) for name, engine in offered_engines().items() if name not in own} | own
 
 
-def choose_engine(name: str, problem: Problem) -> Engine:
-    """The engine of that name, or for ``"auto"`` the first that takes the problem, a GPU only where it pays."""
-    engines = installed_engines()
+def engines_for(problem: P) -> dict[str, Engine[P]]:
+    """The engines that solve problems of this kind, by name, in order of preference."""
+    return {
+        name: cast(Engine[P], engine)
+        for name, engines in installed_engines().items()
+        for engine in engines
+        if isinstance(problem, engine.solves)
+    }
+
+
+def choose_engine(name: str, problem: P) -> Engine[P]:
+    """The engine of that name, or for ``"auto"`` the first that pays and refuses nothing."""
+    engines = engines_for(problem)
     if name == "auto":
-        return next(engine for engine in engines.values() if _pays(engine, problem) and not engine.refusals(problem))
-    engine = engines[check_choice("engine", name, ("auto", *engines))]
-    reasons = engine.refusals(problem)
+        return _first_that_pays(engines, problem)
+    check_choice("engine", name, ("auto", *installed_engines()))
+    reasons = engines[name].refusals(problem) if name in engines else [f"it solves no {kind_of(problem)} problems"]
     if reasons:
         raise InvalidArgument(f"engine={name!r} cannot do this: {'; '.join(reasons)}; pass engine='auto'.")
-    return engine
+    return engines[name]
 
 
-def _pays(engine: Engine, problem: Problem) -> bool:
-    return not isinstance(engine, CudaEngine) or engine.pays(problem)
+def _first_that_pays(engines: dict[str, Engine[P]], problem: P) -> Engine[P]:
+    for engine in engines.values():
+        if engine.pays(problem) and not engine.refusals(problem):
+            return engine
+    raise InvalidArgument(f"engine='auto' finds no engine that solves {kind_of(problem)} problems; name another one.")
+
+
+def kind_of(problem: object) -> str:
+    """What messages call a kind of problem."""
+    return str(getattr(problem, "kind", type(problem).__name__))

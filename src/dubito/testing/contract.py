@@ -7,15 +7,18 @@ import numpy as np
 
 from dubito import reference
 from dubito.engines.base import Engine
+from dubito.engines.plugins import EarlierEngine, as_engine
 from dubito.matrix import AnyArray, FloatArray, IntArray
-from dubito.problem import Configuration, Problem, Selection
+from dubito.problem import Configuration, Known, Problem, Selection
 from dubito.selecting import select
 from dubito.strategies import Strategy
 from dubito.testing.problems import make_problem
 
 
-def check_engine(engine: Engine, *, examples: int = 200, seed: int = 0, beams: bool = True) -> None:
-    """An engine gives the picks of `dubito.reference`, bit for bit, and changes nothing handed in.
+def check_engine(
+    engine: Engine[Problem] | EarlierEngine, *, examples: int = 200, seed: int = 0, beams: bool = True
+) -> None:
+    """An engine gives the picks of `dubito.reference`, bit for bit, changes nothing handed in, and tells its cost.
 
     Parameters
     ----------
@@ -48,6 +51,7 @@ def check_engine(engine: Engine, *, examples: int = 200, seed: int = 0, beams: b
         assert not difference, f"{whose} differs from the reference on {made}: {difference}"
     assert n_taken * 10 >= examples, f"{whose} refused {examples - n_taken} of {examples} problems."
     _check_interruption(engine)
+    _check_answers(as_engine(engine.name, engine))
 
 
 def check_strategy(strategy: Strategy, *, examples: int = 20, seed: int = 0) -> None:
@@ -117,7 +121,7 @@ def _contents(problem: Problem) -> list[bytes]:
     return [array.tobytes() for array in (*given, *arrays) if array is not None]
 
 
-def _check_interruption(engine: Engine) -> None:
+def _check_interruption(engine: Engine[Problem] | EarlierEngine) -> None:
     """Ctrl-C while progress is told leaves a prefix of the reference's picks."""
     rng, told = np.random.default_rng(0), list[int]()
 
@@ -140,6 +144,26 @@ def _check_interruption(engine: Engine) -> None:
     assert n_found >= max(told, default=400), f"engine {engine.name!r} kept {n_found} picks; {told} {made}"
     same = np.array_equal(found.indices, whole.indices[:n_found])
     assert same, f"engine {engine.name!r} kept picks that are no prefix of the reference's; {told} {made}"
+
+
+def _check_answers(engine: Engine[Problem]) -> None:
+    """Whether it pays, what it costs, and that catching up changes no pick."""
+    pool = np.random.default_rng(1).standard_normal((60, 3))
+    known = Known(np.full(60, np.inf), np.zeros(60, dtype=np.int32), np.empty(0, dtype=np.int64))
+    problem = Problem(pool, pool[:9], np.arange(9, 60), 12, largest=float(np.abs(pool).max()), known=known)
+    whose = f"engine {engine.name!r}"
+    if not isinstance(problem, engine.solves) or engine.refusals(problem):
+        return
+    assert isinstance(engine.pays(problem), bool), f"{whose} does not say whether it pays."
+    cost = engine.estimate(problem)
+    if cost is not None:
+        told = (cost.bytes, cost.seconds, cost.engine)
+        assert cost.bytes > 0, f"{whose} tells a cost of {told}."
+        assert cost.seconds > 0.0, f"{whose} tells a cost of {told}."
+        assert cost.engine == engine.name, f"{whose} tells a cost of {told}."
+    engine.catch_up(problem)
+    difference = _difference(reference.solve(problem), engine.solve(problem).configurations)
+    assert not difference, f"{whose} differs from the reference after catching up: {difference}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,35 @@ def test_what_cannot_fit_is_told_with_the_estimate_and_the_mend() -> None:
         plan_memory((1_000_000, 512), 4, 7, 50_000_000, is_there=True)
 
 
+# What it costs
+
+
+def test_more_work_is_estimated_to_take_longer_and_more_memory(engine: CudaEngine) -> None:
+    small, large = (
+        Problem(np.broadcast_to(np.float32(0.0), (n, 64)), np.zeros((10, 64)), np.arange(n), 100)
+        for n in (1_000, 1_000_000)
+    )
+    cheap, dear = engine.estimate(small), engine.estimate(large)
+    assert (cheap.engine, dear.engine) == ("cuda", "cuda")
+    assert cheap.bytes < dear.bytes
+    assert cheap.seconds < dear.seconds
+    assert engine.estimate(replace(small, beam_width=5, scores=np.ones(1_000, dtype=np.int64))).seconds > cheap.seconds
+
+
+def test_a_pool_on_the_device_takes_no_room_and_no_way_there(engine: CudaEngine) -> None:
+    features = np.zeros((200_000, 64), dtype=np.float32)
+    problem = Problem(features, features[:10], np.arange(len(features)), 100)
+    there = replace(problem, pool=OnDevice(torch.from_numpy(features).to(engine.device)))
+    assert engine.estimate(there).bytes == engine.estimate(problem).bytes - features.nbytes
+
+
+def test_a_pool_that_is_streamed_takes_less_room(engine: CudaEngine) -> None:
+    features = np.zeros((200_000, 64), dtype=np.float32)
+    problem = Problem(features, features[:10], np.arange(len(features)), 100)
+    whole = engine.estimate(problem).bytes
+    assert engine.estimate(replace(problem, memory_limit=whole - 1)).bytes == whole - features.nbytes
+
+
 # Within it
 
 

@@ -1,10 +1,12 @@
 """A strategy and an engine from outside dubito, found by their entry points."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dubito import reference
+from dubito.engines.base import Engine, Estimate
 from dubito.matrix import len_of
 from dubito.problem import Problem, Request, Solution
 from dubito.strategies import Choice
@@ -28,7 +30,7 @@ class Newest:
 
 @dataclass(frozen=True, slots=True)
 class PatientEngine:
-    """The reference, for pools of fewer than a thousand candidates."""
+    """The reference, for pools of fewer than a thousand candidates. Of the earlier form: it says no more than this."""
 
     name: str = "patient"
 
@@ -40,3 +42,29 @@ class PatientEngine:
     def solve(self, problem: Problem) -> Solution:
         """A pass over the pool for every pick."""
         return Solution(reference.solve(problem))
+
+
+class TinyEngine(Engine[Problem]):
+    """The reference, for pools of fewer than ten candidates, where it says that it pays."""
+
+    name: ClassVar[str] = "tiny"
+
+    def refusals(self, problem: Problem) -> list[str]:
+        """All others."""
+        return [] if self.pays(problem) else ["it takes fewer than ten candidates"]
+
+    def pays(self, problem: Problem) -> bool:
+        """For those it takes."""
+        return len(problem.candidates) < 10
+
+    def estimate(self, problem: Problem) -> Estimate:
+        """Hardly anything."""
+        return Estimate(bytes=1000, seconds=1e-3, engine=self.name)
+
+    def solve(self, problem: Problem) -> Solution:
+        """A pass over the pool for every pick."""
+        return Solution(reference.solve(problem))
+
+
+class Nothing:
+    """No engine at all."""

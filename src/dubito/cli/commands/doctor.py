@@ -151,12 +151,12 @@ def engines() -> list[EngineState]:
     """Every engine, asked about a small problem."""
     import numpy as np
 
-    from dubito.engines.dispatch import installed_engines
+    from dubito.engines.dispatch import engines_for
     from dubito.problem import Problem
 
     features = np.eye(4, dtype=np.float32)
     everyday = Problem(features, features[:1], np.arange(1, 4), budget=2)
-    return [EngineState(name, engine.refusals(everyday)) for name, engine in installed_engines().items()]
+    return [EngineState(name, engine.refusals(everyday)) for name, engine in engines_for(everyday).items()]
 
 
 def extras(requirements: Sequence[str]) -> list[Extra]:

@@ -1,25 +1,47 @@
-"""The engine `cpu`, and what a `Pool` asks of it between runs."""
+"""The engine `cpu`: what it takes, what it costs, and how it solves."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from dubito.engines.base import Estimate
+from dubito.engines.cpu.cost import cost_of
 from dubito.engines.cpu.kernels import CpuKernels
-from dubito.engines.cpu.references import Kept
 from dubito.engines.lazy import algorithm
-from dubito.matrix import IntArray
-from dubito.problem import Known, Problem, Solution
+from dubito.matrix import OnDevice
+from dubito.problem import Problem, Solution
 
 
 @dataclass(frozen=True, slots=True)
 class CpuEngine:
     """Exact, lazy, on every core that BLAS uses."""
 
-    name: str = "cpu"
+    name: ClassVar[str] = "cpu"
+    solves: ClassVar[tuple[type, ...]] = (Problem,)
 
     def refusals(self, problem: Problem) -> list[str]:
         """None: it takes every problem."""
         return []
+
+    def pays(self, problem: Problem) -> bool:
+        """Always: it is what every machine has."""
+        return True
+
+    def estimate(self, problem: Problem) -> Estimate:
+        """See `dubito.engines.cpu.cost`."""
+        return cost_of(problem, self.name)
+
+    def catch_up(self, problem: Problem) -> None:
+        """Exact distances of the candidates to every reference, kept in ``problem.known``."""
+        known, rows = problem.known, problem.candidates
+        # Features on a GPU stay there; its engine is quicker than what is known would be to bring.
+        if known is None or len(rows) == 0 or isinstance(problem.pool, OnDevice):
+            return
+        kernels = CpuKernels(problem)
+        kernels.first_bounds()
+        kernels.refresh(np.arange(len(rows)), known.squared[rows], known.seen[rows], 0.0)
+        kernels.keep(known.ahead)
 
     def solve(self, problem: Problem) -> Solution:
         """See `dubito.engines.lazy.algorithm`."""
@@ -27,18 +49,3 @@ class CpuEngine:
         solution = algorithm.solve(problem, kernels)
         kernels.keep(kernels.ahead())
         return solution
-
-
-def likely_next(known: Known) -> IntArray:
-    """Rows of the pool that the last run would have looked at next."""
-    return known.kept.ahead if isinstance(known.kept, Kept) else np.empty(0, dtype=np.int64)
-
-
-def catch_up(problem: Problem) -> None:
-    """Bring what ``problem.known`` has of the candidates up to date with the references."""
-    known, rows = problem.known, problem.candidates
-    if known is not None and len(rows):
-        kernels = CpuKernels(problem)
-        kernels.first_bounds()
-        kernels.refresh(np.arange(len(rows)), known.squared[rows], known.seen[rows], 0.0)
-        kernels.keep(likely_next(known))

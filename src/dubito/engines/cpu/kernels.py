@@ -68,7 +68,7 @@ class CpuKernels:
         """Leave the references for the next run on these points, and the rows that it will likely look at."""
         if self.problem.known is not None:
             n_kept = len(self.references) if self.learned is not None else self.references.n_labelled
-            self.problem.known.kept = self.references.keep(n_kept, ahead)
+            self.problem.known.kept, self.problem.known.ahead = self.references.keep(n_kept), ahead
 
     def ahead(self) -> IntArray:
         """Rows of the pool that are left and have the largest priorities, by what is known of them."""

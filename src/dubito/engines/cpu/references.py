@@ -29,8 +29,6 @@ class Kept:
     sizes: FloatArray
     targets: Float32Array
     rows: Float32Array | None
-    ahead: IntArray
-    """Rows of the pool that the run would have looked at next."""
 
 
 class References:
@@ -90,12 +88,12 @@ class References:
             self._rows[:n_kept] = kept.rows
         return n_kept
 
-    def keep(self, n_kept: int, ahead: IntArray) -> Kept | None:
+    def keep(self, n_kept: int) -> Kept | None:
         """The first references, for the next run."""
         if self._targets is None:
             return None
         rows = None if self._rows is None else self._rows[:n_kept]
-        return Kept(self.sketch, self.sizes[:n_kept], self._targets[:n_kept], rows, ahead)
+        return Kept(self.sketch, self.sizes[:n_kept], self._targets[:n_kept], rows)
 
     def __len__(self) -> int:
         return self.n_labelled + len(self.picks)

@@ -9,7 +9,9 @@ import sys
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from typing import ClassVar
 
+from dubito.engines.base import Estimate
 from dubito.errors import MemoryLimit
 from dubito.matrix import Matrix, OnDevice, Rows, len_of
 from dubito.problem import Problem, Solution
@@ -22,7 +24,8 @@ WORTHWHILE = 3e11
 class CudaEngine:
     """Exact picks on a GPU, whole fronts at once; see `dubito.engines.cuda.greedy`."""
 
-    name: str = "cuda"
+    name: ClassVar[str] = "cuda"
+    solves: ClassVar[tuple[type, ...]] = (Problem,)
     device: str = "cuda"
 
     def refusals(self, problem: Problem) -> list[str]:
@@ -42,9 +45,17 @@ class CudaEngine:
         return []
 
     def pays(self, problem: Problem) -> bool:
-        """Whether ``engine="auto"`` should ask: features on the GPU, or enough work to bring them there."""
+        """For features on the GPU, or enough work to bring them there."""
         n_products = len(problem.candidates) * (len_of(problem.references) + problem.budget) * problem.pool.shape[1]
         return is_on_device(problem.pool) or n_products >= WORTHWHILE
+
+    def estimate(self, problem: Problem) -> Estimate:
+        """See `dubito.engines.cuda.cost`."""
+        found: Estimate = import_module("dubito.engines.cuda.cost").cost_of(problem, self.device, self.name)
+        return found
+
+    def catch_up(self, problem: Problem) -> None:
+        """Nothing: the distances it finds are not kept, since it finds them again sooner than they could be sent."""
 
     def solve(self, problem: Problem) -> Solution:
         """All on the device, but for beams too wide for it: these step on the host, over distances from the device."""

@@ -55,6 +55,14 @@ def plan_memory(shape: tuple[int, int], itemsize: int, n_references: int, free: 
     return Plan(sizes, is_there or needed + pool <= free)
 
 
+def plan_bytes(plan: Plan, shape: tuple[int, ...], itemsize: int, n_references: int, *, is_there: bool) -> int:
+    """What a plan uses of the device, beyond what is there already."""
+    n, d = shape
+    kept = STATE_BYTES * n + n_references * d * (itemsize + 4)
+    pool = n * d * itemsize if plan.is_resident and not is_there else 0
+    return kept + plan.sizes.working_bytes(d) + pool
+
+
 def out_of_memory(shape: tuple[int, int], n_references: int, needed: int, free: int) -> MemoryLimit:
     """The error, with the estimate and the mend."""
     return MemoryLimit(

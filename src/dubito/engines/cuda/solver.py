@@ -47,10 +47,16 @@ def solve(problem: Problem, device: str) -> Solution:
 
 def plan_for(problem: Problem, device: str) -> Plan:
     """Sizes that fit the device, or MemoryLimit."""
-    (n, d), dtype = problem.pool.shape, problem.pool.dtype
-    is_kept = dtype.kind == "f" and dtype.isnative and problem.metric == "euclidean"
+    (n, d), itemsize = problem.pool.shape, bytes_of_feature(problem)
     free, is_there = _free_bytes(problem, device), isinstance(problem.pool, OnDevice)
-    return plan_memory((n, d), dtype.itemsize if is_kept else 8, _n_references(problem), free, is_there=is_there)
+    return plan_memory((n, d), itemsize, _n_references(problem), free, is_there=is_there)
+
+
+def bytes_of_feature(problem: Problem) -> int:
+    """Of the pool, on the device: as it is, or float64."""
+    dtype = problem.pool.dtype
+    is_kept = dtype.kind == "f" and dtype.isnative and problem.metric == "euclidean"
+    return dtype.itemsize if is_kept else 8
 
 
 def _n_references(problem: Problem) -> int:

@@ -1,0 +1,53 @@
+"""What a problem will cost the CPU engine, before it runs."""
+
+import time
+
+import numpy as np
+
+from dubito.engines.base import Estimate
+from dubito.engines.cpu.kernels import ANCHORS
+from dubito.engines.cpu.memory import default_bytes, plan_memory
+from dubito.engines.cpu.sketch import NARROWEST, SKETCH_WIDTH
+from dubito.matrix import len_of
+from dubito.problem import Problem
+
+PICK_SECONDS, STEP_SECONDS = 10e-6, 180e-6
+"""One greedy pick inside a front, and one step of a beam, with NumPy's overhead."""
+STEP_WIDTH = 20
+"""Configurations that a step takes in that time; wider beams take longer in proportion."""
+PAIR_SECONDS = 12e-6
+"""Settling a refreshed row."""
+READ_SECONDS = 4e-9
+"""Reading one feature of the pool, once."""
+FRONT_PRODUCTS = 384.0
+"""Products inside fronts, for each pick and feature."""
+TOUCHED = 3.0
+"""Rows refreshed for each pick when doubt scales: most of a pool is never looked at closely."""
+
+
+def cost_of(problem: Problem, engine: str) -> Estimate:
+    """Bytes and seconds; MemoryLimit where the limit cannot hold the least there is to hold."""
+    (n, d), m, limit = problem.pool.shape, len_of(problem.references), problem.memory_limit
+    plan_memory(n, d, limit)
+    n_bytes = default_bytes(n, d, m + problem.budget) if limit is None else limit
+    return Estimate(n_bytes, _seconds(len(problem.candidates), d, m, problem), engine)
+
+
+def _seconds(n: int, d: int, m: int, problem: Problem) -> float:
+    budget, width = problem.budget, problem.beam_width
+    touched = n if problem.weights is None else min(n, TOUCHED * budget)
+    sketch = d if d < NARROWEST else SKETCH_WIDTH + 2
+    products = 2.0 * (n * d * ANCHORS + touched * (m + budget / 2) * sketch + FRONT_PRODUCTS * budget * d)
+    picking = budget * (PICK_SECONDS if width == 1 else STEP_SECONDS * max(1.0, width / STEP_WIDTH))
+    return products / product_rate() + touched * PAIR_SECONDS + picking + READ_SECONDS * n * d
+
+
+def product_rate() -> float:
+    """float32 operations a second that BLAS does here, from a product of some milliseconds."""
+    block = np.ones((512, 512), dtype=np.float32)
+    best = np.inf
+    for _ in range(4):
+        started = time.perf_counter()
+        block @ block
+        best = min(best, time.perf_counter() - started)
+    return float(2.0 * 512**3 / best)
