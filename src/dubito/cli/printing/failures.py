@@ -3,18 +3,18 @@
 0 done, 1 failed, 2 the mend is another command line, 3 the mend is another file, 130 interrupted.
 """
 
-import io
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import typer
 
+from dubito.cli.printing.streams import let_go, whole_streams
 from dubito.errors import DubitoError
 
-INTERRUPTED = 130
+FAILED, INTERRUPTED = 1, 130
 TRACEBACK = "DUBITO_TRACEBACK"
 """Set in the environment, it lets an unexpected error through with its traceback."""
 
@@ -35,11 +35,17 @@ class Stopped(Exception):
 
 
 def exit_code_of(program: Callable[[], object]) -> int:
-    """Run the program and return its exit code, after one line on stderr where it failed."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A δ on a terminal that knows only ASCII is no reason to fail.
-            stream.reconfigure(errors="replace")
+    """Run the program and return its exit code, after one line on stderr where it failed.
+
+    What could not be written in the end makes a success a failure.
+    """
+    with whole_streams():
+        code = attempt(program)
+        return code if let_go() else code or FAILED
+
+
+def attempt(program: Callable[[], object]) -> int:
+    """The exit code of the program, whatever happens in it."""
     try:
         code = program()
         sys.stdout.flush()
@@ -52,7 +58,7 @@ def exit_code_of(program: Callable[[], object]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return complain("interrupted.", INTERRUPTED)
     except BrokenPipeError:
-        return hush()
+        return FAILED  # The reader went away, as ``head`` does; that is no news to the person.
     except MemoryError:
         return complain("not enough memory; pass a smaller pool, or --memory-limit.", 1)
     except OSError as error:
@@ -71,14 +77,9 @@ def exit_code_of(program: Callable[[], object]) -> int:
 
 def complain(message: str, code: int) -> int:
     """Print the error as one line, and hand its exit code back."""
-    print(f"dubito: error: {' '.join(message.split())}", file=sys.stderr)
+    with suppress(OSError):  # Where stderr is the one that is full, the code alone can tell.
+        print(f"dubito: error: {' '.join(message.split())}", file=sys.stderr)
     return code
-
-
-def hush() -> int:
-    """The reader of our output went away, as ``head`` does: keep Python from complaining at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
 
 
 def is_usage_error(error: Exception) -> bool:

@@ -1,0 +1,142 @@
+"""Every stream is written whole, or the command fails and says so."""
+
+import io
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from dubito.cli import main
+
+from .conftest import Pool
+
+ROOM = 200
+"""Bytes that fit on the disk, as it were: a write across the limit is cut short, the next one fails."""
+SELECT = ("select", "pool.npz", "--budget", "25")
+COMMANDS = {
+    "table of text": SELECT,
+    "table of bytes": (*SELECT, "--format", "npy"),
+    "object": (*SELECT, "--json"),
+    "sizes": (*SELECT, "--dry-run", "--json"),
+    "rich table": ("doctor",),
+    "help": ("select", "--help"),
+    "diagnosis": ("diagnose", "pool.npz"),
+}
+
+
+def no_room() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, ROOM))
+
+
+def unmeasured(**more: str) -> dict[str, str]:
+    """No measuring of coverage where the disk is full: its file could not be written either."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+@dataclass(frozen=True)
+class Filled:
+    """How a command ended whose stream ran full."""
+
+    code: int
+    written: bytes
+    other: bytes
+    """What the other stream got."""
+
+
+def run_into(stream: str, folder: Path, *arguments: str, unbuffered: str) -> Filled:
+    with open(folder / "full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "dubito", *arguments],
+            cwd=folder,
+            env=unmeasured(PYTHONUNBUFFERED=unbuffered),
+            preexec_fn=no_room,
+            stdout=full if stream == "stdout" else subprocess.PIPE,
+            stderr=full if stream == "stderr" else subprocess.PIPE,
+            check=False,
+        )
+    return Filled(done.returncode, (folder / "full").read_bytes(), done.stderr if stream == "stdout" else done.stdout)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("what", COMMANDS)
+def test_a_full_stdout_is_an_error_however_python_buffers(
+    what: str, unbuffered: str, pool: Pool, tmp_path: Path
+) -> None:
+    ran = run_into("stdout", tmp_path, *COMMANDS[what], unbuffered=unbuffered)
+    assert len(ran.written) == ROOM
+    assert ran.code == 1
+    assert ran.other.decode().splitlines()[-1] == "dubito: error: stdout: File too large."
+    assert b"Exception ignored" not in ran.other
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_stderr_is_an_error_that_the_exit_code_tells(unbuffered: str, pool: Pool, tmp_path: Path) -> None:
+    ran = run_into("stderr", tmp_path, "select", "x" * ROOM, "--budget", "3", unbuffered=unbuffered)
+    assert (ran.code, len(ran.written), ran.other) == (2, ROOM, b"")
+    told = ("-o", f"{'x' * ROOM}.csv")
+    ran = run_into("stderr", tmp_path, "select", "pool.npz", "--budget", "1", *told, unbuffered=unbuffered)
+    assert (ran.code, len(ran.written), ran.other) == (1, ROOM, b"")
+
+
+@pytest.fixture
+def streams(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, TextIO | None], None]:
+    return lambda name, stream: monkeypatch.setattr(sys, name, stream)
+
+
+@pytest.fixture(params=["buffered", "unbuffered"])
+def unwritable(request: pytest.FixtureRequest) -> Iterator[TextIO]:
+    """A stream to which nothing can be written."""
+    with open(os.devnull, "rb") as file:
+        raw = io.FileIO(file.fileno(), "wb", closefd=False)
+        if request.param == "buffered":
+            yield io.TextIOWrapper(io.BufferedWriter(raw), "utf-8")
+        else:
+            # As PYTHONUNBUFFERED has it, and as no type knows it.
+            yield io.TextIOWrapper(raw, "utf-8", write_through=True)
+
+
+def test_a_stdout_that_cannot_be_written_is_named(
+    unwritable: TextIO, streams: Callable[[str, TextIO | None], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    streams("stdout", unwritable)
+    assert main(["--version"]) == 1
+    assert capsys.readouterr().err == "dubito: error: stdout: it is closed.\n"
+
+
+def test_a_stderr_that_cannot_be_written_leaves_the_code(
+    unwritable: TextIO, streams: Callable[[str, TextIO | None], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    streams("stderr", unwritable)
+    assert main(["select", "nowhere.npy", "--budget", "3"]) == 2
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == "dubito 0.1.0\n"
+
+
+def test_data_for_a_closed_stdout_is_refused(
+    streams: Callable[[str, TextIO | None], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    streams("stdout", None)
+    assert main(["--version"]) == 1
+    assert capsys.readouterr().err == "dubito: error: stdout: it is closed.\n"
+
+
+def test_notes_for_a_closed_stderr_never_go_among_the_data(
+    pool: Pool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    streams: Callable[[str, TextIO | None], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    streams("stderr", None)
+    assert main([*SELECT, "-s", "random"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "rank,index,id,priority"
+    assert len(lines) == 26
