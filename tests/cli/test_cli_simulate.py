@@ -96,7 +96,7 @@ def test_vectors_have_no_columns_to_name_but_a_scale_and_images_have_neither(tmp
 def test_a_target_is_answered_on_the_terminal(run: Program) -> None:
     ran = run("simulate", "data.npz", *SMALL, "-s", "margin", "--target", "0.01", "--target", "100%", "-o", "out")
     assert "- Labels for 1.0% accuracy: random 8, margin 8." in ran.out
-    assert "- Labels for 100.0% accuracy: random never, margin never." in ran.out
+    assert "- Labels for 100.0% accuracy: random not reached, margin not reached." in ran.out
 
 
 @pytest.mark.usefixtures("blobs")

@@ -1,6 +1,7 @@
 """Pictures of experiments: curves with bands, differences, matrices and bars."""
 
 import re
+from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
 
@@ -80,8 +81,10 @@ def test_variants_share_their_strategy_s_colour_and_no_two_look_alike() -> None:
     assert len({(look.colour, look.line) for look in told.values()}) == len(TWELVE)
 
 
-def test_an_arrow_marks_labels_saved_only_where_there_are_some() -> None:
+def test_an_arrow_marks_labels_saved_only_where_their_interval_says_so() -> None:
     (saving,) = savings(two(), "random")
+    assert not any("labels saved" in text for text in texts(learning_figure(two(), "", saving=saving)))
+    saving = replace(saving, saved=replace(saving.saved, low=3.0, high=9.0))
     assert any("labels saved" in text for text in texts(learning_figure(two(), "", saving=saving)))
     (lost,) = savings(list(reversed(two())), "doubt-coreset")
     assert not any("labels saved" in text for text in texts(learning_figure(two(), "", saving=lost)))
@@ -150,12 +153,12 @@ def test_savings_are_bars_with_intervals_and_say_where_there_is_none() -> None:
         Saving("badge", "random", 0.9, 130.0, 140.0, Interval(10.0, np.nan, np.nan)),
     ]
     figure = savings_figure(shown)
-    assert texts(figure) == ["40", "-10", "does not get there", "10"]
+    assert texts(figure) == ["40 [20 to 60]", "-10 [not reached to 20]", "not reached", "10"]
     assert figure.axes[0].get_xlabel() == "labels; random needs 140 for 90.0%"
     low, high = figure.axes[0].get_xlim()
     assert low < -10
     assert high > 60
-    assert texts(savings_figure(shown[2:3])) == ["does not get there"]
+    assert texts(savings_figure(shown[2:3])) == ["not reached"]
 
 
 def test_times_are_bars_with_their_seconds() -> None:

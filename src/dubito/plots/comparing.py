@@ -9,6 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from dubito.experiments.findings.saved import NOT_REACHED, is_sure, shown_saved
 from dubito.experiments.findings.statistics import Comparison, Saving
 from dubito.matrix import FloatArray
 from dubito.plots.naming import broken, longest_line
@@ -18,6 +19,8 @@ ROW, HEAD = 0.34, 1.35
 """Inches: a strategy's row, and what stands above and below all rows."""
 LETTER = 0.085
 """Inches of a letter of a name beside the matrix."""
+TEXT_LETTER = 0.015
+"""Share of a bar chart's width that a letter beside a bar takes."""
 BEATEN = "mean: beaten by others"
 POINTS = FuncFormatter(lambda value, _: f"{value:+g}" if value else "0")
 COUNTS = FuncFormatter(lambda value, _: f"{value:,.0f}")
@@ -125,15 +128,16 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
     >>> from dubito.experiments.findings.pairs import Interval
     >>> told = Saving("coreset", "random", 0.9, 100.0, 140.0, Interval(40.0, 20.0, 60.0))
     >>> [text.get_text() for text in savings_figure([told]).axes[0].texts]
-    ['40']
+    ['40 [20 to 60]']
     """
     figure, axes = _bars([each.name for each in savings])
     axes.axvline(0.0, color=QUIET, linewidth=0.9)
     ends = [end for each in savings for end in (each.saved.estimate, each.saved.low, each.saved.high) if isfinite(end)]
     reach = max([abs(end) for end in ends], default=1.0) or 1.0
+    low, room = min([0.0, *ends]) - 0.12 * reach, 0.05 + TEXT_LETTER * max(len(shown_saved(each)) for each in savings)
+    axes.set_xlim(low, low + (max([0.0, *ends]) - low) / (1.0 - min(room, 0.6)))
     for row, each in enumerate(savings):
         _draw_saving(axes, each, row, reach)
-    axes.set_xlim(min([0.0, *ends]) - 0.12 * reach, max([0.0, *ends]) + 0.12 * reach)
     axes.xaxis.set_major_formatter(COUNTS)
     baseline, first = savings[0].baseline, savings[0]
     axes.set_xlabel(f"labels; {baseline} needs {round(first.baseline_needed):,} for {first.accuracy:.1%}", color=INK)
@@ -143,20 +147,19 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
 
 
 def _draw_saving(axes: Axes, each: Saving, row: int, reach: float) -> None:
-    """A bar and a whisker; an end that lies at infinity is drawn as an arrow's head at the edge."""
+    """A bar, faint where it is not sure, and a whisker, whose end at infinity is an arrow's head at the edge."""
     saved, colour = each.saved, strategy_colour(each.name)
     if saved.estimate == -inf:
-        axes.text(0.02 * reach, row, "does not get there", va="center", fontsize=9, color=QUIET)
+        axes.text(0.02 * reach, row, NOT_REACHED, va="center", fontsize=9, color=QUIET)
         return
-    axes.barh(row, saved.estimate, height=0.6, color=colour, alpha=0.85)
-    low = max(saved.low, -1.1 * reach)
+    axes.barh(row, saved.estimate, height=0.6, color=colour, alpha=0.85 if is_sure(each) else 0.35)
+    low = max(saved.low, axes.get_xlim()[0])
     if not np.isnan(saved.low):
         axes.plot([low, saved.high], [row, row], color=INK, linewidth=1.3, solid_capstyle="butt")
-        axes.plot(low, row, marker="<" if saved.low == -inf else "|", color=INK, markersize=6)
+        axes.plot(low, row, marker="<" if saved.low == -inf else "|", color=INK, markersize=6, clip_on=False)
         axes.plot(saved.high, row, marker="|", color=INK, markersize=6)
-    text = f"{round(saved.estimate):,}"
     furthest = max(saved.estimate, 0.0 if np.isnan(saved.high) else saved.high, 0.0)
-    axes.text(furthest + 0.025 * reach, row, text, va="center", fontsize=9, color=INK)
+    axes.text(furthest + 0.025 * reach, row, shown_saved(each), va="center", fontsize=9, color=INK)
 
 
 def times_figure(names: Sequence[str], seconds: Sequence[float], training: float) -> Figure:

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from dubito.experiments.findings.pairs import Interval, paired_test
+from dubito.experiments.findings.saved import is_sure, shown_ends
 from dubito.experiments.findings.statistics import Saving
 from dubito.experiments.records import Curve
 from dubito.matrix import FloatArray
@@ -37,7 +38,7 @@ def learning_figure(
     headline, detail : str
         What the picture shows, and how it came about.
     saving : Saving, optional
-        Marked by an arrow, where it is one.
+        Marked by an arrow, where it is sure.
 
     Examples
     --------
@@ -51,7 +52,7 @@ def learning_figure(
     width, height = learning_size(curves)
     figure, axes = new_figure(width, height)
     draw_learning(axes, curves, height)
-    if saving is not None and np.isfinite(saving.needed) and saving.saved.estimate >= 1.0:
+    if saving is not None and is_sure(saving):
         _mark_saving(axes, saving)
     title(axes, headline, detail)
     return figure
@@ -153,7 +154,7 @@ def _mark_saving(axes: Axes, saving: Saving) -> None:
         arrowprops={"arrowstyle": "<|-|>", "color": INK, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 0},
     )
     axes.annotate(
-        f"{round(saving.saved.estimate):,} labels saved\nat equal accuracy",
+        f"{round(saving.saved.estimate):,} labels saved\n(95% interval {shown_ends(saving)})",
         xy=((start + end) / 2, floor),
         xytext=(0, -6),
         textcoords="offset points",

@@ -6,6 +6,7 @@ from importlib.resources import files
 
 from matplotlib.figure import Figure
 
+from dubito.experiments.findings.saved import is_sure
 from dubito.experiments.findings.sentences import notes
 from dubito.experiments.findings.summary import Summary, finding
 from dubito.plots.comparing import areas_figure, pairwise_figure, savings_figure, times_figure
@@ -19,12 +20,14 @@ METHOD = (
     "the mean accuracy between the first and the last number of labels.",
     "Strategies share, seed by seed, the test set, the first labels and the model's start, so tests are on differences "
     "within a seed: two-sided paired t tests with 95% intervals, and Holm's correction over the strategies held "
-    "against the same baseline. Intervals themselves are not corrected.",
+    "against the same baseline, in which strategies that asked for the same rows count once. Intervals themselves are "
+    "not corrected.",
     "The Wilcoxon test is exact, two-sided and not corrected.",
     "Labels saved: how much sooner a strategy's mean curve reaches what random has learned in the end. Both curves are "
     "made non-decreasing first: where one falls, the rounds around are averaged. Counted is up to where random first "
     "has its last level, which is before the last round if it gains nothing more. The interval is a percentile "
-    "bootstrap over seeds (2,000 draws), told from 5 seeds on.",
+    "bootstrap over seeds (2,000 draws), told from 5 seeds on; 'not reached' is an end at which the strategy does not "
+    "get there at all. Pictures claim labels saved only where the whole interval does.",
     "Who beats whom: a paired t test at 95% for each number of labels after the first, not corrected, as in BADGE's "
     "paper.",
     "Ratios of variances have the interval of Pitman and Morgan for paired samples, and are told from 10 seeds on.",
@@ -136,7 +139,7 @@ def short_finding(told: Summary) -> str:
         )
     leader = max(better, key=lambda each: each.difference.estimate)
     saving = next(each for each in told.savings if each.name == leader.name)
-    if not 1.0 <= saving.saved.estimate < float("inf"):
+    if not is_sure(saving):
         return f"{leader.name} is {100 * leader.difference.estimate:.1f} points above random on average"
     return (
         f"{leader.name} needs {round(saving.needed):,} labels for what random learns "

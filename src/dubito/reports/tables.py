@@ -1,5 +1,6 @@
 """Tables of a report, as HTML: each sorts by a click on a heading."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -8,6 +9,7 @@ from math import inf, isfinite, isnan
 import numpy as np
 
 from dubito.experiments.findings.pairs import Interval, shown_p
+from dubito.experiments.findings.saved import NOT_REACHED, shown_saved
 from dubito.experiments.findings.statistics import Comparison, Saving, area
 from dubito.experiments.findings.summary import Summary
 from dubito.plots.comparing import shown_seconds
@@ -59,8 +61,9 @@ def render_table(
 
 
 def strategy_html(name: str) -> str:
-    """A strategy's name beside a dot of its colour."""
-    return f'<span class="swatch" style="background:{strategy_colour(name)}"></span>{escape(name)}'
+    """A strategy's name beside a dot of its colour; a long one may break between its settings."""
+    shown = re.sub(r"([:,])", r"\1<wbr>", escape(name))
+    return f'<span class="swatch" style="background:{strategy_colour(name)}"></span>{shown}'
 
 
 def statistics_table(told: Summary) -> str:
@@ -111,8 +114,13 @@ def _difference(each: Comparison | None) -> Cell:
     if each is None:
         return NOTHING
     told = each.difference
-    brackets = "" if isnan(told.low) else f" <small>[{100 * told.low:+.1f}, {100 * told.high:+.1f}]</small>"
+    brackets = "" if isnan(told.low) else _below(f"{100 * told.low:+.1f} to {100 * told.high:+.1f}")
     return Cell(f"{100 * told.estimate:+.1f}{brackets}", told.estimate)
+
+
+def _below(interval: str) -> str:
+    """An interval in brackets, on a line of its own, so that the whole table fits a page."""
+    return f' <small class="below">[{interval}]</small>'
 
 
 def _p(p: float | None) -> Cell:
@@ -122,22 +130,14 @@ def _p(p: float | None) -> Cell:
 def _saved(each: Saving | None) -> Cell:
     if each is None:
         return NOTHING
-    if each.needed == inf:
-        return Cell("does not get there", -inf)
-    return Cell(f"{round(each.saved.estimate):,}{_brackets(each.saved)}", each.saved.estimate)
-
-
-def _brackets(told: Interval) -> str:
-    if isnan(told.low):
-        return ""
-    low, high = (f"{round(end):,}" if isfinite(end) else "never" for end in (told.low, told.high))
-    return f" <small>[{low}, {high}]</small>"
+    number, _, ends = shown_saved(each).partition(" [")
+    return Cell(number + (_below(ends.rstrip("]")) if ends else ""), each.saved.estimate)
 
 
 def _ratio(told: Interval | None) -> Cell:
     if told is None or isnan(told.estimate):
         return NOTHING
-    brackets = "" if isnan(told.low) else f" <small>[{told.low:.2g}, {told.high:.2g}]</small>"
+    brackets = "" if isnan(told.low) else _below(f"{told.low:.2g} to {told.high:.2g}")
     return Cell(f"{told.estimate:.2g}{brackets}", told.estimate)
 
 
@@ -163,7 +163,7 @@ def targets_table(told: Summary) -> str:
 
 
 def _labels(labels: float) -> Cell:
-    return Cell(f"{round(labels):,}", labels) if isfinite(labels) else Cell("<small>not reached</small>", inf)
+    return Cell(f"{round(labels):,}", labels) if isfinite(labels) else Cell(f"<small>{NOT_REACHED}</small>", inf)
 
 
 def recall_table(told: Summary, classes: Sequence[str]) -> str:

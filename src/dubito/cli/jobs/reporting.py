@@ -13,6 +13,7 @@ from dubito.cli.printing.messages import show
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.experiments.datasets.images import COLLECTIONS, load_images
 from dubito.experiments.findings.pairs import shown_p
+from dubito.experiments.findings.saved import NOT_REACHED, shown_saved
 from dubito.experiments.findings.sentences import notes
 from dubito.experiments.findings.summary import Summary, finding
 from dubito.experiments.models.kinds import model_as_table
@@ -148,7 +149,8 @@ def targets_told(told: Summary, asked: Sequence[float]) -> Iterator[str]:
         place = told.targets.index(target)
         needed = {name: labels[place] for name, labels in zip(told.names, told.needed, strict=True)}
         shown = [
-            f"{name} {'never' if np.isinf(labels) else format(round(labels), ',')}" for name, labels in needed.items()
+            f"{name} {NOT_REACHED if np.isinf(labels) else format(round(labels), ',')}"
+            for name, labels in needed.items()
         ]
         yield f"- Labels for {target:.1%} accuracy: {', '.join(shown)}."
 
@@ -169,6 +171,7 @@ def show_table(told: Summary) -> None:
     """A row for each strategy: accuracy in the end, gain over random, labels saved."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("strategy", no_wrap=True)
@@ -176,29 +179,19 @@ def show_table(told: Summary) -> None:
     for head in heads:
         table.add_column(head, justify="right")
     for name, cells in table_rows(told):
-        table.add_row(name, *cells)
+        table.add_row(*map(Text, (name, *cells)))  # As it is: rich would take [not reached ...] for markup.
     show(table)
 
 
 def table_rows(told: Summary) -> Iterator[tuple[str, list[str]]]:
     """The cells of the table, as text; intervals in brackets."""
     against = {each.name: each for each in told.against_random}
-    saved = {each.name: each.saved for each in told.savings}
+    saved = {each.name: shown_saved(each) for each in told.savings}
     for curve in told.curves:
         spread = f" ± {100 * curve.spread[-1]:.1f}" if len(told.seeds) > 1 else ""
         cells = [f"{100 * curve.mean[-1]:.1f}%{spread}"]
         if curve.name in against:
-            gain, labels = against[curve.name].difference, saved[curve.name]
-            cells.append(f"{100 * gain.estimate:+.1f}{_ends(100 * gain.low, 100 * gain.high, '+.1f')}")
-            cells.append(shown_p(against[curve.name].p_holm))
-            ends = _ends(labels.low, labels.high, ",.0f")
-            cells.append(f"{labels.estimate:,.0f}{ends}" if np.isfinite(labels.estimate) else "none")
+            gain = against[curve.name].difference
+            ends = "" if np.isnan(gain.low) else f" [{100 * gain.low:+.1f} to {100 * gain.high:+.1f}]"
+            cells += [f"{100 * gain.estimate:+.1f}{ends}", shown_p(against[curve.name].p_holm), saved[curve.name]]
         yield curve.name, cells
-
-
-def _ends(low: float, high: float, form: str) -> str:
-    """An interval's ends; nothing for a single seed."""
-    if np.isnan(low):
-        return ""
-    shown = [f"{end:{form}}" if np.isfinite(end) else "none" for end in (low, high)]
-    return f" [{shown[0]} to {shown[1]}]"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from math import isfinite, isnan
 
+from dubito.experiments.findings.alike import told_alike
 from dubito.experiments.findings.statistics import FEWEST_FOR_BOOTSTRAP, seeds_note
 from dubito.experiments.findings.summary import Summary, listed
 
@@ -37,6 +38,8 @@ def _notes_on_learning(told: Summary) -> Iterator[str]:
 
 
 def _notes_on_differences(told: Summary) -> Iterator[str]:
+    for names in told.alike:
+        yield f"{listed(names)} {told_alike(names, len(told.recall[0]))}"
     if len(told.seeds) > 1:
         same = [each.name for each in told.against_random if isnan(each.detectable)]
         if same:

@@ -5,7 +5,7 @@ and the last number of labels. Seeds are pairs: strategies share, seed by seed, 
 tests are on differences within a seed. Intervals cover 95%.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, nan
 
@@ -86,8 +86,10 @@ def area(curve: Curve) -> FloatArray:
     return np.asarray(middles @ width / width.sum())
 
 
-def compare(curves: Sequence[Curve], baseline: str) -> tuple[Comparison, ...]:
+def compare(curves: Sequence[Curve], baseline: str, alike: Sequence[Sequence[str]] = ()) -> tuple[Comparison, ...]:
     """Every other strategy's area against the baseline's, with Holm's correction over them.
+
+    Strategies that ``alike`` names together are one test: the correction counts them once.
 
     Examples
     --------
@@ -103,7 +105,7 @@ def compare(curves: Sequence[Curve], baseline: str) -> tuple[Comparison, ...]:
         raise InvalidArgument(f"baseline={baseline!r} was not run; choose from {', '.join(by_name)}.")
     reference, others = area(by_name[baseline]), [curve for curve in curves if curve.name != baseline]
     tests = [paired_test(area(curve) - reference) for curve in others]
-    corrected = holm([p for _, p in tests])
+    corrected = _holm_once({curve.name: p for curve, (_, p) in zip(others, tests, strict=True)}, alike)
     return tuple(
         Comparison(
             curve.name,
@@ -111,13 +113,21 @@ def compare(curves: Sequence[Curve], baseline: str) -> tuple[Comparison, ...]:
             len(reference),
             interval,
             p,
-            float(p_holm),
+            corrected[curve.name],
             wilcoxon(area(curve) - reference),
             smallest_detectable(area(curve) - reference),
             variance_ratio(area(curve), reference) if len(reference) >= FEWEST_FOR_VARIANCE else None,
         )
-        for curve, (interval, p), p_holm in zip(others, tests, corrected, strict=True)
+        for curve, (interval, p) in zip(others, tests, strict=True)
     )
+
+
+def _holm_once(p_values: Mapping[str, float], alike: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Holm's correction by name, in which names that stand together are one test."""
+    first = {name: names[0] for names in alike for name in names}
+    counted = {first.get(name, name): p for name, p in p_values.items()}
+    corrected = dict(zip(counted, holm(list(counted.values())).tolist(), strict=True))
+    return {name: corrected[first.get(name, name)] for name in p_values}
 
 
 def penalties(curves: Sequence[Curve]) -> FloatArray:

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, isfinite, isnan
+from math import isnan
 
 import numpy as np
 
 from dubito.errors import InvalidArgument
+from dubito.experiments.findings.alike import alike
 from dubito.experiments.findings.decimals import Steady
 from dubito.experiments.findings.pairs import LEVEL, finite, shown_p
+from dubito.experiments.findings.saved import told_saved
 from dubito.experiments.findings.statistics import (
     Comparison,
     Saving,
@@ -58,6 +60,8 @@ class Summary:
     """Records of cells that not every strategy has finished: 0 for a whole experiment."""
     not_begun: tuple[str, ...] = ()
     """Strategies that are planned and have no record yet."""
+    alike: tuple[tuple[str, ...], ...] = ()
+    """Groups of strategies with the same picks throughout; each counts once in Holm's correction."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,6 +83,7 @@ class Summary:
             "targets": list(self.targets),
             "train_accuracy": self.train_accuracy,
             "records_left_out": self.left_out,
+            "alike": [list(names) for names in self.alike],
             "strategies_not_begun": list(self.not_begun),
         }
 
@@ -115,12 +120,12 @@ def summarise(rounds: Sequence[Round], targets: Sequence[float] = (), planned: S
     if RANDOM not in by_name:
         raise InvalidArgument(f"random is not among {', '.join(by_name)}; run it, as all others are held against it.")
     asked = tuple(targets) or usual_targets(by_name[RANDOM])
-    last = max(each.turn for each in kept)
+    last, same = max(each.turn for each in kept), alike(kept)
     return Summary(
         curves=found,
         seeds=tuple(sorted({each.seed for each in kept})),
-        against_random=compare(found, RANDOM),
-        against_coreset=compare(found, CORESET) if CORESET in by_name else (),
+        against_random=compare(found, RANDOM, same),
+        against_coreset=compare(found, CORESET, same) if CORESET in by_name else (),
         savings=savings(found, RANDOM),
         penalties=penalties(found),
         targets=asked,
@@ -131,6 +136,7 @@ def summarise(rounds: Sequence[Round], targets: Sequence[float] = (), planned: S
         train_accuracy=_mean([each.train_accuracy for each in kept if each.turn == last]),
         left_out=len(rounds) - len(kept),
         not_begun=tuple(name for name in planned if name not in by_name),
+        alike=same,
     )
 
 
@@ -190,7 +196,8 @@ def finding(told: Summary) -> str:
     others = [each.name for each in better if each is not leader]
     named = listed(others) if len(others) <= MOST_NAMED else f"{len(others)} other strategies"
     rest = f" {named} beat random, too." if others else ""
-    return f"{leader.name} beat random: {gained(leader)}, and {labels_told(told, leader.name)}.{rest}"
+    saving = next(each for each in told.savings if each.name == leader.name)
+    return f"{leader.name} beat random: {gained(leader)}, and {told_saved(saving)}.{rest}"
 
 
 def _nothing_found(best: Comparison, told: Summary) -> str:
@@ -243,25 +250,6 @@ def gained(each: Comparison) -> str:
 def points(each: Comparison) -> str:
     """A difference in percentage points."""
     return f"{Steady(100 * each.difference.estimate):+.1f} points"
-
-
-def labels_told(told: Summary, name: str) -> str:
-    """How many labels a strategy needed for what random learns, and how many that spares."""
-    saving = next(each for each in told.savings if each.name == name)
-    whole = f"{round(saving.baseline_needed):,}"
-    if saving.needed == inf:
-        return f"yet it does not reach what random learns from {whole} labels"
-    saved = saving.saved.estimate
-    spared = f"{round(saved):,} saved" if saved >= 0 else f"{round(-saved):,} more"
-    interval = _saved_interval(saving)
-    return f"it needs {round(saving.needed):,} labels for what random learns from {whole}: {spared}{interval}"
-
-
-def _saved_interval(saving: Saving) -> str:
-    if isnan(saving.saved.low):
-        return ""
-    ends = [f"{round(end):,}" if isfinite(end) else "none" for end in (saving.saved.low, saving.saved.high)]
-    return f" (95% interval {ends[0]} to {ends[1]})"
 
 
 def listed(names: Sequence[str]) -> str:

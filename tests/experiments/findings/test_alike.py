@@ -1,0 +1,77 @@
+"""Strategies that ask for the same rows are one experiment, and one test."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dubito.experiments.datasets.dataset import make_dataset
+from dubito.experiments.findings.alike import alike, told_alike
+from dubito.experiments.findings.sentences import notes
+from dubito.experiments.findings.statistics import compare
+from dubito.experiments.findings.summary import summarise
+from dubito.experiments.plans.arms import Arm
+from dubito.experiments.plans.experiment import Experiment, Schedule
+from dubito.experiments.records import Curve, Round, curves
+from dubito.experiments.runs.run import run_experiment
+
+NAMES = ("random", "margin", "least-confidence", "entropy", "coreset")
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory: pytest.TempPathFactory) -> list[Round]:
+    """Two classes that overlap, learnt by five strategies."""
+    rng = np.random.default_rng(8)
+    labels = np.arange(160) % 2
+    data = make_dataset("two", rng.normal(size=(160, 3)) + 1.2 * labels[:, None], labels)
+    plan = Experiment("two", tuple(Arm(name) for name in NAMES), schedule=Schedule(8, 6, 3), seeds=(0, 1, 2, 3, 4))
+    folder: Path = tmp_path_factory.mktemp("two")
+    return list(run_experiment(plan, folder, dataset=data))
+
+
+def test_with_two_classes_margin_least_confidence_and_entropy_are_found_to_be_one(rounds: list[Round]) -> None:
+    assert alike(rounds) == (("margin", "least-confidence", "entropy"),)
+    told = summarise(rounds)
+    assert told.alike == (("margin", "least-confidence", "entropy"),)
+    assert told.as_dict()["alike"] == [["margin", "least-confidence", "entropy"]]
+    said = "margin, least-confidence and entropy asked for the same rows throughout, as they must with two classes, "
+    assert f"{said}and count once in the correction." in notes(told)
+
+
+def test_the_correction_is_that_of_the_strategies_that_differ(rounds: list[Round]) -> None:
+    told = {each.name: each.p_holm for each in summarise(rounds).against_random}
+    fewer = [each for each in rounds if each.strategy in ("random", "margin", "coreset")]
+    expected = {each.name: each.p_holm for each in summarise(fewer).against_random}
+    assert told["margin"] == told["least-confidence"] == told["entropy"] == expected["margin"]
+    assert told["coreset"] == expected["coreset"]
+    counted_each = {each.name: each.p_holm for each in compare(curves(rounds), "random")}
+    assert counted_each["margin"] >= told["margin"]
+
+
+def test_strategies_that_differ_in_one_pick_or_one_accuracy_are_not_alike(rounds: list[Round]) -> None:
+    first = next(place for place, each in enumerate(rounds) if each.strategy == "entropy")
+    for changed in ({"picked": (*rounds[first].picked[1:], 159)}, {"test_accuracy": 0.123}):
+        other = [*rounds[:first], replace(rounds[first], **changed), *rounds[first + 1 :]]
+        assert alike(other) == (("margin", "least-confidence"),)
+
+
+def test_the_order_of_picks_within_a_round_does_not_matter(rounds: list[Round]) -> None:
+    turned = [replace(each, picked=each.picked[::-1]) if each.strategy == "margin" else each for each in rounds]
+    assert alike(turned) == alike(rounds)
+
+
+def test_other_strategies_that_agree_are_not_said_to_have_to() -> None:
+    assert told_alike(["coreset", "margin"], 2).startswith("asked for the same rows throughout and count once")
+    assert told_alike(["margin", "entropy"], 3).startswith("asked for the same rows throughout and count once")
+
+
+def test_without_a_word_of_likeness_each_strategy_is_a_test() -> None:
+    labels = np.array([10, 20])
+    made = [
+        Curve(name, labels, np.array([[0.5, a], [0.5, b], [0.5, c]]))
+        for name, a, b, c in [("random", 0.6, 0.7, 0.6), ("margin", 0.8, 0.9, 0.82), ("entropy", 0.8, 0.9, 0.82)]
+    ]
+    apart, together = compare(made, "random"), compare(made, "random", [("margin", "entropy")])
+    assert apart[0].p_holm == pytest.approx(2 * together[0].p_holm)
+    assert together[0].p_holm == together[0].p
