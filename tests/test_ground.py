@@ -203,9 +203,13 @@ def pages_of(navigation: list[dict[str, Any]]) -> Iterator[str]:
                 yield from pages_of(target)
 
 
-def test_the_strategy_shown_to_contributors_works() -> None:
+def examples_for_contributors() -> list[str]:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+
+
+def test_the_strategy_shown_to_contributors_works() -> None:
+    example, _ = examples_for_contributors()
     imports = (
         "from dataclasses import dataclass\n"
         "import numpy as np\n"
@@ -217,3 +221,12 @@ def test_the_strategy_shown_to_contributors_works() -> None:
     exec(imports + example, names)
     picked = dubito.select(np.eye(4), budget=2, strategy=names["Newest"]())
     assert picked.indices.tolist() == [3, 2]
+
+
+def test_the_error_shown_to_contributors_reads_as_they_are_told() -> None:
+    _, example = examples_for_contributors()
+    imports = "from dubito.errors import InvalidArgument\nfrom dubito.wording import PASS, named\n"
+    with pytest.raises(dubito.InvalidArgument) as caught:
+        exec(imports + example, {"n": 100, "budget": 120})
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert f"`{caught.value}`" in text

@@ -1,15 +1,73 @@
 """The errors a person can meet.
 
 Each is a `DubitoError` and also the built-in kind that fits, and each message names the argument, the value
-and the mend. The command line turns `exit_code` into its own: 1 failed, 2 the mend is another command line,
-3 the mend is another file.
+and the mend, which are fields as well. The command line turns `exit_code` into its own: 1 failed, 2 the mend is
+another command line, 3 the mend is another file.
 """
+
+from typing import Self
+
+from dubito.wording import Door, in_library, named, noun, shorten, worded
 
 
 class DubitoError(Exception):
-    """Any error dubito raises on purpose."""
+    """Any error dubito raises on purpose.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong. With ``argument`` it is what the sentence says of it: ``"exceeds the 100 points in the pool"``.
+    argument : str, optional
+        The name of the argument at fault.
+    value : object, optional
+        Its value, where it tells something in one line.
+    mend : str, optional
+        What to do, as a sentence from a small letter to the full stop: ``"pass a 2-D array."``.
+
+    Attributes
+    ----------
+    argument, value, mend
+        As above; None, or an empty mend, where they were left out.
+
+    Examples
+    --------
+    >>> error = InvalidArgument("exceeds the 9 points", argument="budget", value=12, mend="pass 9 or fewer.")
+    >>> str(error)
+    'budget=12 exceeds the 9 points; pass 9 or fewer.'
+    >>> error.argument, error.value, error.mend
+    ('budget', 12, 'pass 9 or fewer.')
+    """
 
     exit_code = 1
+
+    def __init__(self, problem: str, *, argument: str | None = None, value: object = ..., mend: str = "") -> None:
+        about = "" if argument is None else f"{noun(argument) if value is ... else named(argument, value)} "
+        self._marked = f"{about}{problem}; {mend}" if mend else f"{about}{problem}"
+        self._mend = mend
+        self.argument = argument
+        self.value = None if value is ... else value
+        super().__init__(worded(self._marked, in_library))
+
+    @property
+    def mend(self) -> str:
+        """What to do about it."""
+        return worded(self._mend, in_library)
+
+    def worded(self, door: Door) -> str:
+        """The message as those read it who came in by this door."""
+        return worded(self._marked, door)
+
+    def again(self, door: Door, before: str = "", kind: "type[DubitoError] | None" = None) -> "DubitoError":
+        """The same error in the words of a door, with words before it, and perhaps of another kind."""
+        other = (kind or type(self))(before + self.worded(door))
+        other._mend = worded(self._mend, door)
+        other.argument, other.value = self.argument, self.value
+        return other
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str], dict[str, object]]:
+        """Errors cross processes, and a value that is no plain one may not be able to."""
+        is_plain = isinstance(self.value, str | int | float | None)
+        return type(self), (self._marked,), {**vars(self), "value": self.value if is_plain else shorten(self.value)}
 
 
 class InvalidArgument(DubitoError, ValueError):

@@ -16,6 +16,7 @@ from dubito.matrix import AnyArray, BoolArray, IntArray, Rows, len_of
 from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
 from dubito.selecting import Points, answer, build_request, check_points, check_terms, configure_strategy, row_ids
 from dubito.strategies import Strategy
+from dubito.wording import keyword
 
 SCHEMA = 1
 PRINT_ROWS = 64
@@ -83,7 +84,8 @@ class Pool:
         round's order, two for every pick. That takes about as long as the next round is spared.
         """
         if sum(value is not None for value in (which, rows, ids)) != 1:
-            raise InvalidArgument("label takes one of: a Selection or list, rows=, ids=; pass exactly one of them.")
+            takes = f"label takes one of: a Selection or list, {keyword('rows')}, {keyword('ids')}"
+            raise InvalidArgument(takes, mend="pass exactly one of them.")
         rows = np.setdiff1d(self._rows_of(which, rows, ids), self._order)
         added = self._known.added
         if len(added) and not np.isin(added, rows).all():
@@ -121,7 +123,8 @@ class Pool:
         if isinstance(which, Selection):
             rows = which.indices
         elif which is not None and self.ids is not None and self.ids.dtype.kind in "iuf":
-            raise InvalidArgument("this pool's ids are numbers, as rows are; pass label(ids=...) or label(rows=...).")
+            mend = "pass label(ids=...) or label(rows=...)."
+            raise InvalidArgument("this pool's ids are numbers, as rows are", mend=mend)
         elif which is not None and self.ids is not None and np.asarray(which).dtype.kind not in "iub":
             ids = which
         elif which is not None:
@@ -130,12 +133,14 @@ class Pool:
 
     def _rows_of_ids(self, ids: object) -> IntArray:
         if self.ids is None:
-            raise InvalidArgument("this pool has no ids; pass label(rows=...), or make it with Pool(..., ids=...).")
+            mend = "pass label(rows=...), or make it with Pool(..., ids=...)."
+            raise InvalidArgument("this pool has no ids", mend=mend)
         place = {name: row for row, name in enumerate(self.ids.tolist())}
         names = np.asarray(ids).ravel().tolist()
         for name in names:
             if name not in place:
-                raise InvalidArgument(f"ids holds {name!r}, which is no id of this pool; pass ids it was made with.")
+                problem = f"holds {name!r}, which is no id of this pool"
+                raise InvalidArgument(problem, argument="ids", mend="pass ids it was made with.")
         return np.array([place[name] for name in names], dtype=np.int64)
 
     def select(
@@ -199,7 +204,8 @@ class Pool:
         pool = cls(features, ids=ids, metric=metric)
         saved = _read(path)
         if str(saved["fingerprint"]) != pool._fingerprint():
-            raise InvalidData(f"{path} was saved with other features or another metric; pass those it was made with.")
+            problem = f"{path} was saved with other features or another metric"
+            raise InvalidData(problem, mend="pass those it was made with.")
         pool._order = saved["order"]
         pool._known = pool._before = Known(saved["squared"], saved["seen"], pool._order[:0])
         return pool
@@ -222,10 +228,11 @@ def check_ids(ids: Sequence[object] | AnyArray, n_pool: int) -> AnyArray:
     """(n,) unique names."""
     names = np.asarray(ids)
     if names.shape != (n_pool,):
-        raise InvalidArgument(f"ids has shape {names.shape}; pass one a row, shape ({n_pool},).")
+        raise InvalidArgument(f"has shape {names.shape}", argument="ids", mend=f"pass one a row, shape ({n_pool},).")
     values, counts = np.unique(names, return_counts=True)
     if len(values) < n_pool:
-        raise InvalidData(f"ids holds {values[np.argmax(counts > 1)]!r} more than once; pass each once.")
+        problem = f"holds {values[np.argmax(counts > 1)]!r} more than once"
+        raise InvalidData(problem, argument="ids", mend="pass each once.")
     return names
 
 
@@ -234,12 +241,11 @@ def _read(path: str) -> dict[str, AnyArray]:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             saved = dict(archive)
     except FileNotFoundError:
-        raise MissingFile(f"{path} is not there; pass the path that Pool.save was given.") from None
+        raise MissingFile(f"{path} is not there", mend="pass the path that Pool.save was given.") from None
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise InvalidData(f"{path} cannot be read as a saved pool ({error}).") from None
     expected = {"schema", "fingerprint", "order", "squared", "seen"}
     if set(saved) != expected or int(saved["schema"]) != SCHEMA:
-        raise InvalidData(
-            f"{path} holds no pool saved by this version of dubito; pass a path that Pool.save was given."
-        )
+        problem = f"{path} holds no pool saved by this version of dubito"
+        raise InvalidData(problem, mend="pass a path that Pool.save was given.")
     return saved

@@ -15,7 +15,6 @@ from dubito.checks import (
     check_labelled,
     check_memory_limit,
     refuse_zero_rows,
-    shorten,
 )
 from dubito.doubt import read_doubt
 from dubito.engines.dispatch import choose_engine
@@ -23,6 +22,7 @@ from dubito.errors import InvalidArgument
 from dubito.matrix import AnyArray, IntArray, Matrix, Rows, Stack, len_of
 from dubito.problem import Interrupted, Known, Metric, Problem, Progress, Request, Scaling, Selection
 from dubito.strategies import Strategy, build_strategy
+from dubito.wording import named
 
 DEFAULTS: dict[str, object] = {"strength": 1.0, "beam_width": 1, "scaling": "respective"}
 """Options that select() passes on to a strategy only where they differ from these."""
@@ -134,12 +134,14 @@ def configure_strategy(
 ) -> Strategy:
     """The strategy with those of select()'s options that were given."""
     if not isinstance(engine, str):
-        raise InvalidArgument(f"engine={shorten(engine)} is not a name; pass 'auto' or the name of an engine.")
+        mend = "pass 'auto' or the name of an engine."
+        raise InvalidArgument("is not a name", argument="engine", value=engine, mend=mend)
     given: dict[str, object] = {"strength": strength, "beam_width": beam_width, "scaling": scaling}
     options = {name: value for name, value in given.items() if getattr(value, "ndim", 0) or value != DEFAULTS[name]}
     chosen = build_strategy(strategy, options)
     if engine != "auto" and not chosen.uses_engine:
-        raise InvalidArgument(f"engine={engine!r} means nothing to strategy={chosen.name!r}; leave engine out.")
+        problem = f"means nothing to {named('strategy', chosen.name)}"
+        raise InvalidArgument(problem, argument="engine", value=engine, mend=f"leave {named('engine')} out.")
     return chosen
 
 
@@ -147,7 +149,10 @@ def check_terms(engine: str, memory_limit: object, seed: object, progress: Progr
     """Engine, memory, seed and progress."""
     if progress is not None and not callable(progress):
         raise InvalidArgument(
-            f"progress={progress!r} cannot be called; pass a function of (done, total, radius, seconds)."
+            "cannot be called",
+            argument="progress",
+            value=progress,
+            mend="pass a function of (done, total, radius, seconds).",
         )
     return Terms(engine, check_memory_limit(memory_limit), check_integer("seed", seed, least=0), progress)
 

@@ -148,7 +148,7 @@ DATA: dict[str, tuple[Callable[[Pool], None], tuple[str, ...], int, str]] = {
         spoil("bad.npy", lambda pool: [1, 30]),
         (*FEATURES, "-s", "coreset", "--labelled", "bad.npy"),
         2,
-        "30 is no row of the pool",
+        "labelled (bad.npy) holds 30 at position 1, which is no row of the pool",
     ),
     "labelled fractions": (
         spoil("bad.npy", lambda pool: [0.5, 1.5]),
@@ -160,13 +160,13 @@ DATA: dict[str, tuple[Callable[[Pool], None], tuple[str, ...], int, str]] = {
         spoil("bad.npy", lambda pool: [99]),
         (*SELECT, "--candidates", "bad.npy"),
         2,
-        "99 is no row of the pool",
+        "candidates (bad.npy) holds 99 at position 0, which is no row of the pool",
     ),
     "picks of another pool": (
         write("picks.csv", b"rank,index,priority\n1,99,1.0\n"),
         (*SELECT, "-o", "picks.csv", "--append"),
         2,
-        "99 is no row of the pool",
+        "labelled (picks.csv) holds 99 at position 0, which is no row of the pool",
     ),
     "picks that are none": (
         write("picks.csv", b"a,b\n1,99\n"),

@@ -159,7 +159,7 @@ def test_a_table_of_features_without_names_is_features(pool: Pool, run: Program)
         ("seen.csv", "words\nonly\n", 3, "words"),
         ("seen.csv", "index,label\nfour,a\n", 3, "no row number"),
         ("seen.csv", "index,label\n,a\n", 3, "has no index in row 1"),
-        ("seen.csv", "index\n31\n", 2, "31 is no row of the pool"),
+        ("seen.csv", "index\n31\n", 2, "seen.csv holds 31 at position 0, which is no row of the pool"),
         ("seen.json", '{"picked": []}', 3, "holds no list of labelled items"),
         ("seen.json", "{", 3, "seen.json cannot be read"),
         ("seen.jsonl", "3\n", 3, "holds 3 as item 1"),

@@ -15,8 +15,9 @@ from dubito.checks.rows import (
     check_labelled,
     check_rows,
     refuse_zero_rows,
+    unlike_features,
 )
-from dubito.checks.values import check_budget, check_choice, check_integer, check_memory_limit, check_real, shorten
+from dubito.checks.values import check_budget, check_choice, check_integer, check_memory_limit, check_real
 
 __all__ = [
     "Features",
@@ -34,5 +35,5 @@ __all__ = [
     "check_real",
     "check_rows",
     "refuse_zero_rows",
-    "shorten",
+    "unlike_features",
 ]

@@ -33,17 +33,19 @@ def as_array(name: str, value: Any) -> AnyArray:
     elif package == "pyarrow":
         array = _from_arrow(name, value)
     elif type(value).__module__.startswith("scipy.sparse"):
-        raise InvalidArgument(f"{name} is a sparse matrix; pass {name}.toarray(), or reduce its width first.")
+        mend = f"pass {name}.toarray(), or reduce its width first."
+        raise InvalidArgument("is a sparse matrix", argument=name, mend=mend)
     elif package in {"pandas", "polars"}:
         array = np.asarray(value.to_numpy())
     else:
         array = _from_sequence(name, value)
     if array.dtype.kind not in "biuf":
         where = _odd_column(value) if package in MENDS else ""
-        mend = MENDS.get(package, "pass numbers.").format(name=name)
-        raise InvalidData(f"{name} holds {_kind(array)} where numbers belong ({where}dtype {array.dtype}); {mend}")
+        problem = f"holds {_kind(array)} where numbers belong ({where}dtype {array.dtype})"
+        raise InvalidData(problem, argument=name, mend=MENDS.get(package, "pass numbers.").format(name=name))
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise InvalidData(f"{name} is a masked array with masked values; fill them first with {name}.filled(...).")
+        mend = f"fill them first with {name}.filled(...)."
+        raise InvalidData("is a masked array with masked values", argument=name, mend=mend)
     return array.astype(np.float64) if array.dtype.itemsize > 8 else array
 
 
@@ -61,28 +63,30 @@ def _from_sequence(name: str, value: Any) -> AnyArray:
     try:
         return value if isinstance(value, np.ndarray) else np.asarray(value)
     except ValueError as error:
-        raise InvalidArgument(f"{name} cannot be read as an array ({error}); pass equal rows of numbers.") from None
+        mend = "pass equal rows of numbers."
+        raise InvalidArgument(f"cannot be read as an array ({error})", argument=name, mend=mend) from None
 
 
 def _from_torch(name: str, tensor: Any) -> AnyArray:
     if str(tensor.layout) != "torch.strided":
-        raise InvalidArgument(f"{name} is a sparse tensor; pass {name}.to_dense(), or reduce its width first.")
+        mend = f"pass {name}.to_dense(), or reduce its width first."
+        raise InvalidArgument("is a sparse tensor", argument=name, mend=mend)
     host = tensor.detach().cpu()
     if str(host.dtype) == "torch.bfloat16":
         host = host.float()  # NumPy has no bfloat16; float32 holds every one of them.
     try:
         return np.asarray(host.numpy())
     except TypeError:
-        raise InvalidArgument(
-            f"{name} is a tensor of {tensor.dtype}; NumPy has no such type: pass {name}.float()."
-        ) from None
+        mend = f"NumPy has no such type: pass {name}.float()."
+        raise InvalidArgument(f"is a tensor of {tensor.dtype}", argument=name, mend=mend) from None
 
 
 def _from_arrow(name: str, column: Any) -> AnyArray:
     if hasattr(column, "combine_chunks") and not hasattr(column, "columns"):
         column = column.combine_chunks()
     if getattr(column, "null_count", 0):
-        raise InvalidData(f"{name} holds {column.null_count} missing values; fill or drop them first.")
+        mend = "fill or drop them first."
+        raise InvalidData(f"holds {column.null_count} missing values", argument=name, mend=mend)
     if hasattr(column, "columns"):
         return np.column_stack([_from_arrow(name, part) for part in column.columns])
     if "list" not in str(getattr(column, "type", "")):
@@ -91,5 +95,6 @@ def _from_arrow(name: str, column: Any) -> AnyArray:
     widths = np.asarray(column.value_lengths().to_numpy(zero_copy_only=False))
     if len(column) and (widths != widths[0]).any():
         row = int(np.argmax(widths != widths[0]))
-        raise InvalidData(f"{name} has {widths[row]} values in row {row} and {widths[0]} in row 0; pass equal rows.")
+        problem = f"has {widths[row]} values in row {row} and {widths[0]} in row 0"
+        raise InvalidData(problem, argument=name, mend="pass equal rows.")
     return values.reshape(len(column), -1)

@@ -7,6 +7,7 @@ import numpy as np
 from dubito.checks.arrays import as_array, as_matrix
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, OnDevice, Rows, Stack, blocks, len_of, rows_per_read
+from dubito.wording import by_door, in_python, named
 
 LARGEST_FEATURE = 1e140
 """Beyond this, squared distances could overflow float64."""
@@ -30,13 +31,15 @@ class Labelled(NamedTuple):
 def check_features(name: str, value: object) -> Features:
     """(n, d) finite numbers, n and d at least 1, as an array or another `Matrix`."""
     matrix = value if isinstance(value, Rows | Stack | OnDevice) else as_matrix(name, value)
-    if len(matrix.shape) != 2:
-        mend = f"; use {name}.reshape(-1, 1) for one feature a row" if len(matrix.shape) == 1 else ""
-        raise InvalidArgument(f"{name} has shape {matrix.shape}; pass a 2-D array (rows, features){mend}.")
-    if len_of(matrix) == 0:
-        raise InvalidArgument(f"{name} is empty (shape {matrix.shape}); pass at least one row.")
-    if matrix.shape[1] == 0:
-        raise InvalidArgument(f"{name} has no features (shape {matrix.shape}); pass at least one column.")
+    shape = matrix.shape
+    if len(shape) != 2:
+        more = in_python(f"; use {name}.reshape(-1, 1) for one feature a row") if len(shape) == 1 else ""
+        mend = f"pass a 2-D array (rows, features){more}."
+        raise InvalidArgument(f"has shape {shape}", argument=name, mend=mend)
+    if shape[0] == 0:
+        raise InvalidArgument(f"is empty (shape {shape})", argument=name, mend="pass at least one row.")
+    if shape[1] == 0:
+        raise InvalidArgument(f"has no features (shape {shape})", argument=name, mend="pass at least one column.")
     return Features(matrix, check_finite(name, matrix))
 
 
@@ -56,7 +59,7 @@ def check_finite(name: str, matrix: Matrix) -> float:
             wrong = ~(np.abs(wide) <= LARGEST_FEATURE)
             position = tuple(int(i) for i in np.argwhere(wrong)[0])
             where = f"row {span.start + position[0]}" + "".join(f", column {i}" for i in position[1:])
-            raise InvalidData(f"{name} holds {wide[position]:g} at {where}; {_mend(wide[position])}")
+            raise InvalidData(f"holds {wide[position]:g} at {where}", argument=name, mend=_mend(wide[position]))
     return largest
 
 
@@ -82,9 +85,8 @@ def refuse_zero_rows(name: str, matrix: Matrix) -> None:
     """A row of zeros has no direction, so no cosine distance."""
     row = matrix.first_zero_row() if isinstance(matrix, OnDevice) else _first_zero_row(matrix)
     if row is not None:
-        raise InvalidData(
-            f"{name} is all zeros at row {row}, which has no direction; drop such rows or pass metric='euclidean'."
-        )
+        mend = f"drop such rows or pass {named('metric', 'euclidean')}."
+        raise InvalidData(f"is all zeros at row {row}, which has no direction", argument=name, mend=mend)
 
 
 def _first_zero_row(matrix: Matrix) -> int | None:
@@ -109,30 +111,34 @@ def check_labelled(labelled: object, pool: Matrix) -> Labelled:
         return Labelled(Rows(pool, rows), rows, 0.0)
     references, largest = check_features("labelled", array)
     if references.shape[1] != pool.shape[1]:
-        raise InvalidArgument(
-            f"labelled has {references.shape[1]} features and pool has {pool.shape[1]}; pass features of one kind."
-        )
+        raise unlike_features(references.shape[1], pool.shape[1])
     return Labelled(references, no_rows, largest)
+
+
+def unlike_features(n_labelled: int, n_pool: int) -> InvalidArgument:
+    """What is labelled has another width than the pool."""
+    problem = f"has {n_labelled} features and pool has {n_pool}"
+    return InvalidArgument(problem, argument="labelled", mend="pass features of one kind.")
 
 
 def check_rows(name: str, array: AnyArray, n_pool: int) -> IntArray:
     """Row numbers, ascending and once each, from a boolean mask (n,) or from integers."""
     if array.ndim != 1:
-        raise InvalidArgument(f"{name} has shape {array.shape}; pass a 1-D mask or 1-D row numbers.")
+        mend = "pass a 1-D mask or 1-D row numbers."
+        raise InvalidArgument(f"has shape {array.shape}", argument=name, mend=mend)
     if array.dtype.kind == "b":
         if len(array) != n_pool:
-            raise InvalidArgument(f"{name} is a mask of {len(array)} and the pool has {n_pool} rows; pass one a row.")
+            problem = f"is a mask of {len(array)} and the pool has {n_pool} rows"
+            raise InvalidArgument(problem, argument=name, mend="pass one a row.")
         return np.flatnonzero(array)
     if array.dtype.kind not in "iu":
-        raise InvalidArgument(
-            f"{name} is 1-D with dtype {array.dtype}; pass row numbers as integers, a boolean mask, or 2-D features."
-        )
+        mend = "pass row numbers as integers, a boolean mask, or 2-D features."
+        raise InvalidArgument(f"is 1-D with dtype {array.dtype}", argument=name, mend=mend)
     outside = (array < 0) | (array >= n_pool)
     if outside.any():
         at = int(np.argmax(outside))
-        raise InvalidArgument(
-            f"{name}[{at}]={array[at]} is no row of the pool; pass row numbers from 0 to {n_pool - 1}."
-        )
+        problem = f"holds {array[at]} at position {at}, which is no row of the pool"
+        raise InvalidArgument(problem, argument=name, mend=f"pass row numbers from 0 to {n_pool - 1}.")
     return np.unique(array.astype(np.int64))
 
 
@@ -143,7 +149,8 @@ def check_candidates(candidates: object, n_pool: int, labelled_rows: IntArray) -
     else:
         array = as_array("candidates", candidates)
         if array.size == 0:
-            raise InvalidArgument("candidates is empty; pass at least one row, or None for the whole pool.")
+            else_all = by_door("pass None for the whole pool", command="leave it out")
+            raise InvalidArgument("is empty", argument="candidates", mend=f"pass at least one row, or {else_all}.")
         allowed = np.zeros(n_pool, dtype=np.bool_)
         allowed[check_rows("candidates", array, n_pool)] = True
     allowed[labelled_rows] = False

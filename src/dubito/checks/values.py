@@ -10,6 +10,7 @@ from typing import SupportsIndex, TypeVar
 import numpy as np
 
 from dubito.errors import InvalidArgument
+from dubito.wording import PASS, named
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -27,16 +28,19 @@ def check_choice(name: str, value: object, known: Collection[Choice]) -> Choice:
             return choice
     near = get_close_matches(str(value), known, n=1, cutoff=0.65)
     choose = f"did you mean {near[0]!r}? Choose" if near else "choose"
-    raise InvalidArgument(f"{name}={value!r} is not known; {choose} from {', '.join(sorted(known))}.")
+    mend = f"{choose} from {', '.join(sorted(known))}."
+    raise InvalidArgument("is not known", argument=name, value=value, mend=mend)
 
 
 def check_integer(name: str, value: object, *, least: int) -> int:
     """A whole number of at least ``least``; a bool or a float is not one."""
     if isinstance(value, bool | np.bool_ | np.ndarray) or not isinstance(value, SupportsIndex):
-        raise InvalidArgument(f"{name}={shorten(value)} is not a whole number; pass an integer >= {least}.")
+        mend = f"{PASS} an integer >= {least}."
+        raise InvalidArgument("is not a whole number", argument=name, value=value, mend=mend)
     number = operator.index(value)
     if number < least:
-        raise InvalidArgument(f"{name}={number} is too small; pass {name} >= {least}.")
+        mend = f"{PASS} {named(name)} >= {least}."
+        raise InvalidArgument("is too small", argument=name, value=number, mend=mend)
     return number
 
 
@@ -47,7 +51,8 @@ def check_real(name: str, value: object, *, least: float) -> float:
             number = float(value)
             if np.isfinite(number) and number >= least:
                 return number
-    raise InvalidArgument(f"{name}={shorten(value)} is not allowed; pass a finite number >= {least:g}.")
+    mend = f"{PASS} a finite number >= {least:g}."
+    raise InvalidArgument("is not allowed", argument=name, value=value, mend=mend)
 
 
 def check_budget(budget: object, n_candidates: int, n_pool: int) -> int:
@@ -55,8 +60,8 @@ def check_budget(budget: object, n_candidates: int, n_pool: int) -> int:
     number = check_integer("budget", budget, least=1)
     if number > n_candidates:
         whose = "points in the pool" if n_candidates == n_pool else f"candidates among the {n_pool} pool points"
-        mend = f"pass budget <= {n_candidates}." if n_candidates else "there is nothing left to pick."
-        raise InvalidArgument(f"budget={number} exceeds the {n_candidates} {whose}; {mend}")
+        mend = f"{PASS} {named('budget')} <= {n_candidates}." if n_candidates else "there is nothing left to pick."
+        raise InvalidArgument(f"exceeds the {n_candidates} {whose}", argument="budget", value=number, mend=mend)
     return number
 
 
@@ -73,13 +78,8 @@ def check_memory_limit(value: object) -> int | None:
     if isinstance(value, str):
         match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)(i?)B?\s*", value, re.IGNORECASE)
         if match is None:
-            raise InvalidArgument(f"memory_limit={value!r} is not a size; pass bytes, or text such as '2GB'.")
+            mend = "pass bytes, or text such as '2GB'."
+            raise InvalidArgument("is not a size", argument="memory_limit", value=value, mend=mend)
         number, prefix, binary = match.groups()
         value = int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))
     return check_integer("memory_limit", value, least=1)
-
-
-def shorten(value: object) -> str:
-    """The value as it reads in an error message, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

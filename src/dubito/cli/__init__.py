@@ -17,7 +17,7 @@ from dubito.cli.commands.resume import resume
 from dubito.cli.commands.run import run
 from dubito.cli.commands.select import select
 from dubito.cli.commands.simulate import simulate
-from dubito.cli.printing.failures import exit_code_of
+from dubito.cli.printing.failures import exit_code_of, in_words_of
 from dubito.cli.printing.helping import HELP_NAMES, tidied
 
 __all__ = ["app", "main"]
@@ -72,5 +72,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dubito 0.1.0
     0
     """
-    given = None if arguments is None else list(arguments)
-    return exit_code_of(lambda: tidied(app)(args=given, prog_name="dubito", standalone_mode=False))
+    given, (call, options) = None if arguments is None else list(arguments), tidied(app)
+    return exit_code_of(lambda: call(args=given, prog_name="dubito", standalone_mode=False), in_words_of(options))

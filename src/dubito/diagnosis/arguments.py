@@ -6,6 +6,7 @@ from dubito.checks import as_array, check_finite, check_rows
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix
 from dubito.problem import Metric
+from dubito.wording import named
 
 FEWEST_CHECKED = 50
 
@@ -15,15 +16,17 @@ def check_head(head: object, n_features: int, probabilities: Matrix | None, metr
     if head is None:
         return None
     if metric != "euclidean":
-        raise InvalidArgument(f"head bounds the slope over Euclidean distances, not metric={metric!r}; leave one out.")
+        problem = f"bounds the slope over Euclidean distances, not {named('metric', metric)}"
+        raise InvalidArgument(problem, argument="head", mend="leave one out.")
     weights = as_array("head", head)
     classes = "classes" if probabilities is None else str(probabilities.shape[-1])
     fits = weights.ndim == 2 and weights.shape[1] == n_features and len(weights) >= 2
     if not fits or classes not in ("classes", str(len(weights))):
-        raise InvalidArgument(
-            f"head has shape {weights.shape}; pass one row of weights for each class, shape ({classes}, {n_features}) "
+        mend = (
+            f"pass one row of weights for each class, shape ({classes}, {n_features}) "
             "(for a binary model's single row w: np.vstack([0 * w, w]))."
         )
+        raise InvalidArgument(f"has shape {weights.shape}", argument="head", mend=mend)
     check_finite("head", weights)
     return weights
 
@@ -36,29 +39,36 @@ def check_outcomes(
         return None
     if checked is None or wrong is None:
         given, other = ("wrong", "checked") if checked is None else ("checked", "wrong")
-        raise InvalidArgument(f"{given} was given without {other}; pass both, or neither.")
-    named = as_array("checked", checked)
-    rows = check_rows("checked", named, n_pool)
+        raise InvalidArgument(f"was given without {other}", argument=given, mend="pass both, or neither.")
+    array = as_array("checked", checked)
+    rows = check_rows("checked", array, n_pool)
+    _refuse_unfit(rows, labelled_rows)
+    is_mask = array.dtype.kind == "b"
+    if not is_mask and len(rows) < len(array):
+        problem = f"names {len(array) - len(rows)} rows twice"
+        raise InvalidArgument(problem, argument="checked", mend="pass each row once.")
+    answers = _check_wrong(wrong, len(rows))
+    return rows, answers if is_mask else answers[np.argsort(array)]
+
+
+def _refuse_unfit(rows: IntArray, labelled_rows: IntArray) -> None:
+    """Too few rows, or rows that the model has trained on."""
     if len(rows) < FEWEST_CHECKED:
-        raise InvalidArgument(
-            f"checked names {len(rows)} rows, too few to tell an error rate; pass at least {FEWEST_CHECKED}, or none."
-        )
+        problem = f"names {len(rows)} rows, too few to tell an error rate"
+        raise InvalidArgument(problem, argument="checked", mend=f"pass at least {FEWEST_CHECKED}, or none.")
     seen = np.intersect1d(rows, labelled_rows)
     if len(seen):
-        raise InvalidArgument(
-            f"checked names row {seen[0]}, which is labelled; pass only rows that the model has not trained on."
-        )
-    if named.dtype.kind != "b" and len(rows) < len(named):
-        raise InvalidArgument(f"checked names {len(named) - len(rows)} rows twice; pass each row once.")
-    answers = _check_wrong(wrong, len(rows))
-    return rows, answers if named.dtype.kind == "b" else answers[np.argsort(named)]
+        mend = "pass only rows that the model has not trained on."
+        raise InvalidArgument(f"names row {seen[0]}, which is labelled", argument="checked", mend=mend)
 
 
 def _check_wrong(wrong: object, n_checked: int) -> BoolArray:
     answers = as_array("wrong", wrong)
     if answers.shape != (n_checked,):
-        raise InvalidArgument(f"wrong has shape {answers.shape}; pass one answer a checked row, shape ({n_checked},).")
+        mend = f"pass one answer a checked row, shape ({n_checked},)."
+        raise InvalidArgument(f"has shape {answers.shape}", argument="wrong", mend=mend)
     if not np.isin(answers, (0, 1)).all():
         stray = answers[~np.isin(answers, (0, 1))][0]
-        raise InvalidData(f"wrong holds {stray:g}; pass True where the model's answer was wrong and False elsewhere.")
+        mend = "pass True where the model's answer was wrong and False elsewhere."
+        raise InvalidData(f"holds {stray:g}", argument="wrong", mend=mend)
     return answers.astype(np.bool_)

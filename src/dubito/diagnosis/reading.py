@@ -11,7 +11,7 @@ from dubito.diagnosis.advice import advise, caveats
 from dubito.diagnosis.arguments import check_head, check_outcomes
 from dubito.diagnosis.record import QUANTILES, Diagnosis, Outcomes, Regime
 from dubito.distances import squared_radii
-from dubito.doubt import read_doubt
+from dubito.doubt import DOUBT_SOURCES, read_doubt
 from dubito.errors import InvalidArgument
 from dubito.matrix import BoolArray, FloatArray, IntArray, Rows, len_of
 from dubito.problem import Metric
@@ -67,13 +67,12 @@ def diagnose(
     references, labelled_rows = seen.references, seen.rows
     points = check_candidates(None, len_of(matrix), labelled_rows)
     if not len_of(references) or not len(points):
-        raise InvalidArgument(
-            f"labelled names {len_of(references)} points and leaves {len(points)} of the pool's {len_of(matrix)}; "
-            "pass at least one labelled and leave at least one unlabelled."
-        )
+        problem = f"names {len_of(references)} points and leaves {len(points)} of the pool's {len_of(matrix)}"
+        mend = "pass at least one labelled and leave at least one unlabelled."
+        raise InvalidArgument(problem, argument="labelled", mend=mend)
     classes, all_doubt = read_doubt(len_of(matrix), probabilities, logits, doubt)
     if all_doubt is None:
-        raise InvalidArgument("no doubt was given; pass probabilities=, logits= or doubt=.")
+        raise InvalidArgument("no doubt was given", mend=f"pass {DOUBT_SOURCES}.")
     weights = check_head(head, matrix.shape[1], classes, known_metric)
     outcomes = check_outcomes(checked, wrong, len_of(matrix), labelled_rows)
     if known_metric == "cosine":

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+from dubito.wording import in_toml
 
 ASSIGNED = re.compile(r"(?<![\w:,.-])([a-z_]+)=(?=\S)")
 BOUND = re.compile(r"\bpass (?=[a-z_]+ [<>]=)")
@@ -115,8 +116,9 @@ def naming(where: str) -> Iterator[None]:
 
     Examples
     --------
+    >>> from dubito.wording import PASS, named
     >>> with naming("plan.toml"):
-    ...     raise InvalidArgument("rounds=9 is too many; pass rounds <= 3.")
+    ...     raise InvalidArgument("is too many", argument="rounds", value=9, mend=f"{PASS} {named('rounds')} <= 3.")
     Traceback (most recent call last):
     dubito.errors.InvalidData: plan.toml: rounds = 9 is too many; set rounds <= 3.
     """
@@ -124,5 +126,6 @@ def naming(where: str) -> Iterator[None]:
         yield
     except DubitoError as error:
         kind = InvalidData if isinstance(error, InvalidArgument) else type(error)
-        told = BOUND.sub("set ", ASSIGNED.sub(r"\1 = ", str(error)))
-        raise kind(f"{where}: {told}") from error
+        again = error.again(in_toml, f"{where}: ", kind)
+        told = BOUND.sub("set ", ASSIGNED.sub(r"\1 = ", str(again)))
+        raise kind(told) if told != str(again) else again from error

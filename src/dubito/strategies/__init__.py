@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 
-from dubito.checks import check_choice, shorten
+from dubito.checks import check_choice
 from dubito.errors import InvalidArgument
 from dubito.strategies.badge import Badge
 from dubito.strategies.bald import Bald, BatchBald
@@ -19,6 +19,7 @@ from dubito.strategies.optimal import OptimalCoreset
 from dubito.strategies.probabilistic import ProbabilisticCoreset
 from dubito.strategies.random import Random
 from dubito.strategies.uncertainty import Entropy, LeastConfidence, Margin
+from dubito.wording import named
 
 __all__ = [
     "Badge",
@@ -75,16 +76,18 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
     """
     if not isinstance(strategy, str):
         if not isinstance(strategy, Strategy):
-            raise InvalidArgument(f"strategy={shorten(strategy)} is neither a name nor a Strategy object.")
+            problem = "is neither a name nor a Strategy object"
+            mend = f"choose from {', '.join(installed_strategies())}."
+            raise InvalidArgument(problem, argument="strategy", value=strategy, mend=mend)
         whose = f"the {strategy.name!r} object handed in as strategy"
-        _refuse_options(whose, options, set(), "give options to the object itself, or leave them out")
+        _refuse_options(whose, options, set(), "give options to the object itself, or leave them out.")
         return strategy
     factory = installed_strategies()[check_choice("strategy", strategy, installed_strategies())]
     known = option_names(factory)
     # Of its options, those that `dubito.select` and the command line can hand on.
     by_name = known & option_names(DoubtCoreset)
-    mend = f"it takes {', '.join(sorted(by_name))}" if by_name else "leave it out"
-    _refuse_options(f"strategy={strategy!r}", options, known, mend)
+    mend = f"it takes {', '.join(map(named, sorted(by_name)))}." if by_name else "leave it out."
+    _refuse_options(named("strategy", strategy), options, known, mend)
     return factory(**options)
 
 
@@ -96,4 +99,4 @@ def option_names(factory: Factory) -> set[str]:
 def _refuse_options(whose: str, options: Mapping[str, object], known: set[str], mend: str) -> None:
     for name, value in options.items():
         if name not in known:
-            raise InvalidArgument(f"{name}={shorten(value)} means nothing to {whose}; {mend}.")
+            raise InvalidArgument(f"means nothing to {whose}", argument=name, value=value, mend=mend)

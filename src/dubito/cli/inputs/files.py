@@ -8,8 +8,9 @@ import numpy as np
 
 from dubito.cli.inputs.labelled import NOTHING, Labelled, as_labelled, own_labels, read_labelled
 from dubito.cli.inputs.tables import Note
+from dubito.cli.printing.failures import naming_files
 from dubito.cli.printing.messages import say
-from dubito.errors import InvalidArgument
+from dubito.doubt import two_sources
 from dubito.files import Columns, DoubtRole, PoolFile, find_array, find_doubt, read_array, read_pool, split_spec
 from dubito.matrix import AnyArray, len_of
 
@@ -64,8 +65,7 @@ def read_inputs(
     """
     given = {role: spec for role, spec in doubt.items() if spec is not None}
     if len(given) > 1:
-        names = " and ".join(f"--{role}" for role in given)
-        raise InvalidArgument(f"{names} are two sources of doubt; pass only one of them.")
+        raise two_sources(given)
     pool_file = read_pool(pool, columns=columns)
     notes = [told_features(pool_file, columns)] if pool_file.feature_names else []
     source = read_doubt_source(pool_file, given)
@@ -85,7 +85,8 @@ def read_all_labelled(pool: PoolFile, specs: Sequence[str], columns: Columns, no
     found = NOTHING if own is None else as_labelled(own, len_of(pool.features))
     found = found.joined(own_labels(pool, columns, note))
     for spec in specs:
-        found = found.joined(read_labelled(spec, pool, columns, note))
+        with naming_files({"labelled": spec}):
+            found = found.joined(read_labelled(spec, pool, columns, note))
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.checks import check_rows
+from dubito.checks import check_rows, unlike_features
 from dubito.cli.inputs.tables import ID_NAMES, Note, Table, read_table
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.files import Columns, PoolFile, read_array, split_spec
@@ -34,9 +34,7 @@ class Labelled:
         parts = [*self.foreign, *([Rows(pool, self.rows)] if len(self.rows) else [])]
         for part in parts:
             if part.shape[1] != pool.shape[1]:
-                raise InvalidArgument(
-                    f"labelled has {part.shape[1]} features and pool has {pool.shape[1]}; pass features of one kind."
-                )
+                raise unlike_features(part.shape[1], pool.shape[1])
         return parts[0] if len(parts) == 1 else Stack(parts)
 
 

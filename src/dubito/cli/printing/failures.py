@@ -6,13 +6,14 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import typer
 
 from dubito.cli.printing.streams import let_go, whole_streams
 from dubito.errors import DubitoError
+from dubito.wording import Door, Span, in_library, option_of
 
 FAILED, INTERRUPTED = 1, 130
 TRACEBACK = "DUBITO_TRACEBACK"
@@ -34,17 +35,17 @@ class Stopped(Exception):
     """Ctrl-C, after a command has put its affairs in order; the message says how."""
 
 
-def exit_code_of(program: Callable[[], object]) -> int:
-    """Run the program and return its exit code, after one line on stderr where it failed.
+def exit_code_of(program: Callable[[], object], door: Door = in_library) -> int:
+    """Run the program and return its exit code, after one line on stderr, in the words of the door, where it failed.
 
     What could not be written in the end makes a success a failure.
     """
     with whole_streams():
-        code = attempt(program)
+        code = attempt(program, door)
         return code if let_go() else code or FAILED
 
 
-def attempt(program: Callable[[], object]) -> int:
+def attempt(program: Callable[[], object], door: Door) -> int:
     """The exit code of the program, whatever happens in it."""
     try:
         code = program()
@@ -54,7 +55,7 @@ def attempt(program: Callable[[], object]) -> int:
     except Stopped as stopped:
         return complain(str(stopped), INTERRUPTED)
     except DubitoError as error:
-        return complain(in_options(str(error)), error.exit_code)
+        return complain(in_options(error.worded(door)), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return complain("interrupted.", INTERRUPTED)
     except BrokenPipeError:
@@ -96,6 +97,24 @@ def usage_message(error: Exception) -> str:
     return f"{message.rstrip('.')}{stop} see {command} --help."
 
 
+def in_words_of(options: Collection[str]) -> Door:
+    """The door of a command line that has these options; what is none of them keeps the library's words.
+
+    Examples
+    --------
+    >>> from dubito.errors import InvalidArgument
+    >>> error = InvalidArgument("is too small", argument="beam_width", value=0, mend="pass 1.")
+    >>> error.worded(in_words_of({"--beam-width"})), error.worded(in_words_of({"--budget"}))
+    ('--beam-width 0 is too small; pass 1.', 'beam_width=0 is too small; pass 1.')
+    """
+
+    def in_command(span: Span) -> str:
+        is_known = span.argument == "" or option_of(span.argument) in options
+        return span.command if is_known else span.library
+
+    return in_command
+
+
 def in_options(message: str) -> str:
     """A message of the library in the words of the command line.
 
@@ -128,19 +147,23 @@ def in_options(message: str) -> str:
 
 @contextmanager
 def naming_files(files: Mapping[str, str]) -> Iterator[None]:
-    """Let an error that begins with an argument's name say which file it came from.
+    """Let an error about what was handed in say which file it came from.
 
     Examples
     --------
     >>> with naming_files({"pool": "a.npy"}):
-    ...     raise DubitoError("pool holds nan at row 3, column 0; remove such rows.")
+    ...     raise DubitoError("holds nan at row 3, column 0", argument="pool", mend="remove such rows.")
     Traceback (most recent call last):
     dubito.errors.DubitoError: pool (a.npy) holds nan at row 3, column 0; remove such rows.
     """
+
+    def with_file(span: Span) -> str:
+        is_from_file = span.is_noun and span.argument in files
+        return f"{span.argument} ({files[span.argument]})" if is_from_file else span.marked()
+
     try:
         yield
     except DubitoError as error:
-        name, space, rest = str(error).partition(" ")
-        if name not in files:
+        if error.argument not in files:
             raise
-        raise type(error)(f"{name} ({files[name]}){space}{rest}") from error
+        raise error.again(with_file) from error

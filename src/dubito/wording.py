@@ -1,0 +1,138 @@
+"""Arguments inside messages, worded for the door a person came in by.
+
+The library says ``budget=120``, the command line ``--budget 120`` and a TOML file ``budget = 120``. A message is text
+in which such places are marked, each with its words for every door; it is worded when a door shows it. The marks are
+characters for private use, which no text of a person's holds on purpose.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+OPEN, BAR, CLOSE = MARKS = "\ue000\ue001\ue002"
+PART = f"([^{MARKS}]*)"
+SPAN = re.compile(OPEN + BAR.join([PART] * 4) + CLOSE)
+WITHOUT_MARKS = dict.fromkeys(map(ord, MARKS))
+
+
+class Span(NamedTuple):
+    """A place in a message, in the words of each door; ``argument`` is empty where none is named."""
+
+    argument: str
+    library: str
+    command: str
+    toml: str
+
+    @property
+    def is_noun(self) -> bool:
+        """Whether it stands for what was handed in, and not for the argument itself."""
+        return self.argument == self.command != ""
+
+    def marked(self) -> str:
+        """As it stands in a message. A value that holds marks loses them, so that it forges no span."""
+        return OPEN + BAR.join(part.translate(WITHOUT_MARKS) for part in self) + CLOSE
+
+
+Door = Callable[[Span], str]
+"""A way into dubito: chooses the words for those who came by it."""
+
+
+def in_library(span: Span) -> str:
+    """The words of a call in Python."""
+    return span.library
+
+
+def in_toml(span: Span) -> str:
+    """The words of a TOML file."""
+    return span.toml
+
+
+def worded(message: str, door: Door) -> str:
+    """The message in the words of a door.
+
+    Examples
+    --------
+    >>> message = f"{named('rounds', 9)} is too many; {PASS} {named('rounds')} <= 3."
+    >>> worded(message, in_library)
+    'rounds=9 is too many; pass rounds <= 3.'
+    >>> worded(message, in_toml)
+    'rounds = 9 is too many; set rounds <= 3.'
+    """
+    return SPAN.sub(lambda match: door(Span(*match.groups())), message)
+
+
+def noun(argument: str) -> str:
+    """What was handed in under this name; a door may add which file it came from."""
+    return Span(argument, argument, argument, argument).marked()
+
+
+def named(argument: str, value: object = ...) -> str:
+    """An argument, with its value if there is one: ``budget`` or ``--budget``, ``budget=120`` or ``--budget 120``."""
+    option = option_of(argument)
+    if value is ...:
+        return Span(argument, argument, option, argument).marked()
+    shown, bare = shorten(value), value if isinstance(value, str) else shorten(value)
+    in_file = shown.lower() if isinstance(value, bool) else shown
+    return Span(argument, f"{argument}={shown}", f"{option} {bare}", f"{argument} = {in_file}").marked()
+
+
+def keyword(argument: str) -> str:
+    """An argument to add to the call.
+
+    Examples
+    --------
+    >>> worded(f"pass {keyword('probabilities')} or {keyword('doubt')}.", in_library)
+    'pass probabilities= or doubt=.'
+    """
+    return Span(argument, f"{argument}=", option_of(argument), argument).marked()
+
+
+def option_of(argument: str) -> str:
+    """What the command line calls it.
+
+    Examples
+    --------
+    >>> option_of("beam_width")
+    '--beam-width'
+    """
+    return "--" + argument.replace("_", "-")
+
+
+def by_door(library: str, *, command: str | None = None, toml: str | None = None) -> str:
+    """Words that differ by more than a name; a door that is left out gets the library's.
+
+    Examples
+    --------
+    >>> worded(f"pass {by_door('force=True', command='--force')} to replace it.", in_library)
+    'pass force=True to replace it.'
+    """
+    return Span("", library, library if command is None else command, library if toml is None else toml).marked()
+
+
+def in_python(words: str) -> str:
+    """Words for those alone who call from Python.
+
+    Examples
+    --------
+    >>> worded(f"pass fewer points{in_python(' (OptimalCoreset(max_pool=...) raises the limit)')}.", in_toml)
+    'pass fewer points.'
+    """
+    return by_door(words, command="", toml="")
+
+
+PASS = by_door("pass", toml="set")
+"""What a person does with an argument: ``f"{PASS} {named('budget')} <= 100."``."""
+
+
+def shorten(value: object) -> str:
+    """A value as a message shows it: as Python writes it, cut where it is long.
+
+    Examples
+    --------
+    >>> shorten("coreset"), shorten(list(range(40)))
+    ("'coreset'", '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16...')
+    """
+    is_scalar = type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0
+    text = repr(value.item() if is_scalar and hasattr(value, "item") else value)
+    most = 300 if isinstance(value, str) else 60  # A path is of use only as a whole.
+    return text if len(text) <= most else text[: most - 3] + "..."
