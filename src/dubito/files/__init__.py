@@ -7,9 +7,10 @@ is a `Stack`. Nothing is ever unpickled. See `read_array` for how an array is fo
 from dubito.files.choosing import Columns, DoubtRole, Role
 from dubito.files.entries import Source
 from dubito.files.opening import open_source, split_spec
-from dubito.files.picks import append_picks, read_picks
+from dubito.files.picks import add_round, append_picks, read_picks
+from dubito.files.replacing import write_atomically
 from dubito.files.roles import PoolFile, find_array, find_doubt, read_array, read_pool
-from dubito.files.writing import FORMATS, Format, output_format, render_selection, save_selection, write_atomically
+from dubito.files.writing import FORMATS, Format, output_format, render_selection, save_selection
 
 __all__ = [
     "FORMATS",
@@ -19,6 +20,7 @@ __all__ = [
     "PoolFile",
     "Role",
     "Source",
+    "add_round",
     "append_picks",
     "find_array",
     "find_doubt",

@@ -1,13 +1,18 @@
-"""What a disk does to a program: locks, names that must last, short writes and no room left."""
+"""What a disk does to a program: locks, names that must last, short writes, no room left and closed doors."""
 
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dubito.errors import DubitoError
+from dubito.errors import DubitoError, InvalidArgument, MissingFile
+
+NO_LOCKS = errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP
+"""What ``flock`` says on a file system that has no locks."""
+LONGEST_NAME = 40
+"""Letters of a file's name in those of its neighbours: with ours around it, a long one might be too long."""
 
 
 class DiskFull(DubitoError, OSError):
@@ -20,12 +25,124 @@ def locked(path: Path) -> Iterator[int]:
     is_new = not path.exists()
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        with naming_locks(str(path)):
+            fcntl.flock(file, fcntl.LOCK_EX)
         if is_new:
             sync_folder(path.parent)
         yield file
     finally:
         os.close(file)
+
+
+@contextmanager
+def held(path: str, *, waiting: Callable[[], None] | None = None, needed: bool = True) -> Iterator[None]:
+    """Let no other dubito replace a file while the block runs.
+
+    A file that is replaced by renaming cannot be locked itself: the lock is on ``.NAME.lock`` beside it, which goes
+    with the block.
+
+    Parameters
+    ----------
+    path : str
+        The file, which need not exist.
+    waiting : callable, optional
+        Called once before waiting for another.
+    needed : bool
+        Refuse a file system without locks; otherwise go on there without.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with held(os.path.join(folder, "picks.csv")):
+    ...         os.listdir(folder)
+    ...     os.listdir(folder)
+    ['.picks.csv.lock']
+    []
+    """
+    folder, name = os.path.split(os.path.realpath(path))
+    lock = Path(folder, f".{name[:LONGEST_NAME]}.lock")
+    with naming_output(path):
+        file = _locked_in_place(lock, path, waiting, needed)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            lock.unlink()
+        os.close(file)
+
+
+def _locked_in_place(lock: Path, path: str, waiting: Callable[[], None] | None, needed: bool) -> int:
+    """The lock file, locked; whoever held it before has removed it, and then there is another to lock."""
+    tell = waiting
+    while True:
+        file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            with naming_locks(path, needed=needed):
+                if not is_free(file):
+                    if tell is not None:
+                        tell()
+                        tell = None
+                    fcntl.flock(file, fcntl.LOCK_EX)
+            if is_in_place(file, lock):
+                return file
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
+
+
+def is_free(file: int) -> bool:
+    """Whether nobody else has locked the file; it is ours then."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_in_place(file: int, path: Path) -> bool:
+    """False where the file was removed between our opening and locking it, by one who had done with it."""
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def naming_locks(path: str, *, needed: bool = True) -> Iterator[None]:
+    """Say it where a file system has no locks; or pass over it, where none is needed."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        if needed:
+            raise DubitoError(
+                f"{path} cannot be locked, so that two at once might harm it: {reason(error)}. Choose a folder on a "
+                "local disk, or have the file system mounted with locks."
+            ) from error
+
+
+@contextmanager
+def naming_output(path: str) -> Iterator[None]:
+    """Turn what the system says on writing a file into an error that names it."""
+    try:
+        yield
+    except DubitoError:
+        raise
+    except FileNotFoundError as error:
+        raise MissingFile(f"{path} cannot be written: its folder does not exist; make it first.") from error
+    except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
+        raise InvalidArgument(f"{path} cannot be written: {reason(error)}; choose another path.") from error
+    except OSError as error:
+        kind = InvalidArgument if error.errno == errno.EROFS else DubitoError
+        raise kind(f"{path} cannot be written: {reason(error)}.") from error
+
+
+def reason(error: OSError) -> str:
+    """What the system says, in the middle of a sentence."""
+    return (error.strerror or str(error)).lower()
 
 
 def sync_folder(folder: Path) -> None:
@@ -47,8 +164,8 @@ def room_for(path: Path) -> Iterator[None]:
         if not isinstance(cause, OSError) or cause.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         raise DiskFull(
-            f"{path} cannot be written: {str(cause.strerror).lower()}. What was done is kept: make room, and run the "
-            "same command again."
+            f"{path} cannot be written: {reason(cause)}. What was done is kept: make room, and run the same command "
+            "again."
         ) from error
 
 

@@ -8,16 +8,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData
+from dubito.files.disk import held
 from dubito.files.entries import Source, reading, suffix_of, whole
 from dubito.files.opening import open_source
+from dubito.files.replacing import write_atomically
 from dubito.files.writing import (
     Format,
     PickColumns,
     Picks,
     output_format,
     render_columns,
-    save_selection,
-    write_atomically,
+    render_selection,
 )
 from dubito.matrix import AnyArray, IntArray
 from dubito.optional import require
@@ -51,9 +52,9 @@ def read_picks(path: str) -> IntArray:
 def append_picks(selection: Picks, path: str, *, format: Format | None = None) -> None:
     """Add a round's picks below those a file holds already; ranks go on counting.
 
-    The file is read, checked and replaced whole, so that a failure leaves the old one. A file that does not exist
-    is made. Columns that were added behind those of picks, such as ``label``, stay empty in the new rows. ``json``
-    describes one run and cannot be added to.
+    The file is read, checked and replaced whole, so that a failure leaves the old one; while another adds to it, it is
+    waited for. A file that does not exist is made. Columns that were added behind those of picks, such as ``label``,
+    stay empty in the new rows. ``json`` describes one run and cannot be added to.
 
     Parameters
     ----------
@@ -76,13 +77,19 @@ def append_picks(selection: Picks, path: str, *, format: Format | None = None) -
     ...     read_picks(path).tolist()
     [2, 1]
     """
+    with held(path):
+        add_round(selection, path, format=format)
+
+
+def add_round(selection: Picks, path: str, *, format: Format | None = None) -> None:
+    """As `append_picks`, for one who holds the file already."""
     chosen = output_format(path, format)
     if chosen == "json":
         raise InvalidArgument(
             f"{path}: a json file describes one run and cannot be added to; use csv, jsonl, parquet or npy."
         )
     if not os.path.exists(path):
-        save_selection(selection, path, format=chosen)
+        write_atomically(path, render_selection(selection, chosen), new=True)
         return
     if suffix_of(path) != f".{chosen}":
         raise InvalidArgument(f"{path} cannot be added to as {chosen}; give it the suffix .{chosen}.")

@@ -4,17 +4,15 @@ import csv
 import io
 import json
 import math
-import os
-import secrets
-import shutil
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol, cast, get_args
 
 import numpy as np
 
-from dubito.errors import DubitoError, InvalidArgument, MissingFile, OutputExists
+from dubito.errors import InvalidArgument
+from dubito.files.disk import held
 from dubito.files.entries import nearest, suffix_of
+from dubito.files.replacing import is_device, write_atomically
 from dubito.matrix import FloatArray, IntArray
 from dubito.optional import require
 
@@ -120,9 +118,12 @@ def save_selection(selection: Picks, path: str, *, force: bool = False, format: 
     2,1,3.0
     """
     chosen = output_format(path, format)
-    if os.path.isfile(path) and not force:
-        raise OutputExists(f"{path} exists; pass --force (force=True) to replace it, or another path.")
-    write_atomically(path, render_selection(selection, chosen))
+    content = render_selection(selection, chosen)
+    if is_device(path):
+        write_atomically(path, content)
+        return
+    with held(path, needed=False):
+        write_atomically(path, content, new=not force)
 
 
 def render_selection(selection: Picks, format: Format) -> bytes:
@@ -173,57 +174,6 @@ def output_format(path: str, format: str | None = None) -> Format:
             f"{path}: {what}; use {', '.join(f'.{name}' for name in FORMATS)}, or pass --format (format=)."
         )
     return cast(Format, format or suffix_of(path)[1:])
-
-
-def write_atomically(path: str, data: bytes) -> None:
-    """Write a file whole or not at all: under a temporary name beside it, synced to disk, then renamed.
-
-    A link stays a link and its target is replaced; the mode of a file that exists is kept. A device or pipe is
-    written to directly, as nothing can be renamed onto it.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_atomically(os.path.join(folder, "note"), b"whole")
-    ...     os.listdir(folder)
-    ['note']
-    """
-    target = os.path.realpath(path)
-    try:
-        if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode) and not os.path.isdir(target):
-            with open(path, "wb") as file:
-                file.write(data)
-        else:
-            _write_and_rename(target, data)
-    except FileNotFoundError as error:
-        raise MissingFile(f"{path} cannot be written: its folder does not exist; make it first.") from error
-    except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
-        raise InvalidArgument(f"{path} cannot be written: {_reason(error)}; choose another path.") from error
-    except OSError as error:
-        raise DubitoError(f"{path} cannot be written: {_reason(error)}.") from error
-
-
-def _write_and_rename(target: str, data: bytes) -> None:
-    folder, name = os.path.split(target)
-    # Cut the name: with ours around it, a long one could exceed what the file system takes.
-    temporary = os.path.join(folder, f".{name[:40]}.{secrets.token_hex(4)}.tmp")
-    try:
-        # open() rather than tempfile: the user's umask decides who may read the result.
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if os.path.isfile(target):
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 def _object_bytes(selection: Picks) -> bytes:

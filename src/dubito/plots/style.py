@@ -10,6 +10,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
+from dubito.files import write_atomically
 
 OKABE_ITO = {
     "black": "#000000",
@@ -119,10 +120,8 @@ def save_figure(
 
 
 def _write(figure: Figure, target: Path) -> None:
-    """Drawn in memory and renamed into place, so that a file is whole or not there."""
+    """Drawn in memory first, so that a file is whole or not there."""
     picture = BytesIO()
     suffix = target.suffix[1:]
     figure.savefig(picture, format=suffix, dpi=160, metadata={"Date": None} if suffix == "svg" else None)
-    scratch = target.with_name(f".{target.name}.part")
-    scratch.write_bytes(picture.getvalue())
-    scratch.replace(target)
+    write_atomically(str(target), picture.getvalue())

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
-from dubito.experiments.cells.claims import CHECKPOINTS, Cell, claim, is_in_place
+from dubito.experiments.cells.claims import CHECKPOINTS, Cell, claim
 from dubito.experiments.cells.journal import NAME, Journal
 from dubito.experiments.cells.ledger import Ledger, version_of
 from dubito.experiments.cells.sources import DATA
@@ -239,14 +239,6 @@ def test_a_lock_that_was_removed_is_no_claim(tmp_path: Path) -> None:
         lock.unlink()
         with claim(cell, tmp_path) as again:
             assert again, "the file of the folder is another one now"
-
-
-def test_a_file_that_is_gone_from_the_folder_is_no_lock(tmp_path: Path) -> None:
-    path = tmp_path / "a.lock"
-    with path.open("w") as file:
-        assert is_in_place(file.fileno(), path)
-        path.unlink()
-        assert not is_in_place(file.fileno(), path)
 
 
 def test_a_package_that_is_not_installed_has_no_version() -> None:

@@ -49,9 +49,10 @@ def select(
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     columns = files.read_columns(id_column, label_column, feature_columns)
     found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
-    found = picking.without_earlier_picks(found, target)
-    allowed = picking.read_candidates(candidates, found, columns)
-    if dry_run:
-        picking.show_sizes(found, allowed, method, as_json)
-    else:
-        picking.finish(picking.pick(found, allowed, method, quiet), target, quiet, labelled or [])
+    with picking.holding(target, dry_run, quiet):
+        found = picking.without_earlier_picks(found, target)
+        allowed = picking.read_candidates(candidates, found, columns)
+        if dry_run:
+            picking.show_sizes(found, allowed, method, as_json)
+        else:
+            picking.finish(picking.pick(found, allowed, method, quiet), target, quiet, labelled or [])

@@ -4,7 +4,8 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import get_args
 
@@ -21,12 +22,13 @@ from dubito.files import (
     FORMATS,
     Columns,
     Format,
-    append_picks,
+    add_round,
     output_format,
     read_picks,
     render_selection,
     save_selection,
 )
+from dubito.files.disk import held
 from dubito.files.entries import suffix_of
 from dubito.matrix import IntArray, Rows, len_of
 from dubito.problem import Configuration, Interrupted, Metric, Progress, Request, Selection
@@ -111,6 +113,16 @@ def read_method(
     )
 
 
+@contextmanager
+def holding(target: Target, dry_run: bool, quiet: bool) -> Iterator[None]:
+    """With ``--append`` the file is ours from reading its picks to adding new ones: two at once take turns."""
+    if dry_run or not target.append or target.path is None:
+        yield
+        return
+    with held(target.path, waiting=lambda: say(f"waiting for another who adds to {target.path}", quiet=quiet)):
+        yield
+
+
 def without_earlier_picks(found: Inputs, target: Target) -> Inputs:
     """With ``--append`` the picks in the file are labelled by now, or soon will be."""
     if not target.append or target.path is None or not os.path.exists(target.path):
@@ -186,12 +198,12 @@ def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence
 
 
 def write(selection: Selection, target: Target) -> None:
-    """To stdout, to a file that is replaced whole, or below what a file holds."""
+    """To stdout, to a file that is replaced whole, or below what a file holds, which is ours by now."""
     if target.path is None:
         sys.stdout.buffer.write(render_selection(selection, target.format))
         sys.stdout.buffer.flush()
     elif target.append:
-        append_picks(selection, target.path, format=target.format)
+        add_round(selection, target.path, format=target.format)
     else:
         save_selection(selection, target.path, force=target.force, format=target.format)
 

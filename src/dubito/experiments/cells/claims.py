@@ -4,7 +4,6 @@ A cell is claimed by a lock on a file that the living process holds; when the pr
 holder removes the file when the cell is done, so a claim counts only while the file is still the one in the folder.
 """
 
-import fcntl
 import hashlib
 import io
 import os
@@ -22,7 +21,7 @@ from dubito.experiments.models.base import State
 from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Experiment
 from dubito.files import write_atomically
-from dubito.files.disk import room_for
+from dubito.files.disk import is_free, is_in_place, naming_locks, room_for
 
 CHECKPOINTS = "checkpoints"
 
@@ -53,25 +52,11 @@ def claim(cell: Cell, folder: Path) -> Iterator[bool]:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        yield _lock(file) and is_in_place(file, path)
+        with naming_locks(str(path)):
+            ours = is_free(file) and is_in_place(file, path)
+        yield ours
     finally:
         os.close(file)
-
-
-def _lock(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def is_in_place(file: int, path: Path) -> bool:
-    """False where the file was removed, by one who had finished the cell, between our opening and locking it."""
-    try:
-        return os.path.samestat(os.fstat(file), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def clear(cell: Cell, folder: Path) -> None:
