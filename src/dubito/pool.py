@@ -14,7 +14,15 @@ from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files import write_atomically
 from dubito.matrix import AnyArray, BoolArray, IntArray, Rows, len_of
 from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
-from dubito.selecting import Points, answer, build_request, check_points, check_terms, configure_strategy, row_ids
+from dubito.selecting import (
+    CheckedPoints,
+    answer,
+    build_request,
+    check_points,
+    check_terms,
+    configure_strategy,
+    row_ids,
+)
 from dubito.strategies import Strategy
 from dubito.wording import keyword
 
@@ -167,7 +175,7 @@ class Pool:
         labelled = Labelled(Rows(self._points.pool, self._order), self._order, 0.0)
         before = self._before
         self._known = Known(before.squared.copy(), before.seen.copy(), self._order[:0], before.kept, before.ahead)
-        points = Points(self._points.pool, labelled, self._points.metric, self._points.largest)
+        points = CheckedPoints(self._points.pool, labelled, self._points.metric, self._points.largest)
         request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt), self._known)
         try:
             return answer(request, chosen, self.ids, started)

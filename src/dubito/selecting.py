@@ -120,7 +120,7 @@ class Terms(NamedTuple):
     progress: Progress | None
 
 
-class Points(NamedTuple):
+class CheckedPoints(NamedTuple):
     """What there is to choose from, checked."""
 
     pool: Matrix
@@ -157,7 +157,7 @@ def check_terms(engine: str, memory_limit: object, seed: object, progress: Progr
     return Terms(engine, check_memory_limit(memory_limit), check_integer("seed", seed, least=0), progress)
 
 
-def check_points(pool: object, labelled: object, metric: object) -> Points:
+def check_points(pool: object, labelled: object, metric: object) -> CheckedPoints:
     """The pool, what is labelled, and how far apart points are."""
     known_metric: Metric = check_choice("metric", metric, get_args(Metric))
     matrix, largest = check_features("pool", pool)
@@ -165,12 +165,12 @@ def check_points(pool: object, labelled: object, metric: object) -> Points:
     if known_metric == "cosine":
         refuse_zero_rows("pool", matrix)
         refuse_zero_rows("labelled", seen.references)
-        return Points(matrix, seen, known_metric, 1.0)
-    return Points(matrix, seen, known_metric, max(largest, seen.largest))
+        return CheckedPoints(matrix, seen, known_metric, 1.0)
+    return CheckedPoints(matrix, seen, known_metric, max(largest, seen.largest))
 
 
 def build_request(
-    points: Points,
+    points: CheckedPoints,
     terms: Terms,
     budget: object,
     candidates: object,

@@ -12,7 +12,8 @@ import dubito
 from dubito.doubt import Softmax
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray
-from dubito.strategies.badge import Gradients, errors_of, label_errors
+from dubito.strategies.badge import errors_of, label_errors
+from dubito.strategies.gradients.host import HostGradients
 
 
 def gradients_by_hand(features: FloatArray, probabilities: FloatArray) -> FloatArray:
@@ -54,7 +55,7 @@ def test_factored_distances_are_those_of_the_outer_products() -> None:
     rows = np.array([3, 4, 8, 30, 39])
     written = gradients_by_hand(features, probabilities)[rows]
     expected = ((written[:, None] - written) ** 2).sum(axis=2)
-    gradients = Gradients(features, rows, errors_of(probabilities, rows))
+    gradients = HostGradients(features, rows, errors_of(probabilities, rows))
     assert gradients.squared_lengths == pytest.approx((written**2).sum(axis=1))
     for some in ([2], [4, 0], [1, 2, 3]):
         assert gradients.to_nearest(np.array(some)) == pytest.approx(expected[some].min(axis=0), abs=1e-12)
@@ -62,7 +63,7 @@ def test_factored_distances_are_those_of_the_outer_products() -> None:
 
 
 def test_later_picks_are_drawn_in_proportion_to_the_squared_distance() -> None:
-    # Gradients of length 3, 1, 2 and 0 along one line: from the first, squared distances 0, 4, 1 and 9.
+    # HostGradients of length 3, 1, 2 and 0 along one line: from the first, squared distances 0, 4, 1 and 9.
     pool, probabilities = np.array([[6.0], [2.0], [4.0], [0.0]]), np.full((4, 2), 0.5)
     draws: Counter[int] = Counter()
     for seed in range(700):
@@ -126,7 +127,7 @@ def test_fewer_picks_are_a_prefix_of_more() -> None:
 def test_many_picks_at_once_do_not_hold_their_distances_to_the_whole_pool() -> None:
     rng = np.random.default_rng(8)
     features, errors = rng.standard_normal((20_000, 2)).astype(np.float32), rng.standard_normal((20_000, 2))
-    gradients = Gradients(features, np.arange(20_000), errors)
+    gradients = HostGradients(features, np.arange(20_000), errors)
     tracemalloc.start()
     gradients.to_nearest(np.arange(256))
     _, peak = tracemalloc.get_traced_memory()
@@ -156,7 +157,7 @@ def test_badge_is_the_same_for_every_block_size(block: int, monkeypatch: pytest.
     rng = np.random.default_rng(3)
     pool, probabilities = rng.integers(-9, 10, (120, 5)).astype(np.float32), rng.dirichlet(np.ones(3), 120)
     expected = dubito.select(pool, 30, probabilities=probabilities, strategy="badge").indices.tolist()
-    monkeypatch.setattr("dubito.strategies.badge.BLOCK_BYTES", block)
+    monkeypatch.setattr("dubito.strategies.gradients.host.BLOCK_BYTES", block)
     assert dubito.select(pool, 30, probabilities=probabilities, strategy="badge").indices.tolist() == expected
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 import dubito
 from dubito.matrix import FloatArray, IntArray, OnDevice
 from dubito.problem import Metric
-from dubito.strategies.badge import Gradients, errors_of
+from dubito.strategies.badge import errors_of
 from dubito.strategies.gradients.device import DeviceGradients
+from dubito.strategies.gradients.host import HostGradients
 from dubito.strategies.plusplus import sample
 
 torch = pytest.importorskip("torch")
@@ -19,7 +20,7 @@ torch = pytest.importorskip("torch")
 
 def is_same_on_both(features: FloatArray, rows: IntArray, errors: FloatArray, metric: Metric, count: int) -> bool:
     """The picks are equal, and their priorities up to rounding."""
-    on_host = Gradients(features, rows, errors, metric)
+    on_host = HostGradients(features, rows, errors, metric)
     on_device = DeviceGradients(OnDevice(torch.from_numpy(features)), rows, errors, metric)
     host, device = (islice(sample(each, np.random.default_rng(0)), count) for each in (on_host, on_device))
     picks, priorities = zip(*host, strict=True)
@@ -54,7 +55,7 @@ def test_narrow_features_are_widened_before_they_are_multiplied(dtype: str) -> N
     tensor = torch.from_numpy(rng.normal(size=(80, 6)) * 50.0).to(getattr(torch, dtype))
     rows, errors = np.arange(80), errors_of(rng.dirichlet(np.ones(3), 80), np.arange(80))
     device = DeviceGradients(OnDevice(tensor), rows, errors, "euclidean")
-    host = Gradients(tensor.double().numpy(), rows, errors)
+    host = HostGradients(tensor.double().numpy(), rows, errors)
     some = np.array([3, 70, 9])
     assert device.squared_lengths == pytest.approx(host.squared_lengths, rel=1e-12)
     assert device.to_nearest(some) == pytest.approx(host.to_nearest(some), rel=1e-11)

@@ -12,10 +12,10 @@ import numpy as np
 from dubito.errors import InvalidArgument
 from dubito.wording import PASS, named
 
-Choice = TypeVar("Choice", bound=str)
+Name = TypeVar("Name", bound=str)
 
 
-def check_choice(name: str, value: object, known: Collection[Choice]) -> Choice:
+def check_choice(name: str, value: object, known: Collection[Name]) -> Name:
     """One of the known names, or an error that offers the nearest.
 
     Examples

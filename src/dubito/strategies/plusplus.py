@@ -18,7 +18,7 @@ LARGEST_BLOCK = 256
 """Proposals a block: more save passes over all points, fewer are rejected less often."""
 
 
-class Points(Protocol):
+class PointSet(Protocol):
     """What is sampled: n points, known by their positions."""
 
     @property
@@ -36,7 +36,7 @@ class Points(Protocol):
 
 
 def sample(
-    points: Points, rng: np.random.Generator, first: int = FIRST_BLOCK, largest: int = LARGEST_BLOCK
+    points: PointSet, rng: np.random.Generator, first: int = FIRST_BLOCK, largest: int = LARGEST_BLOCK
 ) -> Iterator[tuple[int, float]]:
     """Positions in the order they are picked, each once, with the distance to the nearest pick before.
 
@@ -75,12 +75,12 @@ def sample(
     yield from ((position, 0.0) for position in rng.permutation(np.flatnonzero(is_left)).tolist())
 
 
-def draw_block(points: Points, weights: FloatArray, uniforms: FloatArray) -> tuple[IntArray, FloatArray]:
+def draw_block(points: PointSet, weights: FloatArray, uniforms: FloatArray) -> tuple[IntArray, FloatArray]:
     """Some picks, at least one, and the weight that each had when it was picked.
 
     Parameters
     ----------
-    points : Points
+    points : PointSet
         What is sampled.
     weights : array (n,)
         Squared distances to the nearest pick, not all zero.

@@ -12,7 +12,7 @@ from dubito.problem import Problem
 STRENGTHS = (0.0, 0.25, 0.5, 0.7, 1.0, 2.0)
 WIDEST_BEAM = 5
 
-Points = tuple[FloatArray, FloatArray]
+PoolAndReferences = tuple[FloatArray, FloatArray]
 """Pool (n, d) and references (m, d)."""
 
 
@@ -68,13 +68,13 @@ def _shape(rng: np.random.Generator) -> tuple[int, int, int]:
     return int(rng.integers(1, 60)), int(rng.choice([0, 0, 1, 3, 20])), int(rng.choice([1, 2, 3, 8, 17]))
 
 
-def _integers(rng: np.random.Generator) -> Points:
+def _integers(rng: np.random.Generator) -> PoolAndReferences:
     """No rounding at all, and many ties."""
     (n, m, d), span = _shape(rng), int(rng.choice([1, 2, 3, 10, 1000]))
     return rng.integers(-span, span + 1, (n, d)).astype(float), rng.integers(-span, span + 1, (m, d)).astype(float)
 
 
-def _near_ties(rng: np.random.Generator) -> Points:
+def _near_ties(rng: np.random.Generator) -> PoolAndReferences:
     """Rows of equal length but for the last digits: one row, its coordinates moved, flipped and nudged by ulps."""
     n, m, d = _shape(rng)
     pool = rng.permuted(np.tile(rng.standard_normal(d), (n, 1)), axis=1) * rng.choice([-1.0, 1.0], (n, d))
@@ -82,27 +82,27 @@ def _near_ties(rng: np.random.Generator) -> Points:
     return pool, np.zeros((min(m, 1), d))
 
 
-def _far_away(rng: np.random.Generator) -> Points:
+def _far_away(rng: np.random.Generator) -> PoolAndReferences:
     """Small differences on a large offset, most of them lost in float32."""
     (n, m, d), offset = _shape(rng), float(rng.choice([1e3, 1e6, 1e9]))
     noise = float(rng.choice([1.0, 1e-3]))
     return rng.standard_normal((n, d)) * noise + offset, rng.standard_normal((m, d)) * noise + offset
 
 
-def _out_of_range(rng: np.random.Generator) -> Points:
+def _out_of_range(rng: np.random.Generator) -> PoolAndReferences:
     """Magnitudes whose squares float32, or the squares of which float64, cannot hold without loss."""
     (n, m, d), scale = _shape(rng), float(rng.choice([1e-160, 1e-100, 1e-20, 1e20, 1e60, 1e139]))
     return rng.standard_normal((n, d)) * scale, rng.standard_normal((m, d)) * scale
 
 
-def _low_rank(rng: np.random.Generator) -> Points:
+def _low_rank(rng: np.random.Generator) -> PoolAndReferences:
     """Wide rows that vary along few directions, as features of networks do."""
     n, m, d, rank = int(rng.integers(130, 200)), int(rng.choice([0, 5, 150])), 200, int(rng.integers(1, 6))
     directions = rng.standard_normal((rank, d))
     return rng.standard_normal((n, rank)) @ directions, rng.standard_normal((m, rank)) @ directions
 
 
-KINDS: tuple[Callable[[np.random.Generator], Points], ...] = (
+KINDS: tuple[Callable[[np.random.Generator], PoolAndReferences], ...] = (
     _integers,
     _integers,
     _near_ties,

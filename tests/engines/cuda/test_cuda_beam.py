@@ -37,7 +37,7 @@ def narrow(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fronts so small that they are left, found again and grown, and nothing known beforehand."""
     for name, value in {"LEAST_ROOM": 1, "TOP_FRONTS": 1, "FULL_PAIRS": 0, "ANCHORS": 2}.items():
         set_constant(name, value)
-    plan = memory.Plan(memory.Sizes(4, 13, 1 << 20), is_resident=True)
+    plan = memory.DevicePlan(memory.DeviceSizes(4, 13, 1 << 20), is_resident=True)
     monkeypatch.setattr("dubito.engines.cuda.solver.plan_memory", lambda *_, **__: plan)
 
 

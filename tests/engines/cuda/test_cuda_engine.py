@@ -32,7 +32,7 @@ def cut(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> Cut:
         set_constant("FULL_GRID", 1)
 
     def change(front: int = 4096, rows: int = 1 << 16, pairs: int = 1 << 28, resident: bool = True) -> None:
-        plan = cudamemory.Plan(cudamemory.Sizes(front, rows, pairs), resident)
+        plan = cudamemory.DevicePlan(cudamemory.DeviceSizes(front, rows, pairs), resident)
         monkeypatch.setattr("dubito.engines.cuda.solver.plan_memory", lambda *_, **__: plan)
 
     return change

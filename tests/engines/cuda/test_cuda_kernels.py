@@ -17,6 +17,8 @@ fronts = import_module("dubito.engines.cuda.fronts")
 kernels = import_module("dubito.engines.cuda.programs.pairs")
 places = import_module("dubito.engines.cuda.points")
 rounds = import_module("dubito.engines.cuda.programs.rounds")
+settling = import_module("dubito.engines.cuda.programs.settling")
+shapes = import_module("dubito.engines.cuda.shapes")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SetConstant = Callable[[str, float], None]
@@ -48,7 +50,7 @@ def test_settled_distances_have_the_bits_of_numpy(d: int) -> None:
     rng = np.random.default_rng(d)
     x, y = rng.standard_normal((9, d)), rng.standard_normal((7, d)) * 1e3
     left, right = rng.integers(0, 9, 20), rng.integers(0, 7, 20)
-    found = kernels.settle(there(x), there(y), (there(left, torch.int32), there(right, torch.int32)))
+    found = settling.settle(there(x), there(y), (there(left, torch.int32), there(right, torch.int32)))
     assert here(found).tobytes() == distances.settle(x[left], y[right]).tobytes()
 
 
@@ -57,14 +59,14 @@ def test_narrow_features_are_settled_as_they_are(dtype: str) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((6, 5)).astype(dtype)
     left, right = np.arange(6), np.arange(6)[::-1]
-    found = kernels.settle(there(x), there(x), (there(left, torch.int32), there(right.copy(), torch.int32)))
+    found = settling.settle(there(x), there(x), (there(left, torch.int32), there(right.copy(), torch.int32)))
     wide = x.astype(np.float64)
     assert here(found).tobytes() == distances.settle(wide[left], wide[right]).tobytes()
 
 
 def test_no_pairs_have_no_distances() -> None:
     none = torch.empty(0, dtype=torch.int32, device=DEVICE)
-    assert len(kernels.settle(there(np.ones((2, 3))), there(np.ones((2, 3))), (none, none))) == 0
+    assert len(settling.settle(there(np.ones((2, 3))), there(np.ones((2, 3))), (none, none))) == 0
 
 
 @pytest.mark.parametrize("by_pick", [False, True])
@@ -75,7 +77,7 @@ def test_settled_pairs_lower_the_priorities_of_their_rows(by_pick: bool) -> None
     left, right = rng.integers(0, 8, 40), rng.integers(0, 6, 40)
     found = there(start)
     pairs = there(left, torch.int32), there(right, torch.int32)
-    kernels.settle_priorities(there(x), there(y), pairs, there(rows), found, there(weights), by_pick=by_pick)
+    settling.settle_priorities(there(x), there(y), pairs, there(rows), found, there(weights), by_pick=by_pick)
     expected = start.copy()
     scale = weights[right] if by_pick else weights[rows[left]]
     np.minimum.at(expected, rows[left], distances.settle(x[left], y[right]) * scale)
@@ -102,9 +104,9 @@ class Shaped:
         self.rng = np.random.default_rng(len(layout))
         x = (self.rng.standard_normal((n, d)) * scale + offset).astype(dtype)
         y = (self.rng.standard_normal((m, d)) * scale + offset).astype(dtype)
-        source = places.Source(x, DEVICE, is_resident=True)
+        source = places.DeviceSource(x, DEVICE, is_resident=True)
         largest = float(max(np.abs(x).max(), np.abs(y).max()))
-        references = places.References(y, places.Points(source, "euclidean"), 3, largest, DEVICE)
+        references = shapes.DeviceReferences(y, places.DevicePoints(source, "euclidean"), 3, largest, DEVICE)
         self.shape, self.constants = references.shape, references.shape.constants(DEVICE)
         self.x, self.y = references.shape_of(source.rows(slice(0, n))), references.shaped[:m]
         self.squared = np.array([distances.settle(y.astype(float), row) for row in x.astype(float)])
@@ -112,7 +114,7 @@ class Shaped:
         lengths, others = here(self.x.lengths), here(self.y.lengths)
         self.sizes = (lengths[:, None] ** 2 + others**2) / self.shape.scale**2
         self.own_sizes = (lengths[:, None] ** 2 + lengths**2) / self.shape.scale**2
-        self.floor = 2.0 * places.FLOOR / self.shape.scale**2
+        self.floor = 2.0 * shapes.FLOOR / self.shape.scale**2
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

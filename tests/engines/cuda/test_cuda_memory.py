@@ -13,7 +13,7 @@ import dubito
 from dubito import reference
 from dubito.cli.commands.doctor import engines
 from dubito.engines.cuda.engine import WORTHWHILE, CudaEngine, is_on_device
-from dubito.engines.cuda.memory import SMALLEST_FRONT, STATE_BYTES, Plan, Sizes, plan_memory
+from dubito.engines.cuda.memory import SMALLEST_FRONT, STATE_BYTES, DevicePlan, DeviceSizes, plan_memory
 from dubito.errors import InvalidArgument, MemoryLimit
 from dubito.matrix import OnDevice, Rows
 from dubito.problem import Problem, Solution
@@ -28,14 +28,14 @@ ROOMY = 1 << 40
 
 
 def test_a_pool_that_fits_is_brought_whole() -> None:
-    assert plan_memory((1000, 512), 4, 100, ROOMY, is_there=False) == Plan(Sizes(), is_resident=True)
+    assert plan_memory((1000, 512), 4, 100, ROOMY, is_there=False) == DevicePlan(DeviceSizes(), is_resident=True)
 
 
 def test_a_pool_that_does_not_fit_is_streamed() -> None:
     shape = 10_000_000, 512
     kept = STATE_BYTES * shape[0] + 100 * 512 * 8
-    free = kept + Sizes().working_bytes(512)
-    assert plan_memory(shape, 4, 100, free, is_there=False) == Plan(Sizes(), is_resident=False)
+    free = kept + DeviceSizes().working_bytes(512)
+    assert plan_memory(shape, 4, 100, free, is_there=False) == DevicePlan(DeviceSizes(), is_resident=False)
     assert plan_memory(shape, 4, 100, free, is_there=True).is_resident
     whole = free + shape[0] * 512 * 4
     assert plan_memory(shape, 4, 100, whole, is_there=False).is_resident

@@ -14,9 +14,10 @@ from dubito.problem import Metric, Problem, Scaling
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 bounds = import_module("dubito.engines.cuda.bounds")
-lazy = import_module("dubito.engines.cuda.solver")
+device_kernels = import_module("dubito.engines.cuda.kernels")
 memory = import_module("dubito.engines.cuda.memory")
 places = import_module("dubito.engines.cuda.points")
+shapes = import_module("dubito.engines.cuda.shapes")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 Tensor = Any
@@ -44,7 +45,7 @@ def test_distances_from_the_mean_have_the_bits_of_numpy(metric: Metric, n: int, 
     pool = np.random.default_rng(n).standard_normal((n, d)) + 3.0
     before, rows = pool.copy(), np.arange(0, n, 3)
     for resident in (True, False):
-        points = places.Points(places.Source(pool, DEVICE, is_resident=resident), metric)
+        points = places.DevicePoints(places.DeviceSource(pool, DEVICE, is_resident=resident), metric)
         every = places.distance_from_mean(points, slice(0, None), step)
         some = places.distance_from_mean(points, there(rows), step)
         assert pool.tobytes() == before.tobytes()
@@ -67,7 +68,7 @@ def test_distances_from_the_mean_have_the_bits_of_numpy(metric: Metric, n: int, 
 )
 def test_well_placed_features_are_multiplied_as_they_are(dtype: str, scale: float, offset: float, is_raw: bool) -> None:
     sample = np.random.default_rng(0).standard_normal((500, 6)) * scale + offset
-    shape = places.fit_shape(there(sample), getattr(torch, dtype), float(np.abs(sample).max()))
+    shape = shapes.fit_shape(there(sample), getattr(torch, dtype), float(np.abs(sample).max()))
     assert (shape.centre is None) is is_raw
     assert shape.is_exact is (is_raw and dtype == "float16")
     assert shape.precise == ("ieee" if shape.is_exact else "tf32x3")
@@ -79,8 +80,8 @@ def test_well_placed_features_are_multiplied_as_they_are(dtype: str, scale: floa
 
 def test_features_of_two_types_are_held_in_one_that_holds_both() -> None:
     pool, labelled = np.ones((4, 2), dtype=np.float16), np.full((3, 2), 1.0 + 2.0**-20, dtype=np.float32)
-    points = places.Points(places.Source(pool, DEVICE, is_resident=True), "euclidean")
-    references = places.References(labelled, points, 2, 2.0, DEVICE)
+    points = places.DevicePoints(places.DeviceSource(pool, DEVICE, is_resident=True), "euclidean")
+    references = shapes.DeviceReferences(labelled, points, 2, 2.0, DEVICE)
     references.add(points.exact(there([0])))
     assert (references.count, references.exact.dtype) == (4, torch.float32)
     assert here(references.exact[:4])[:, 0].tolist() == [1.0 + 2.0**-20] * 3 + [1.0]
@@ -88,8 +89,8 @@ def test_features_of_two_types_are_held_in_one_that_holds_both() -> None:
 
 def test_a_pool_of_more_rows_than_float32_can_count_is_sampled() -> None:
     pool = np.broadcast_to(np.float32(1.0), (2**24 + 4, 1))
-    points = places.Points(places.Source(pool, DEVICE, is_resident=False), "euclidean")
-    assert places.References(np.zeros((0, 1)), points, 1, 1.0, DEVICE).count == 0
+    points = places.DevicePoints(places.DeviceSource(pool, DEVICE, is_resident=False), "euclidean")
+    assert shapes.DeviceReferences(np.zeros((0, 1)), points, 1, 1.0, DEVICE).count == 0
 
 
 # What a beam asks for
@@ -126,7 +127,7 @@ def test_distances_in_a_front_are_off_by_no_more_than_they_say() -> None:
 
 
 def on_device(problem: Problem) -> Any:
-    points = places.Points(places.Source(problem.pool, DEVICE, is_resident=True), problem.metric)
+    points = places.DevicePoints(places.DeviceSource(problem.pool, DEVICE, is_resident=True), problem.metric)
     largest = float(np.abs(np.asarray(problem.pool[:])).max())
-    references = places.References(problem.references, points, problem.budget, largest, DEVICE)
-    return lazy.DeviceKernels(bounds.DeviceBounds(problem, points, references, memory.Sizes(rows=7)))
+    references = shapes.DeviceReferences(problem.references, points, problem.budget, largest, DEVICE)
+    return device_kernels.DeviceKernels(bounds.DeviceBounds(problem, points, references, memory.DeviceSizes(rows=7)))

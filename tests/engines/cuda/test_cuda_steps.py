@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 beam = import_module("dubito.engines.cuda.beam")
 board = import_module("dubito.engines.cuda.board")
+tables = import_module("dubito.engines.cuda.tables")
 fronts = import_module("dubito.engines.cuda.fronts")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -74,7 +75,7 @@ class Beam:
         start, gains = np.full(n_columns, -1), np.zeros(n_columns, dtype=np.int64)
         lowered = np.full((self.n, n_columns), board.NEVER)
         start[: self.n], gains[: self.n], lowered[:, : self.n] = self.start, self.gains, self.lowered
-        return board.Board(
+        return board.DeviceBoard(
             there(start, torch.int32), there(lowered, torch.int32), there(gains), there([bar], torch.int32)
         )
 
@@ -94,7 +95,7 @@ def test_steps_are_those_of_a_beam_that_compares_sets(seed: int, set_constant: S
     for _ in range(int(rng.integers(0, 3))):
         plain.step()
     own, is_held = plain.held()
-    made = board.run_steps(
+    made = tables.run_steps(
         plain.make_board(16, -1), there(own), there(is_held).reshape(len(plain.sets), -1), there(plain.totals), width, 3
     )
     for _ in range(3):
@@ -110,7 +111,7 @@ def test_a_front_stops_before_a_proposal_that_something_outside_may_come_before(
     plain = Beam(rng, 14, 3, n_scores=50)
     bar = int(np.sort(plain.start)[4])
     nothing = there(np.zeros((1, 0), dtype=np.bool_))
-    made = board.run_steps(plain.make_board(16, bar), there(np.zeros(0, dtype=np.int64)), nothing, there([0]), 3, 9)
+    made = tables.run_steps(plain.make_board(16, bar), there(np.zeros(0, dtype=np.int64)), nothing, there([0]), 3, 9)
     n_steps = 0
     while min(plain.last_keys()) >= bar:
         plain.step()
@@ -128,7 +129,7 @@ def test_a_row_whose_highest_keys_crowd_together_is_searched_all_the_same() -> N
     plain.lowered[:] = board.NEVER
     plain.rows = [plain.start.copy()]
     nothing = there(np.zeros((1, 0), dtype=np.bool_))
-    made = board.run_steps(plain.make_board(64, -1), there(np.zeros(0, dtype=np.int64)), nothing, there([0]), 2, 2)
+    made = tables.run_steps(plain.make_board(64, -1), there(np.zeros(0, dtype=np.int64)), nothing, there([0]), 2, 2)
     plain.step()
     plain.step()
     assert made.keys[:, :60].tolist() == [row.tolist() for row in plain.rows]

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dubito.engines.cpu.memory import Plan
+from dubito.engines.cpu.memory import CpuPlan
 from dubito.engines.cpu.references import References
 from dubito.engines.cpu.sketch import Sketch
 from dubito.engines.lazy.rounding import FLOOR, Float32Array, squared_lengths
@@ -65,7 +65,7 @@ def read_candidates(problem: Problem, full: Sketch, rows: slice | IntArray) -> F
 class FirstBounds:
     """Upper bounds on each candidate's squared distance to its nearest reference, unscaled."""
 
-    def __init__(self, problem: Problem, references: References, full: Sketch, plan: Plan, n_anchors: int) -> None:
+    def __init__(self, problem: Problem, references: References, full: Sketch, plan: CpuPlan, n_anchors: int) -> None:
         self.problem, self.references, self.full, self.plan = problem, references, full, plan
         self.anchors, self.level = self._choose(n_anchors)
 

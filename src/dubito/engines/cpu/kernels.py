@@ -43,7 +43,7 @@ class PoolRows:
 
 
 class CpuKernels:
-    """See `dubito.engines.lazy.bounds.Kernels`."""
+    """See `dubito.engines.lazy.kernels.Kernels`."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

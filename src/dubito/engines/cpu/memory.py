@@ -15,7 +15,7 @@ REFERENCE_ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CpuPlan:
     """Rows at a time, and bytes for references kept between refreshes."""
 
     front_rows: int
@@ -24,7 +24,7 @@ class Plan:
     cache_bytes: int
 
 
-def plan_memory(n_pool: int, d: int, limit: int | None) -> Plan:
+def plan_memory(n_pool: int, d: int, limit: int | None) -> CpuPlan:
     """Block sizes for a pool (n, d) within a limit in bytes; MemoryLimit where even the smallest do not fit."""
     working = WORKING_BYTES if limit is None else limit - STATE_BYTES * n_pool
     if limit is not None and limit < least_bytes(n_pool, d):
@@ -33,7 +33,7 @@ def plan_memory(n_pool: int, d: int, limit: int | None) -> Plan:
             f"{least_bytes(n_pool, d)} bytes ({-(-least_bytes(n_pool, d) // 10**6)} MB)."
         )
     share = min(1.0, working / (2 * block_bytes(d, FIRST_FRONT, REFRESH_ROWS, REFERENCE_ROWS)))
-    return Plan(
+    return CpuPlan(
         front_rows=min(FIRST_FRONT, max(32, int(FIRST_FRONT * share))),
         refresh_rows=min(REFRESH_ROWS, max(16, int(REFRESH_ROWS * share))),
         reference_rows=min(REFERENCE_ROWS, max(256, int(REFERENCE_ROWS * share))),

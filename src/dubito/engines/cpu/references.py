@@ -12,12 +12,12 @@ from dubito.engines.lazy.rounding import Float32Array, squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of
 from dubito.problem import Metric, Problem
 
-Reader = Callable[[Matrix, IntArray, Metric], AnyArray]
+ReadRows = Callable[[Matrix, IntArray, Metric], AnyArray]
 
 READ_ROWS = 2048
 PROOF = 100_000
 """Pairs after which a sketch is judged."""
-WORTHWHILE = 0.01
+MOST_PASSED = 0.01
 """The share of pairs that a sketch may pass on: looking at one of them costs a hundred times bounding it."""
 
 
@@ -72,7 +72,7 @@ class References:
 
     def drop_useless_sketch(self) -> None:
         """Compare whole points from now on, where a sketch leaves more to do than it saves."""
-        is_useless = self.n_bounded > PROOF and self.n_passed > WORTHWHILE * self.n_bounded
+        is_useless = self.n_bounded > PROOF and self.n_passed > MOST_PASSED * self.n_bounded
         if self.sketch.directions is not None and is_useless:
             self.sketch = whole(self.sketch, self.problem.pool.shape[1])
             self._make_room()
@@ -140,7 +140,7 @@ class References:
     def _read(self, references: IntArray) -> Float32Array:
         return self._gather(references, np.float32, self.sketch.read)
 
-    def _gather(self, references: IntArray, dtype: npt.DTypeLike, read: Reader) -> AnyArray:
+    def _gather(self, references: IntArray, dtype: npt.DTypeLike, read: ReadRows) -> AnyArray:
         problem, is_labelled = self.problem, references < self.n_labelled
         if is_labelled.all():
             return read(problem.references, references, problem.metric)

@@ -10,22 +10,24 @@ import numpy as np
 import torch
 import triton
 
-from dubito.engines.cuda.board import BeamFront, Steps, run_steps
+from dubito.engines.cuda.board import DeviceFront
 from dubito.engines.cuda.bounds import DeviceBounds
 from dubito.engines.cuda.fronts import Fronts, first_unpicked
 from dubito.engines.cuda.points import Tensor, to_device
-from dubito.engines.lazy.bounds import Reporter
+from dubito.engines.cuda.programs.steps import PLACES
+from dubito.engines.cuda.tables import Steps, run_steps
 from dubito.engines.lazy.greedy import finished
+from dubito.engines.lazy.progress import Reporter
 from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Configuration, Problem, Solution
 
 BEAM_FRONT = 2048
 LEAST_ROOM = 8
 """Candidates in a front for each configuration, at least."""
-LARGEST_FRONT = 4096
+LARGEST_FRONT = PLACES.value
 WIDEST = 64
 HIGHEST_SCORE = 1 << 37
-"""Within these, scores of children times their number stay below 2^63, and their places fit in 12 bits each."""
+"""Within these, scores of children times their number stay below 2^63, and their places fit in `PLACE_BITS` each."""
 
 
 class FrontTooLarge(Exception):
@@ -90,7 +92,7 @@ class DeviceBeam:
         was_stale = self.bounds.refresh(rows)
         if len(rows) > self.n_columns:
             self._grow(len(rows))
-        front = BeamFront(self.bounds, rows, threshold, self.scores, self.n_columns)
+        front = DeviceFront(self.bounds, rows, threshold, self.scores, self.n_columns)
         places = torch.searchsorted(rows, self.own)
         steps = run_steps(front.board, places, self.is_held, self.totals, self.problem.beam_width, limit)
         self._close(front, steps)
@@ -105,7 +107,7 @@ class DeviceBeam:
         if self.n_columns > LARGEST_FRONT:
             raise FrontTooLarge
 
-    def _close(self, front: BeamFront, steps: Steps) -> None:
+    def _close(self, front: DeviceFront, steps: Steps) -> None:
         """Leave a front: note its steps, write bounds back, and let the base have what is common."""
         rows, bounds, keys = front.rows, self.bounds, steps.keys[:, : len(front.rows)]
         highest = keys.amax(dim=0)

@@ -6,9 +6,11 @@ for the references seen, or the nearest is among the others; -1 once picked.
 
 import torch
 
-from dubito.engines.cuda.memory import Sizes
-from dubito.engines.cuda.points import Points, References, Tensor, spread_out, to_device
-from dubito.engines.cuda.programs.pairs import near_pairs, settle_priorities, tighten
+from dubito.engines.cuda.memory import DeviceSizes
+from dubito.engines.cuda.points import DevicePoints, Tensor, spread_out, to_device
+from dubito.engines.cuda.programs.pairs import near_pairs, tighten
+from dubito.engines.cuda.programs.settling import settle_priorities
+from dubito.engines.cuda.shapes import DeviceReferences
 from dubito.matrix import IntArray, blocks
 from dubito.problem import Problem
 
@@ -20,7 +22,9 @@ ANCHORS = 256
 class DeviceBounds:
     """Bounds, and what it takes to lower them. Candidates are numbered 0 to n - 1."""
 
-    def __init__(self, problem: Problem, points: Points, references: References, sizes: Sizes) -> None:
+    def __init__(
+        self, problem: Problem, points: DevicePoints, references: DeviceReferences, sizes: DeviceSizes
+    ) -> None:
         self.problem, self.points, self.references, self.sizes = problem, points, references, sizes
         self.device = references.exact.device
         self.constants = references.shape.constants(self.device)

@@ -7,7 +7,7 @@ import torch
 from dubito.engines.base import Estimate
 from dubito.engines.cuda.bounds import ANCHORS, FULL_PAIRS
 from dubito.engines.cuda.fronts import TOP_FRONTS
-from dubito.engines.cuda.memory import Plan, plan_bytes
+from dubito.engines.cuda.memory import DevicePlan, plan_bytes
 from dubito.engines.cuda.solver import bytes_of_feature, plan_for
 from dubito.matrix import OnDevice, len_of
 from dubito.problem import Problem
@@ -31,7 +31,7 @@ def cost_of(problem: Problem, device: str, engine: str) -> Estimate:
     return Estimate(_bytes(problem, plan), _seconds(problem, plan, product_rate(device)), engine)
 
 
-def _bytes(problem: Problem, plan: Plan) -> int:
+def _bytes(problem: Problem, plan: DevicePlan) -> int:
     n_references = len_of(problem.references) + problem.budget
     return plan_bytes(plan, problem.pool.shape, bytes_of_feature(problem), n_references, is_there=_is_there(problem))
 
@@ -40,7 +40,7 @@ def _is_there(problem: Problem) -> bool:
     return isinstance(problem.pool, OnDevice)
 
 
-def _seconds(problem: Problem, plan: Plan, rate: float) -> float:
+def _seconds(problem: Problem, plan: DevicePlan, rate: float) -> float:
     (n_pool, d), n, m = problem.pool.shape, len(problem.candidates), len_of(problem.references)
     n_first = m if n * m <= FULL_PAIRS else ANCHORS
     n_fronts = -(-problem.budget // plan.sizes.front)

@@ -12,13 +12,14 @@ import numpy as np
 import torch
 
 from dubito.engines.cuda.bounds import DeviceBounds
-from dubito.engines.cuda.fronts import Fronts, Ranked, first_in_order
+from dubito.engines.cuda.fronts import FirstRows, Fronts, first_in_order
 from dubito.engines.cuda.points import Tensor
-from dubito.engines.cuda.programs.pairs import near_pairs, settle
+from dubito.engines.cuda.programs.pairs import near_pairs
 from dubito.engines.cuda.programs.rounds import decide
-from dubito.engines.lazy.bounds import Reporter
+from dubito.engines.cuda.programs.settling import settle
 from dubito.engines.lazy.front import Threshold
 from dubito.engines.lazy.greedy import finished
+from dubito.engines.lazy.progress import Reporter
 from dubito.problem import Configuration, Problem, Solution
 
 RADIUS_FRONT = 64
@@ -71,7 +72,7 @@ class DeviceGreedy:
         self.bounds.pick(rows)
         self.squared.append(squared)
 
-    def _fresh(self, size: int) -> Ranked:
+    def _fresh(self, size: int) -> FirstRows:
         """The first candidates in order, each with its exact priority."""
         ranked = self.fronts.find(size)
         self.bounds.refresh(ranked.rows)

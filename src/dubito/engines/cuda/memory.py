@@ -12,7 +12,7 @@ SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class DeviceSizes:
     """Rows and pairs at a time."""
 
     front: int = 4096
@@ -22,9 +22,9 @@ class Sizes:
     pairs: int = 1 << 28
     """Pairs looked through at a time, all of which may be near."""
 
-    def smaller(self) -> "Sizes":
+    def smaller(self) -> "DeviceSizes":
         """Sizes that need about a quarter of the memory."""
-        return Sizes(self.front // 4, self.rows // 4, self.pairs // 16)
+        return DeviceSizes(self.front // 4, self.rows // 4, self.pairs // 16)
 
     def working_bytes(self, d: int) -> int:
         """What blocks in the making hold: points in up to three types, and the pairs that are usually near."""
@@ -32,30 +32,30 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DevicePlan:
     """Sizes, and whether the pool is brought to the device whole or a block at a time."""
 
-    sizes: Sizes
+    sizes: DeviceSizes
     is_resident: bool
 
 
-def plan_memory(shape: tuple[int, int], itemsize: int, n_references: int, free: int, *, is_there: bool) -> Plan:
+def plan_memory(shape: tuple[int, int], itemsize: int, n_references: int, free: int, *, is_there: bool) -> DevicePlan:
     """A plan for a pool (n, d) within free bytes; MemoryLimit where even the smallest blocks do not fit.
 
     ``is_there`` says that the pool is on the device already.
     """
     n, d = shape
-    sizes, kept = Sizes(), STATE_BYTES * n + n_references * d * (itemsize + 4)
+    sizes, kept = DeviceSizes(), STATE_BYTES * n + n_references * d * (itemsize + 4)
     pool = 0 if is_there else n * d * itemsize
     while kept + sizes.working_bytes(d) > free and sizes.front > SMALLEST_FRONT:
         sizes = sizes.smaller()
     needed = kept + sizes.working_bytes(d)
     if needed > free:
         raise out_of_memory(shape, n_references, needed, free)
-    return Plan(sizes, is_there or needed + pool <= free)
+    return DevicePlan(sizes, is_there or needed + pool <= free)
 
 
-def plan_bytes(plan: Plan, shape: tuple[int, ...], itemsize: int, n_references: int, *, is_there: bool) -> int:
+def plan_bytes(plan: DevicePlan, shape: tuple[int, ...], itemsize: int, n_references: int, *, is_there: bool) -> int:
     """What a plan uses of the device, beyond what is there already."""
     n, d = shape
     kept = STATE_BYTES * n + n_references * d * (itemsize + 4)

@@ -1,25 +1,22 @@
-"""Points on a device: rows read where they lie, as they are (to be settled) and as products take them."""
+"""Points on a device: rows read where they lie, as they are, to be settled."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from dubito.distances import SUM_ROWS
-from dubito.engines.lazy.rounding import FLOAT32_LARGEST, FLOOR, MEDIAN_ROWS, ROUND_UP, SMALLEST, UNIT
-from dubito.matrix import FloatArray, Matrix, OnDevice, Rows, blocks, len_of
+from dubito.matrix import FloatArray, Matrix, OnDevice, Rows, blocks
 from dubito.problem import Metric
 
 Tensor = Any
 """A torch tensor: the package has no types that every version agrees on."""
 
-SAMPLE_ROWS = 1024
 HALVES = (torch.float16, torch.bfloat16)
 KEPT = (*HALVES, torch.float32, torch.float64)
 
 
-class Source:
+class DeviceSource:
     """A matrix whose rows are read to a device; resident there, or streamed from the host."""
 
     def __init__(self, matrix: Matrix, device: str, *, is_resident: bool) -> None:
@@ -46,11 +43,11 @@ class Source:
         return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self.device)
 
 
-def source_of(matrix: Matrix, device: str) -> tuple[Source, Tensor | None]:
+def source_of(matrix: Matrix, device: str) -> tuple[DeviceSource, Tensor | None]:
     """The matrix that rows are of, resident, and which of its rows; None for all of them."""
     if isinstance(matrix, Rows) and isinstance(matrix.matrix, OnDevice):
-        return Source(matrix.matrix, device, is_resident=True), to_device(matrix.rows, device)
-    return Source(matrix, device, is_resident=True), None
+        return DeviceSource(matrix.matrix, device, is_resident=True), to_device(matrix.rows, device)
+    return DeviceSource(matrix, device, is_resident=True), None
 
 
 def spread_out(n_rows: int, n_chosen: int, device: str) -> Tensor:
@@ -63,79 +60,10 @@ def to_device(array: Any, device: str) -> Tensor:
     return torch.tensor(np.ascontiguousarray(array), device=device)
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How products see points: moved by ``-centre`` and multiplied by ``scale``, a power of two, in ``dtype``.
-
-    For points x, y so shaped, products as computed leave ``|x|² + |y|² - 2·x·y`` off by at most
-    ``slack·(|x|² + |y|²) + FLOOR``, ``loose`` with tensor cores that cut float32 to ten bits.
-    """
-
-    centre: Tensor | None
-    scale: float
-    dtype: Tensor
-    slack: float
-    loose: float
-
-    def apply(self, points: Tensor) -> Tensor:
-        """Points (r, d) as products take them."""
-        if self.centre is not None:
-            points = (points.double() - self.centre) * self.scale
-        return points.to(self.dtype)
-
-    def constants(self, device: str) -> Tensor:
-        """What kernels need beyond float32: slacks, the floor, and factors with room for a last digit."""
-        unit = self.scale**2
-        numbers = [self.loose, self.slack, FLOOR, ROUND_UP / unit, ROUND_UP * unit, SMALLEST]
-        return torch.tensor(numbers, dtype=torch.float64, device=device)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether ten bits hold every feature."""
-        return self.dtype in HALVES
-
-    @property
-    def precise(self) -> str:
-        """The precision of products that `slack` goes with."""
-        return "ieee" if self.is_exact else "tf32x3"
-
-
-def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
-    """A shape for points like a sample (r, d) in float64, of which none has a feature beyond ``largest``.
-
-    Features that are well placed stay as they are; others are centred, so that products do not cancel or overflow.
-    """
-    d = sample.shape[1]
-    # Tensor cores cut where they align: up to four times the rounding of plain float32 sums.
-    slack = 4.0 * (d + 32) * UNIT + 2.0**-17
-    loose = slack + 1.01 * 2.0**-9
-    few = sample[:: max(1, len(sample) // MEDIAN_ROWS)]
-    # Sorted, since torch finds no median on a GPU where a caller asked for deterministic algorithms.
-    centre = few.sort(dim=0).values[(len(few) - 1) // 2]
-    spread = float(((few - centre) ** 2).sum(dim=1).median())
-    if dtype != torch.float64 and 1e-6 < largest < 1e6 and float(centre @ centre) <= 2.0 * spread:
-        return Shape(None, 1.0, dtype, slack, slack if dtype in HALVES else loose)
-    if largest < FLOAT32_LARGEST:
-        centre = centre.float().double()
-    scale = float(2.0 ** -np.clip(np.frexp(2.0 * largest)[1], -480, 480))
-    return Shape(centre, scale, torch.float32, slack, loose)
-
-
-@dataclass(frozen=True, slots=True)
-class Shaped:
-    """Points (r, d) as products take them, and their lengths (r,) in float32."""
-
-    points: Tensor
-    lengths: Tensor
-
-    def __getitem__(self, rows: Any) -> "Shaped":
-        return Shaped(self.points[rows], self.lengths[rows])
-
-
-class Points:
+class DevicePoints:
     """The pool on a device, as `settle` compares it: features as they are, or unit vectors for a cosine."""
 
-    def __init__(self, pool: Source, metric: Metric) -> None:
+    def __init__(self, pool: DeviceSource, metric: Metric) -> None:
         self.pool, self.metric = pool, metric
 
     def exact(self, rows: slice | Tensor) -> Tensor:
@@ -144,50 +72,7 @@ class Points:
         return unit_rows(block.double()) if self.metric == "cosine" else block
 
 
-class References:
-    """Labelled points and picks on the device, exact and shaped, with room for all picks to come."""
-
-    def __init__(self, labelled: Matrix, points: Points, room: int, largest: float, device: str) -> None:
-        self.n_labelled = len_of(labelled)
-        source, rows = source_of(labelled, device)
-        first = source.rows(slice(0, self.n_labelled) if rows is None else rows)
-        if points.metric == "cosine" and len(first):
-            first = unit_rows(first.double())
-        n_pool = points.pool.shape[0]
-        sample = points.exact(spread_out(n_pool, min(n_pool, SAMPLE_ROWS), device))
-        dtype = torch.promote_types(sample.dtype, first.dtype) if len(first) else sample.dtype
-        self.shape = fit_shape(sample.double(), dtype, largest)
-        self.exact = torch.empty((self.n_labelled + room, sample.shape[1]), dtype=dtype, device=device)
-        kept = self.exact if self.shape.centre is None else torch.empty_like(self.exact, dtype=torch.float32)
-        self.shaped = Shaped(kept, torch.empty(len(self.exact), dtype=torch.float32, device=device))
-        self.count = 0
-        self.add(first)
-
-    def widen(self, exact: Tensor) -> Tensor:
-        """Exact points in the type that all references have."""
-        return exact.to(self.exact.dtype)
-
-    def shape_of(self, exact: Tensor) -> Shaped:
-        """Exact points as products take them."""
-        points = self.shape.apply(self.widen(exact))
-        return Shaped(points, _lengths(points))
-
-    def add(self, exact: Tensor) -> None:
-        """More references."""
-        span = slice(self.count, self.count + len(exact))
-        self.exact[span] = exact
-        if self.shape.centre is not None:
-            self.shaped.points[span] = self.shape.apply(self.exact[span])
-        self.shaped.lengths[span] = _lengths(self.shaped.points[span])
-        self.count = span.stop
-
-
-def _lengths(points: Tensor) -> Tensor:
-    """In float32; every slack has room for how they were added."""
-    return torch.linalg.vector_norm(points, dim=1, dtype=torch.float32)
-
-
-def distance_from_mean(points: Points, rows: Tensor | slice, step: int) -> FloatArray:
+def distance_from_mean(points: DevicePoints, rows: Tensor | slice, step: int) -> FloatArray:
     """Σ(n·x - Σx)² of pool rows, with the bits of `dubito.distances.distance_from_mean`."""
     n_pool, d = points.pool.shape
     total, n_sums = np.zeros(d), max(1, step // SUM_ROWS)

@@ -1,7 +1,4 @@
-"""Solving a problem on a device, and the kernels of `dubito.engines.lazy.algorithm` there.
-
-A beam too wide for a kernel of its own steps on the host, over fronts whose distances come from the device.
-"""
+"""Solving a problem on a device: which memory it has, and what runs there."""
 
 from contextlib import nullcontext
 
@@ -11,15 +8,14 @@ import torch
 from dubito.engines.cuda.beam import HIGHEST_SCORE, WIDEST, DeviceBeam, FrontTooLarge
 from dubito.engines.cuda.bounds import DeviceBounds
 from dubito.engines.cuda.greedy import DeviceGreedy
-from dubito.engines.cuda.memory import SHARE, SMALLEST_FRONT, Plan, out_of_memory, plan_memory
-from dubito.engines.cuda.points import Points, References, Source, Tensor, distance_from_mean, to_device
+from dubito.engines.cuda.kernels import DeviceKernels
+from dubito.engines.cuda.memory import SHARE, SMALLEST_FRONT, DevicePlan, out_of_memory, plan_memory
+from dubito.engines.cuda.points import DevicePoints, DeviceSource
+from dubito.engines.cuda.shapes import DeviceReferences
+from dubito.engines.cuda.starting import cold_order, farthest
 from dubito.engines.lazy import algorithm as lazy
-from dubito.engines.lazy.front import Front
-from dubito.engines.lazy.rounding import FLOOR
-from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, OnDevice, blocks, len_of
+from dubito.matrix import IntArray, OnDevice, len_of
 from dubito.problem import Problem, Solution
-
-HOST_FRONT = 1024
 
 
 def solve(problem: Problem, device: str) -> Solution:
@@ -35,7 +31,7 @@ def solve(problem: Problem, device: str) -> Solution:
             with torch.no_grad(), torch.cuda.device(device) if device.startswith("cuda") else nullcontext():
                 return _solve(problem, device, plan)
         except torch.OutOfMemoryError:
-            smaller = Plan(plan.sizes.smaller(), is_resident=False)
+            smaller = DevicePlan(plan.sizes.smaller(), is_resident=False)
         # Out here nothing holds on to what the failed run had.
         if device.startswith("cuda"):
             torch.cuda.empty_cache()
@@ -45,7 +41,7 @@ def solve(problem: Problem, device: str) -> Solution:
         plan = smaller
 
 
-def plan_for(problem: Problem, device: str) -> Plan:
+def plan_for(problem: Problem, device: str) -> DevicePlan:
     """Sizes that fit the device, or MemoryLimit."""
     (n, d), itemsize = problem.pool.shape, bytes_of_feature(problem)
     free, is_there = _free_bytes(problem, device), isinstance(problem.pool, OnDevice)
@@ -74,7 +70,7 @@ def _free_bytes(problem: Problem, device: str) -> int:
     return free if limit is None else min(free, limit)
 
 
-def _solve(problem: Problem, device: str, plan: Plan) -> Solution:
+def _solve(problem: Problem, device: str, plan: DevicePlan) -> Solution:
     bounds = _bounds(problem, device, plan)
     if problem.scores is not None and problem.beam_width > 1:
         if problem.beam_width <= WIDEST and 0 <= problem.scores.min() <= problem.scores.max() < HIGHEST_SCORE:
@@ -83,13 +79,13 @@ def _solve(problem: Problem, device: str, plan: Plan) -> Solution:
             except FrontTooLarge:
                 bounds = _bounds(problem, device, plan)
         return lazy.solve(problem, DeviceKernels(bounds))
-    bounds.start(cold_start(bounds) if len_of(problem.references) == 0 else np.empty(0, dtype=np.int64))
+    bounds.start(cold_order(bounds, 1) if len_of(problem.references) == 0 else np.empty(0, dtype=np.int64))
     return DeviceGreedy(problem, bounds).solve()
 
 
-def _bounds(problem: Problem, device: str, plan: Plan) -> DeviceBounds:
-    points = Points(Source(problem.pool, device, is_resident=plan.is_resident), problem.metric)
-    references = References(problem.references, points, problem.budget, problem.largest, device)
+def _bounds(problem: Problem, device: str, plan: DevicePlan) -> DeviceBounds:
+    points = DevicePoints(DeviceSource(problem.pool, device, is_resident=plan.is_resident), problem.metric)
+    references = DeviceReferences(problem.references, points, problem.budget, problem.largest, device)
     return DeviceBounds(problem, points, references, plan.sizes)
 
 
@@ -98,91 +94,8 @@ def _beam(problem: Problem, bounds: DeviceBounds, scores: IntArray) -> DeviceBea
     if len_of(problem.references):
         bounds.start(np.empty(0, dtype=np.int64))
         return beam
-    first = np.argsort(_coldness(bounds), kind="stable")[: problem.beam_width]
+    first = cold_order(bounds, problem.beam_width)
     own = scores[problem.candidates[first]]
     beam.start_cold(first[np.lexsort((first, -own))])
     bounds.value = farthest(bounds, first)
     return beam
-
-
-def cold_start(bounds: DeviceBounds) -> IntArray:
-    """The first pick of `dubito.reference.cold_order`: most doubt, or nearest the mean; of equals the lowest number."""
-    return np.array([np.argmin(_coldness(bounds))])
-
-
-def _coldness(bounds: DeviceBounds) -> FloatArray:
-    """(n,) by which a cold start takes candidates, smallest first."""
-    problem = bounds.problem
-    if problem.weights is not None and problem.doubt is not None:
-        return -problem.doubt[problem.candidates]
-    rows = slice(0, None) if bounds.numbers is None else bounds.numbers
-    return distance_from_mean(bounds.points, rows, bounds.sizes.rows)
-
-
-def farthest(bounds: DeviceBounds, picks: IntArray) -> Tensor:
-    """(n,) upper bounds on what the farthest of these candidates leaves to each."""
-    shape, rows = bounds.references.shape, to_device(picks, bounds.device)
-    others = bounds.references.shape_of(bounds.exact(rows))
-    own = (bounds.weights > 0.0).double()[:, None] * bounds.weights[rows] if bounds.by_pick else None
-    parts = []
-    for span in blocks(len(bounds.value), bounds.sizes.rows):
-        points = bounds.references.shape_of(bounds.exact(span))
-        sizes = points.lengths.double().square()[:, None] + others.lengths.double().square()
-        squared = (1.0 + shape.loose) * sizes + FLOOR - 2.0 * (points.points.double() @ others.points.double().T)
-        scales = bounds.weights[span, None] if own is None else own[span]
-        parts.append((squared.clamp(min=0.0) / shape.scale**2 * scales).amax(dim=1))
-    return torch.cat(parts)
-
-
-class DeviceKernels:
-    """See `dubito.engines.lazy.bounds.Kernels`."""
-
-    def __init__(self, bounds: DeviceBounds) -> None:
-        self.bounds = bounds
-
-    @property
-    def front_rows(self) -> int:
-        """Candidates in a front."""
-        return min(HOST_FRONT, self.bounds.sizes.front)
-
-    def first_bounds(self) -> tuple[FloatArray, AnyArray]:
-        """Tight ones where that is little work."""
-        self.bounds.start(np.empty(0, dtype=np.int64))
-        self.bounds.tighten_all()
-        return self.bounds.value.cpu().numpy(), self.bounds.seen.cpu().numpy()
-
-    def farthest_bounds(self, picks: IntArray) -> FloatArray:
-        """Distance to the farthest of these candidates."""
-        found: FloatArray = farthest(self.bounds, picks).cpu().numpy()
-        return found
-
-    def refresh(
-        self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
-    ) -> tuple[FloatArray, BoolArray]:
-        """All of them, whatever is needed."""
-        device, index = self.bounds, to_device(rows, self.bounds.device)
-        device.value[index] = to_device(bounds, device.device)
-        device.seen[index] = to_device(seen, device.device).int()
-        device.refresh(index)
-        return device.value[index].cpu().numpy(), np.ones(len(rows), dtype=np.bool_)
-
-    def front(self, rows: IntArray) -> Front:
-        """One product in float64, rounded once."""
-        bounds, index = self.bounds, to_device(rows, self.bounds.device)
-        points = bounds.exact(index).double()
-        scale = bounds.references.shape.scale
-        shifted = (points - points.mean(dim=0)) * scale
-        sizes = shifted.square().sum(dim=1)
-        squared = sizes[:, None] + sizes - 2.0 * (shifted @ shifted.T)
-        return Front(
-            points.cpu().numpy(),
-            squared.float().cpu().numpy(),
-            (2.0**-22 * sizes + FLOOR).cpu().numpy(),
-            1.0 / scale**2,
-            bounds.weights[index].cpu().numpy(),
-            bounds.by_pick or bounds.problem.scaling == "acquired",
-        )
-
-    def add_references(self, picks: IntArray) -> None:
-        """Candidates picked."""
-        self.bounds.pick(to_device(picks, self.bounds.device))

@@ -19,8 +19,8 @@ the order of additions in a product can change which pairs are settled, never wh
 """
 
 from dubito.engines.lazy.beam import Beam
-from dubito.engines.lazy.bounds import Kernels
 from dubito.engines.lazy.greedy import Greedy
+from dubito.engines.lazy.kernels import Kernels
 from dubito.problem import Problem, Solution
 
 

@@ -11,10 +11,13 @@ configurations only gain picks. It may lie under the base's own priority, but ne
 
 import numpy as np
 
-from dubito.engines.lazy.beamfront import BeamFront, Leaf, Node
-from dubito.engines.lazy.bounds import Bounds, Kernels, Reporter
+from dubito.engines.lazy.beamfront import BeamFront
+from dubito.engines.lazy.bounds import Bounds
+from dubito.engines.lazy.configurations import Leaf, Node, own_picks, path_of
 from dubito.engines.lazy.front import Threshold
 from dubito.engines.lazy.greedy import finished
+from dubito.engines.lazy.kernels import Kernels
+from dubito.engines.lazy.progress import Reporter
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 from dubito.problem import Configuration, Problem, Solution
 from dubito.reference import cold_order
@@ -67,7 +70,7 @@ class Beam:
 
     def _fresh_rows(self) -> tuple[IntArray, Threshold]:
         """The first candidates in order, with the configurations' own picks, all of them up to date."""
-        own = np.array(sorted(frozenset().union(*(leaf.own for leaf in self.leaves))), dtype=np.int64)
+        own = own_picks(self.leaves)
         self.bounds.refresh(own, needed=0.0)
         while True:
             rows, threshold = self.bounds.first(self.size)
@@ -91,11 +94,11 @@ class Beam:
             front.settle_nodes(before[node], nodes[::-1])
             new_nodes.update(nodes)
         self.bounds.bound[rows] = front.highest()
-        self.bounds.pick(rows[front.common])
+        self.bounds.pick(rows[front.common.picks])
         for node in new_nodes:
             node.pick = int(rows[node.pick])
         self.leaves = [leaf._replace(own=frozenset(rows[list(leaf.own)].tolist())) for leaf in front.leaves]
-        self.n_steps = len(_path(self.leaves[0]))
+        self.n_steps = len(path_of(self.leaves[0]))
 
     def _configurations(self) -> tuple[Configuration, ...]:
         tops = None
@@ -109,14 +112,5 @@ class Beam:
                 np.array([node.height for node in nodes]),
                 float(np.sqrt(max(top, 0.0))),
             )
-            for nodes, top in zip(map(_path, self.leaves), tops.tolist(), strict=True)
+            for nodes, top in zip(map(path_of, self.leaves), tops.tolist(), strict=True)
         )
-
-
-def _path(leaf: Leaf) -> list[Node]:
-    """A configuration's picks, oldest first."""
-    nodes, node = [], leaf.node
-    while node is not None:
-        nodes.append(node)
-        node = node.parent
-    return nodes[::-1]

@@ -1,15 +1,11 @@
 """Upper bounds on every candidate's priority, the references they have seen, and who is first by them."""
 
-import time
-from typing import Protocol
-
 import numpy as np
 
-from dubito.engines.lazy.front import Front, Threshold
+from dubito.engines.lazy.front import Threshold
+from dubito.engines.lazy.kernels import Kernels
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
-from dubito.problem import Problem
 
-REPORT_SECONDS = 0.1
 LOOK_AHEAD = 512
 """Where fewer candidates are to be brought up to date, as many again go with them, and some at least."""
 FEWEST_AHEAD = 64
@@ -17,40 +13,6 @@ SPARE = 0.8
 """The share of the threshold under which a candidate is left unfinished."""
 TOP_FRONTS = 8
 """Fronts that the candidates looked through between passes over the pool would fill."""
-
-
-class Kernels(Protocol):
-    """The work on features, which each machine does its own way. Candidates are numbered 0 to n - 1."""
-
-    @property
-    def front_rows(self) -> int:
-        """How many candidates a front should have."""
-        ...
-
-    def first_bounds(self) -> tuple[FloatArray, AnyArray]:
-        """(n,) upper bounds on squared priorities, and (n,) how many references they account for."""
-        ...
-
-    def farthest_bounds(self, picks: IntArray) -> FloatArray:
-        """(n,) upper bounds on the squared priorities that any single one of these candidates would leave."""
-        ...
-
-    def refresh(
-        self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
-    ) -> tuple[FloatArray, BoolArray]:
-        """Exact squared priorities of these candidates against every reference, and True where they are.
-
-        A candidate whose bound falls under ``needed`` may be left there, unfinished.
-        """
-        ...
-
-    def front(self, rows: IntArray) -> Front:
-        """These candidates with all distances among them."""
-        ...
-
-    def add_references(self, picks: IntArray) -> None:
-        """These candidates are references from now on."""
-        ...
 
 
 class Bounds:
@@ -140,18 +102,3 @@ def first_in_order(bound: FloatArray, size: int) -> tuple[IntArray, Threshold]:
     if len(level) > n_level:
         return rows, Threshold(float(last), int(level[n_level]))
     return rows, Threshold(float(outside), int(np.argmax(bound == outside)))
-
-
-class Reporter:
-    """Calls ``progress`` a few times a second, and at the end."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.started = self.reported = time.perf_counter()
-
-    def report(self, done: int, squared_radius: float) -> None:
-        """Tell how far it is."""
-        now, total, progress = time.perf_counter(), self.problem.budget, self.problem.progress
-        if progress is not None and (now - self.reported > REPORT_SECONDS or done == total):
-            self.reported = now
-            progress(done, total, float(np.sqrt(max(squared_radius, 0.0))), now - self.started)

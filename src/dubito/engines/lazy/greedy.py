@@ -3,8 +3,10 @@
 import numpy as np
 
 from dubito.doubt import uncertainty
-from dubito.engines.lazy.bounds import Bounds, Kernels, Reporter
+from dubito.engines.lazy.bounds import Bounds
 from dubito.engines.lazy.front import Picking
+from dubito.engines.lazy.kernels import Kernels
+from dubito.engines.lazy.progress import Reporter
 from dubito.matrix import FloatArray, IntArray, len_of
 from dubito.problem import Configuration, Problem, Solution
 from dubito.reference import cold_order

@@ -10,6 +10,7 @@ import numpy as np
 
 from dubito.matrix import FloatArray, IntArray, OnDevice, blocks
 from dubito.problem import Metric
+from dubito.strategies.gradients.host import rounding
 
 if TYPE_CHECKING:
     import torch
@@ -19,17 +20,6 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 64 << 20
 """Features widened to float64 at once, and their products."""
-
-
-def rounding(c: int, d: int) -> float:
-    """The share of two squared lengths that their distance must pass to be told from rounding.
-
-    Examples
-    --------
-    >>> rounding(10, 512) < 1e-12
-    True
-    """
-    return (c + d + 8) * 4e-16
 
 
 class DeviceGradients:

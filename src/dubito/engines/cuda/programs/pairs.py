@@ -1,29 +1,33 @@
-"""Triton kernels of the GPU engine: the nearest reference, the pairs near enough to matter, and exact distances.
+"""Triton programs over pairs of points: what the nearest reference leaves, and the pairs near enough to matter.
 
 Each has a plain function around it that takes tensors. Numbers that differ from call to call are not compiled into a
-kernel, nor where the lengths of some references begin. Products run on tensor cores and only rule pairs out; what
-decides is `settle`, which adds in float64 in the order of `dubito.distances.settle`, without fused multiply-add.
+program, nor where the lengths of some references begin. Products run on tensor cores and only rule pairs out; what
+decides is `dubito.engines.cuda.programs.settling`.
 """
-
-from functools import cache
 
 import torch
 import triton
 import triton.language as tl
 
-from dubito.engines.cuda.points import Shaped, Tensor
+from dubito.engines.cuda.points import Tensor
+from dubito.engines.cuda.shapes import Shaped, Slot
 
 ROWS = 128
 REFERENCES = 128
 WIDTH_BYTES = 128
 """Of features multiplied at a time."""
-SETTLE_VALUES = 2048
-"""Features that one program of `settle` holds."""
 FIRST_CAPACITY = 1 << 19
 PIECE = 1024
 """Room for pairs comes in whole pieces: a kernel is compiled anew for an address that is not aligned."""
 FULL_GRID = 264
 """Programs that keep a large GPU busy: two on each multiprocessor."""
+
+# Triton lets programs see whole numbers of this kind alone.
+LOOSE, SLACK, FLOOR = tl.constexpr(int(Slot.LOOSE)), tl.constexpr(int(Slot.SLACK)), tl.constexpr(int(Slot.FLOOR))
+TO_FEATURES, TO_PRODUCTS = tl.constexpr(int(Slot.TO_FEATURES)), tl.constexpr(int(Slot.TO_PRODUCTS))
+SMALLEST = tl.constexpr(int(Slot.SMALLEST))
+NO_REFERENCE = tl.constexpr(2**31 - 1)
+"""Beyond every count of references: what a row that is not there has seen."""
 
 
 @triton.jit
@@ -56,7 +60,7 @@ def _tighten(
     if NUMBERED:
         number = tl.load(numbers + rows, mask=is_row, other=0)
         start += tl.min(tl.load(starts + number, mask=is_row, other=n_columns)) // COLUMNS * COLUMNS
-    slack = 1.0 + tl.load(constants)
+    slack = 1.0 + tl.load(constants + LOOSE)
     nearest = tl.full((ROWS,), float("inf"), tl.float32)
     while start < n_columns:
         columns = start + tl.arange(0, COLUMNS)
@@ -66,8 +70,8 @@ def _tighten(
         nearest = tl.minimum(nearest, tl.min(sizes[None, :] - 2.0 * products, axis=1))
         start += tl.num_programs(1) * COLUMNS
     lengths = tl.load(x_lengths + rows, mask=is_row, other=0.0).to(tl.float64)
-    squared = tl.maximum(nearest.to(tl.float64) + lengths * lengths * slack + tl.load(constants + 2), 0.0)
-    upper = squared * tl.load(constants + 3) * tl.load(weights + number, mask=is_row, other=0.0)
+    squared = tl.maximum(nearest.to(tl.float64) + lengths * lengths * slack + tl.load(constants + FLOOR), 0.0)
+    upper = squared * tl.load(constants + TO_FEATURES) * tl.load(weights + number, mask=is_row, other=0.0)
     tl.atomic_min(bound + number, upper, mask=is_row & (nearest < float("inf")))
 
 
@@ -93,16 +97,17 @@ def tighten(
 @triton.jit
 def _lower_size(lengths, constants):
     lengths = lengths.to(tl.float64)
-    return (lengths * lengths * (1.0 - tl.load(constants + 1)) - tl.load(constants + 2)).to(tl.float32)
+    return (lengths * lengths * (1.0 - tl.load(constants + SLACK)) - tl.load(constants + FLOOR)).to(tl.float32)
 
 
 @triton.jit
 def _limit(height, weight, constants, WEIGHTED: tl.constexpr):
     """What a lower bound may reach: as such, or times the weight of a pick."""
     if WEIGHTED:
-        limit = height * tl.load(constants + 4) + tl.load(constants + 5)
+        limit = height * tl.load(constants + TO_PRODUCTS) + tl.load(constants + SMALLEST)
     else:
-        limit = tl.minimum((height + tl.load(constants + 5)) / weight * tl.load(constants + 4), 1e37).to(tl.float32)
+        limit = (height + tl.load(constants + SMALLEST)) / weight * tl.load(constants + TO_PRODUCTS)
+        limit = tl.minimum(limit, 1e37).to(tl.float32)
     return limit
 
 
@@ -122,7 +127,7 @@ def _near_pairs(
         if (tl.program_id(1) + 1) * COLUMNS <= tl.program_id(0) * ROWS:
             return
     else:
-        if tl.min(tl.load(seen + number, mask=is_row, other=2147483647)) >= offset + (tl.program_id(1) + 1) * COLUMNS:
+        if tl.min(tl.load(seen + number, mask=is_row, other=NO_REFERENCE)) >= offset + (tl.program_id(1) + 1) * COLUMNS:
             return
     products = _products(x, y, rows, columns, n_rows, n_columns, d, WIDTH, PRECISION)
     row_sizes = _lower_size(tl.load(x_lengths + rows, mask=is_row, other=0.0), constants)
@@ -181,86 +186,5 @@ def near_pairs(
         capacity = triton.cdiv(found, PIECE) * PIECE
 
 
-@triton.jit(do_not_specialize=["n_pairs"])
-def _settle(
-    x, y, x_rows, y_rows, order, numbers, weights, out, n_pairs, d,
-    LOWERS: tl.constexpr, BY_PICK: tl.constexpr, SLOTS: tl.constexpr, LEVELS: tl.constexpr, PAIRS: tl.constexpr,
-):  # fmt: skip
-    pairs = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
-    is_pair = pairs < n_pairs
-    features = tl.load(order + tl.arange(0, SLOTS))
-    mask = is_pair[:, None] & (features >= 0)[None, :]
-    x_row = tl.load(x_rows + pairs, mask=is_pair, other=0)
-    y_row = tl.load(y_rows + pairs, mask=is_pair, other=0)
-    left, right = x_row.to(tl.int64)[:, None] * d, y_row.to(tl.int64)[:, None] * d
-    terms = tl.load(x + left + features[None, :], mask=mask, other=0.0).to(tl.float64)
-    terms = terms - tl.load(y + right + features[None, :], mask=mask, other=0.0).to(tl.float64)
-    terms = terms * terms
-    for level in tl.static_range(LEVELS):
-        halves = tl.permute(tl.reshape(terms, (PAIRS, 2, SLOTS >> (level + 1))), (0, 2, 1))
-        lower, upper = tl.split(halves)
-        terms = lower + upper
-    squared = tl.reshape(terms, (PAIRS,))
-    if LOWERS:
-        number = tl.load(numbers + x_row, mask=is_pair, other=0)
-        if BY_PICK:
-            weight = tl.load(weights + y_row, mask=is_pair, other=0.0)
-        else:
-            weight = tl.load(weights + number, mask=is_pair, other=0.0)
-        tl.atomic_min(out + number, squared * weight, mask=is_pair)
-    else:
-        tl.store(out + pairs, squared, mask=is_pair)
-
-
-def settle(x: Tensor, y: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
-    """Squared distances of pairs of rows, with the bits of `dubito.distances.settle`."""
-    out = torch.empty(len(pairs[0]), dtype=torch.float64, device=x.device)
-    _launch_settle(x, y, pairs, out, out, out, lowers=False, by_pick=False)
-    return out
-
-
-def settle_priorities(
-    x: Tensor, y: Tensor, pairs: tuple[Tensor, Tensor], rows: Tensor, priorities: Tensor, weights: Tensor,
-    *, by_pick: bool,
-) -> None:  # fmt: skip
-    """Lower the squared priorities (n,) of ``rows``, which the points x are, to those that pairs leave.
-
-    Weights are those of all candidates, or with ``by_pick`` those of the points y.
-    """
-    _launch_settle(x, y, pairs, rows, weights, priorities, lowers=True, by_pick=by_pick)
-
-
-def _launch_settle(
-    x: Tensor, y: Tensor, pairs: tuple[Tensor, Tensor], numbers: Tensor, weights: Tensor, out: Tensor,
-    *, lowers: bool, by_pick: bool,
-) -> None:  # fmt: skip
-    order, found = _slots(x.shape[1], x.device), len(pairs[0])
-    n_pairs = max(1, SETTLE_VALUES // len(order))
-    if found:
-        _settle[(triton.cdiv(found, n_pairs),)](
-            x, y, *pairs, order, numbers, weights, out, found, x.shape[1],
-            lowers, by_pick, len(order), len(order).bit_length() - 1, n_pairs, enable_fp_fusion=False,
-        )  # fmt: skip
-
-
 def _width(x: Tensor) -> int:
     return int(WIDTH_BYTES // x.element_size())
-
-
-@cache
-def _slots(d: int, device: object) -> Tensor:
-    """Which feature stands in each slot of a tree that halves a power of two; -1 where none does.
-
-    `dubito.distances.add_columns` adds the upper of (width + 1) // 2 features onto the lower. Which half a feature is
-    in at each step is a bit of its slot, so that halving the slots adds the same numbers in the same order, and zeros.
-    """
-    n_levels = (d - 1).bit_length()
-    place, slot, width = torch.arange(d), torch.zeros(d, dtype=torch.int64), d
-    for level in range(n_levels):
-        width = (width + 1) // 2
-        is_upper = place >= width
-        slot += is_upper.long() << (n_levels - 1 - level)
-        place -= is_upper.long() * width
-    order = torch.full((1 << n_levels,), -1, dtype=torch.int32)
-    order[slot] = torch.arange(d, dtype=torch.int32)
-    return order.to(device)

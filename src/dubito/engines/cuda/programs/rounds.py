@@ -3,16 +3,18 @@
 Its programs wait for each other, so that one launch goes through all rounds of a front.
 """
 
-from functools import cache
-
 import torch
 import triton
 import triton.language as tl
 
 from dubito.engines.cuda.points import Tensor
+from dubito.engines.cuda.programs.grid import meet, multiprocessors
 from dubito.engines.lazy.front import Threshold
 
 PAIRS = 1024
+FLAGS = tl.constexpr(1)
+"""Where in ``control`` it stands whether a round got on: in turn one of three numbers, as the next is being cleared."""
+CONTROLS = 4
 
 
 @triton.jit
@@ -37,16 +39,6 @@ def _effects(pairs, lefts, rights, squared, weights, priorities, picked, n_pairs
     return left, right, to_left, to_right, lowers_left, lowers_right, left_picked, right_picked
 
 
-@triton.jit
-def meet(control, goal):
-    """Wait until every program has come here."""
-    tl.debug_barrier()
-    tl.atomic_add(control, 1, sem="release")
-    while tl.atomic_add(control, 0, sem="acquire") < goal:
-        pass
-    tl.debug_barrier()
-
-
 @triton.jit(do_not_specialize=["threshold_row", "n_pairs", "n_rows"])
 def _rounds(
     lefts, rights, squared, weights, rows, threshold, threshold_row, priorities, picked, blocked, control,
@@ -57,8 +49,8 @@ def _rounds(
     level = tl.load(threshold)
     while going > 0:
         turn += 1
-        flag = control + 1 + turn % 3
-        tl.store(control + 1 + (turn + 1) % 3, 0)
+        flag = control + FLAGS + turn % 3
+        tl.store(control + FLAGS + (turn + 1) % 3, 0)
         start = first
         while start < n_pairs:
             left, right, to_left, to_right, lowers_left, lowers_right, left_picked, right_picked = _effects(
@@ -113,16 +105,10 @@ def decide(
     lefts, rights = pairs
     n_programs = min(multiprocessors(rows.device), triton.cdiv(max(len(lefts), len(rows)), PAIRS))
     picked, blocked = torch.zeros((2, len(rows)), dtype=torch.int32, device=rows.device)
-    control = torch.zeros(4, dtype=torch.int32, device=rows.device)
+    control = torch.zeros(CONTROLS, dtype=torch.int32, device=rows.device)
     level = torch.full((1,), threshold.value, dtype=torch.float64, device=rows.device)
     _rounds[(n_programs,)](
         lefts, rights, squared, weights, rows, level, threshold.row, priorities, picked, blocked, control,
         len(lefts), len(rows), by_pick, PAIRS, enable_fp_fusion=False, num_warps=8,
     )  # fmt: skip
     return picked > 0
-
-
-@cache
-def multiprocessors(device: torch.device) -> int:
-    """1 where programs run one after another, on a CPU."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1

@@ -14,6 +14,10 @@ where it is alone. No set is ever compared, and nothing is left to chance.
 for its square, so that loads need no mask and fetch several numbers at a time. They pass by the cache of a
 multiprocessor (``.cg``), where what others write does not show.
 
+**Arguments.** Every table that programs share goes by one name everywhere: `dubito.engines.cuda.tables.Tables` has its
+shape and its meaning. ``rank`` is the configuration at hand, ``step`` the steps made, ``width`` the beam's, ``n_live``
+how many configurations there are. Where two numbers lie in one, the lower `PLACE_BITS` are a place in the front.
+
 A step has two halves, and programs wait for each other after each: every configuration proposes its first candidates;
 then every child is ranked by counting those that come before it. The configuration of each rank finds its parent and
 its pick by that order, next time round.
@@ -22,7 +26,16 @@ its pick by that order, next time round.
 import triton
 import triton.language as tl
 
-from dubito.engines.cuda.programs.rounds import meet
+from dubito.engines.cuda.programs.grid import meet
+
+PLACE_BITS = tl.constexpr(12)
+"""Bits of a place in a front, and of a child's number."""
+PLACES = tl.constexpr(1 << PLACE_BITS.value)
+HIGHEST_KEY = tl.constexpr(2**31 - 1)
+"""No key is higher."""
+# In ``control``, after the number that programs meet by: whether a proposal was not certain, and what came of it all.
+STOPPED, STEPS_MADE, ALIVE = tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
+CONTROLS = 4
 
 
 @triton.jit
@@ -38,7 +51,7 @@ def _survivors(order, width, W: tl.constexpr, CHILDREN: tl.constexpr):
         chosen += tl.sum(tl.where(is_it, (entries >> 1)[:, None], 0), axis=0)
         n_alive += tl.sum(is_alive, 0)
         start += 2 * W
-    return chosen >> 12, chosen & 4095, tl.minimum(n_alive, width)
+    return chosen >> PLACE_BITS, chosen & (PLACES - 1), tl.minimum(n_alive, width)
 
 
 @triton.jit
@@ -100,7 +113,7 @@ def _floor(row, width, W: tl.constexpr, COLUMNS: tl.constexpr):
     highest = tl.max(tl.reshape(row, (2 * W, COLUMNS // (2 * W))), axis=1)
     n_ahead = tl.sum((highest[None, :] > highest[:, None]).to(tl.int32), axis=1)
     floor = tl.maximum(tl.max(tl.where(n_ahead >= width - 1, highest, -1), 0), 0)
-    n_reach, ceiling = tl.sum((row >= floor).to(tl.int32), 0), 2147483647
+    n_reach, ceiling = tl.sum((row >= floor).to(tl.int32), 0), floor * 0 + HIGHEST_KEY
     while n_reach > 2 * W:
         middle = floor + (ceiling - floor) // 2
         n_middle = tl.sum((row >= middle).to(tl.int32), 0)
@@ -119,19 +132,20 @@ def _propose(
     floor, n_short = _floor(row, width, W, COLUMNS)
     is_short = row >= floor
     place = rank * 2 * W + tl.cumsum(is_short.to(tl.int32), 0) - 1
-    tl.store(short + place, row.to(tl.int64) * 4096 + tl.arange(0, COLUMNS), mask=is_short)
+    tl.store(short + place, row.to(tl.int64) * PLACES + tl.arange(0, COLUMNS), mask=is_short)
     tl.store(short_gains + place, gain_row, mask=is_short)
     tl.debug_barrier()
     slots, all_slots = tl.arange(0, W), tl.arange(0, 2 * W)
     listed = tl.load(short + rank * 2 * W + all_slots)
     gain = tl.load(short_gains + rank * 2 * W + all_slots)
-    key, candidate = tl.where(all_slots < n_short, (listed >> 12).to(tl.int32), -1), (listed & 4095).to(tl.int32)
+    key = tl.where(all_slots < n_short, (listed >> PLACE_BITS).to(tl.int32), -1)
+    candidate = (listed & (PLACES - 1)).to(tl.int32)
     n_ahead = tl.sum((key[None, :] > key[:, None]).to(tl.int32), axis=1)
     number = tl.where(key >= 0, n_ahead, all_slots)
     is_child = number < width
     is_one = is_child & (key >= 0)
-    if tl.min(tl.where(is_child, key, 2147483647), 0) < bar:
-        tl.store(control + 1, 1)
+    if tl.min(tl.where(is_child, key, HIGHEST_KEY), 0) < bar:
+        tl.store(control + STOPPED, 1)
     child, n_children = rank * width + number, width * width
     # Unique: by score, then by the parent's rank, then by priority.
     value = (total + gain) * n_children + (n_children - 1 - child)
@@ -149,14 +163,15 @@ def _rank(order, proposals, worth, twins, rank, width, W: tl.constexpr, CHILDREN
     child = rank * width + slots
     own = tl.load(worth + child, cache_modifier=".cg")
     picks = tl.load(proposals + child, cache_modifier=".cg")
-    told = tl.load(twins + slots * W + rank, cache_modifier=".cg")
+    twin_picks = tl.load(twins + slots * W + rank, cache_modifier=".cg")
     position = tl.zeros((W,), tl.int32)
     for part in tl.static_range(CHILDREN // AT_ONCE):
         others = tl.load(worth + part * AT_ONCE + tl.arange(0, AT_ONCE), cache_modifier=".cg")
         position += tl.sum((others[None, :] > own[:, None]).to(tl.int32), axis=1)
-    n_earlier = tl.sum((picks[:, None] == told[None, :]).to(tl.int32), axis=1)
+    n_earlier = tl.sum((picks[:, None] == twin_picks[None, :]).to(tl.int32), axis=1)
     is_out = (n_earlier > 0) | (own < 0)
-    tl.store(order + position, (child << 13) + (picks << 1) + is_out.to(tl.int32), mask=slots < width)
+    entry = (((child << PLACE_BITS) + picks) << 1) + is_out.to(tl.int32)
+    tl.store(order + position, entry, mask=slots < width)
 
 
 @triton.jit
@@ -209,7 +224,7 @@ def make_steps(
             rank += n_programs
         goal += n_programs
         meet(control, goal)
-        going = ((step < limit) & (tl.load(control + 1, cache_modifier=".cg") == 0)).to(tl.int32)
+        going = ((step < limit) & (tl.load(control + STOPPED, cache_modifier=".cg") == 0)).to(tl.int32)
         if going > 0:
             rank = first
             while rank < width:
@@ -219,8 +234,8 @@ def make_steps(
             meet(control, goal)
             step += 1
     if first == 0:
-        tl.store(control + 2, step)
-        tl.store(control + 3, alive)
+        tl.store(control + STEPS_MADE, step)
+        tl.store(control + ALIVE, alive)
 
 
 @triton.jit(do_not_specialize=["n_own"])

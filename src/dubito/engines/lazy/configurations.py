@@ -1,0 +1,43 @@
+"""A beam's configurations, as they stand between steps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dubito.matrix import IntArray
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One pick of a configuration; configurations that share a past share its nodes."""
+
+    pick: int
+    """Position in the front it was made in; the candidate's number once that front is left."""
+    parent: "Node | None"
+    height: float
+    """Squared priority when picked: an upper bound until it is settled."""
+    is_exact: bool
+
+
+class Leaf(NamedTuple):
+    """A configuration: its last pick, its score, and those of its picks that not every configuration holds."""
+
+    node: Node | None
+    score: int
+    own: frozenset[int]
+
+
+def path_of(leaf: Leaf) -> list[Node]:
+    """A configuration's picks, oldest first."""
+    nodes, node = [], leaf.node
+    while node is not None:
+        nodes.append(node)
+        node = node.parent
+    return nodes[::-1]
+
+
+def own_picks(leaves: Sequence[Leaf]) -> IntArray:
+    """Picks, ascending, that some of the configurations hold and others do not."""
+    return np.array(sorted(frozenset().union(*(leaf.own for leaf in leaves))), dtype=np.int64)

@@ -1,0 +1,145 @@
+"""The highest candidates of a beam's front, carried from step to step: every configuration's interval for each.
+
+Picks that all configurations hold are common, and their effect is kept once, in `Common`; a configuration's own picks
+lower its own rows here.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dubito.engines.lazy.configurations import Leaf, own_picks
+from dubito.engines.lazy.front import Exact, Front, Threshold
+from dubito.matrix import BoolArray, FloatArray, IntArray
+
+
+class Common:
+    """What the picks that all configurations hold leave to each candidate of a front: an interval."""
+
+    def __init__(self, front: Front, start: FloatArray) -> None:
+        self.front = front
+        self.low, self.high, self.exact = start.copy(), start.copy(), Exact(start)
+        self.picks: list[int] = []
+
+    def add(self, picks: IntArray) -> None:
+        """Picks of this front that every configuration holds by now."""
+        near, far = self.front.bounds_between(picks, np.arange(len(self.low)))
+        np.minimum(self.low, near.min(axis=0), out=self.low)
+        np.minimum(self.high, far.min(axis=0), out=self.high)
+        self.low[picks] = self.high[picks] = -1.0
+        self.picks.extend(picks.tolist())
+
+    def settle(self, candidates: IntArray) -> None:
+        """Make the intervals of some candidates exact, for every configuration at once."""
+        unsure = candidates[self.low[candidates] < self.high[candidates]]
+        if len(unsure):
+            self.exact.settle(self.front, unsure, self.picks, self.high[unsure])
+            self.low[unsure] = self.high[unsure] = self.exact.values[unsure]
+
+
+class Proposals(NamedTuple):
+    """Candidates that configurations would pick next."""
+
+    parents: IntArray
+    """Ranks of the configurations, ascending."""
+    places: IntArray
+    """Places in the list; of one configuration the highest first, but where any order will do."""
+
+
+class ShortList:
+    """Some candidates of a front, with intervals (w, M) for every configuration; -1 where it picked.
+
+    ``leaves`` is the front's own list, which changes with every step.
+    """
+
+    def __init__(self, common: Common, leaves: list[Leaf], listed: IntArray, rows: IntArray, bar: Threshold) -> None:
+        self.common, self.leaves, self.listed, self.rows, self.bar = common, leaves, listed, rows, bar
+        self.own_low, self.own_high = own_intervals(common.front, leaves, listed, len(common.low))
+        """What a configuration's own picks leave."""
+        self.near, self.far = common.front.bounds_between(listed, listed)
+        """What each listed candidate, once picked, would leave to the others."""
+        self.low, self.high = self._merged()
+
+    def _merged(self) -> tuple[FloatArray, FloatArray]:
+        """Each configuration's intervals: the lower of what common picks and its own picks leave."""
+        low = np.minimum(self.own_low, self.common.low[self.listed])
+        return low, np.minimum(self.own_high, self.common.high[self.listed])
+
+    def propose(self, width: int, *, any_order: bool) -> Proposals | None:
+        """Each configuration's first candidates; None where something outside the list may come first."""
+        n_leaves = len(self.leaves)
+        is_sure, places = np.zeros(n_leaves, dtype=np.bool_), np.empty((n_leaves, 0), dtype=np.int64)
+        if any_order and len(self.listed) > width:
+            is_sure, places = self._certain(width)
+            if is_sure.all():
+                return Proposals(np.repeat(np.arange(n_leaves), width), places.ravel())
+        proposals = list[IntArray]()
+        for leaf in range(n_leaves):
+            first = places[leaf] if is_sure[leaf] else self.first(leaf, width)
+            if first is None:
+                return None
+            proposals.append(first)
+        lengths = [len(first) for first in proposals]
+        return Proposals(np.repeat(np.arange(n_leaves), lengths), np.concatenate(proposals))
+
+    def _certain(self, width: int) -> tuple[BoolArray, IntArray]:
+        """(w,) where intervals alone tell which candidates come first, and (w, width) which, in any order."""
+        split = len(self.listed) - width
+        order = np.argpartition(self.high, [split - 1, split], axis=1)
+        rank = np.arange(len(self.leaves))
+        floor = self.low[rank[:, None], order[:, split:]].min(axis=1)
+        is_sure = (floor > self.high[rank, order[:, split - 1]]) & (floor > max(self.bar.value, 0.0))
+        return is_sure, order[:, split:]
+
+    def first(self, leaf: int, width: int) -> IntArray | None:
+        """A configuration's first candidates in exact order; None where something outside the list may come first."""
+        while True:
+            low, high = self.low[leaf], self.high[leaf]
+            first = np.argsort(-high, kind="stable")[:width]
+            unsure = np.flatnonzero((high >= low[first].min(initial=np.inf)) & (high >= 0.0) & (low < high))
+            if not len(unsure):
+                break
+            self._settle(leaf, unsure)
+        last = first[-1] if len(first) else 0
+        if self.bar.value >= 0.0 and not self.bar.admits(float(high[last]), int(self.rows[self.listed[last]])):
+            return None
+        return np.asarray(first[high[first] >= 0.0])
+
+    def _settle(self, leaf: int, places: IntArray) -> None:
+        """Make listed candidates exact: what common picks leave, and where that is not enough, in one configuration."""
+        self.common.settle(self.listed[places])
+        self.low, self.high = self._merged()
+        still = places[self.low[leaf, places] < self.high[leaf, places]]
+        if len(still):
+            candidates, own = self.listed[still], np.fromiter(self.leaves[leaf].own, dtype=np.int64)
+            start, limits = self.common.high[candidates], self.high[leaf, still]
+            exact = self.common.front.settled(candidates, own, start, limits)
+            self.own_low[leaf, still] = self.own_high[leaf, still] = exact
+            self.low, self.high = self._merged()
+
+    def grow(self, parents: IntArray, places: IntArray) -> None:
+        """One configuration for each of these children: its parent's intervals, lowered by its pick."""
+        self.own_low = np.minimum(self.own_low[parents], self.near[places])
+        self.own_high = np.minimum(self.own_high[parents], self.far[places])
+        rank = np.arange(len(parents))
+        self.own_low[rank, places] = self.own_high[rank, places] = -1.0
+        self.low, self.high = self._merged()
+
+
+def own_intervals(front: Front, leaves: Sequence[Leaf], listed: IntArray, n_rows: int) -> tuple[FloatArray, FloatArray]:
+    """Intervals (w, M) that each configuration's own picks leave to listed candidates of a front; -1 where picked."""
+    low = np.full((len(leaves), len(listed)), np.inf)
+    high = low.copy()
+    # Configurations hold many picks in common: bounds once for each, then a minimum for each configuration.
+    picks = own_picks(leaves)
+    near, far = front.bounds_between(picks, listed)
+    place_of = np.full(n_rows, -1)
+    place_of[listed] = np.arange(len(listed))
+    for leaf, configuration in enumerate(leaves):
+        own = np.fromiter(configuration.own, dtype=np.int64)
+        if len(own):
+            rank, places = np.searchsorted(picks, own), place_of[own]
+            low[leaf], high[leaf] = near[rank].min(axis=0), far[rank].min(axis=0)
+            low[leaf, places[places >= 0]] = high[leaf, places[places >= 0]] = -1.0
+    return low, high
