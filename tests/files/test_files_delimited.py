@@ -121,7 +121,7 @@ def test_text_after_the_sampled_rows_is_found_with_its_line(tmp_path: Path) -> N
         ("id,x\n,1\n", r"column 'id' of .*pool.csv is empty in line 2; fill it in"),
         ("\n\n", r"pool.csv holds no rows"),
         ("x,y\n1,1_000\n", r"column 'y' of .*pool.csv holds text such as '1_000'"),
-        ('x,y\n1,"2\n', r"pool.csv cannot be read as .csv: it is cut short"),
+        ('x,y\n1,"2\n', r"line 2 of .*pool.csv is cut short, or has a quote out of place"),
         ("id,x\na,1\na,2\n", r"ids of .*pool.csv repeat 'a' \(rows 0 and 1\)"),
     ],
 )

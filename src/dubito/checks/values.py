@@ -65,7 +65,7 @@ def check_budget(budget: object, n_candidates: int, n_pool: int) -> int:
     return number
 
 
-def check_memory_limit(value: object) -> int | None:
+def check_memory_limit(value: object, name: str = "memory_limit") -> int | None:
     """Bytes, from a number or from text such as "2GB" or "2GiB".
 
     Examples
@@ -79,7 +79,7 @@ def check_memory_limit(value: object) -> int | None:
         match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)(i?)B?\s*", value, re.IGNORECASE)
         if match is None:
             mend = "pass bytes, or text such as '2GB'."
-            raise InvalidArgument("is not a size", argument="memory_limit", value=value, mend=mend)
+            raise InvalidArgument("is not a size", argument=name, value=value, mend=mend)
         number, prefix, binary = match.groups()
         value = int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))
-    return check_integer("memory_limit", value, least=1)
+    return check_integer(name, value, least=1)

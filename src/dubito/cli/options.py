@@ -96,6 +96,16 @@ FeatureColumns = Annotated[
         help="Columns of features, with commas between; f* stands for all that begin with f, ids and labels left out.",
     ),
 ]
+InputLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--input-limit",
+        metavar="SIZE",
+        rich_help_panel=FILES,
+        help="What the files may take once unpacked, such as 20GB; if not given --memory-limit, else half of the "
+        "memory. Mapped files (.npy, .safetensors) are free.",
+    ),
+]
 
 Strategy = Annotated[
     str,

@@ -6,6 +6,8 @@ is a `Stack`. Nothing is ever unpickled. See `read_array` for how an array is fo
 
 from dubito.files.choosing import Columns, DoubtRole, Role
 from dubito.files.entries import Source
+from dubito.files.limits import input_limit
+from dubito.files.notes import gathering_notes
 from dubito.files.opening import open_source, split_spec
 from dubito.files.picks import add_round, append_picks, read_picks
 from dubito.files.replacing import write_atomically
@@ -24,6 +26,8 @@ __all__ = [
     "append_picks",
     "find_array",
     "find_doubt",
+    "gathering_notes",
+    "input_limit",
     "open_source",
     "output_format",
     "read_array",

@@ -6,12 +6,13 @@ import os
 import struct
 import zipfile
 from functools import partial
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.files.entries import Entry, Source, content_of, reading
+from dubito.files.limits import hold
 from dubito.matrix import AnyArray
 
 SAFETENSORS_TYPES = {
@@ -35,6 +36,8 @@ def open_npy(path: str) -> Source:
     """A ``.npy`` file: one array without a name, memory-mapped when read."""
     with reading(path), open(path, "rb") as file:
         shape, dtype = _header(file)
+        if not dtype.hasobject:
+            _check_length(path, math.prod(shape) * dtype.itemsize, os.fstat(file.fileno()).st_size - file.tell())
     return Source(path, {"": _entry(path, "", shape, dtype, partial(_map_npy, path))})
 
 
@@ -47,10 +50,14 @@ def open_npz(path: str) -> Source:
                 continue
             with archive.open(member) as file:
                 shape, dtype = _header(file)
-            if not dtype.hasobject and math.prod(shape) * dtype.itemsize > member.file_size:
-                raise ValueError(f"{member.filename} is shorter than its header says")
+                n_bytes = math.prod(shape) * dtype.itemsize
+                if not dtype.hasobject:
+                    _check_length(member.filename, n_bytes, member.file_size - file.tell())
             name = member.filename.removesuffix(".npy")
-            entries[name] = _entry(path, name, shape, dtype, partial(_read_member, path, member.filename))
+            if name in entries:
+                raise ValueError(f"it holds two arrays called {name}")
+            read = partial(_read_member, path, member.filename, n_bytes)
+            entries[name] = _entry(path, name, shape, dtype, read)
     if not entries:
         raise InvalidData(f"{path} holds no arrays; write it with numpy.savez.")
     return Source(path, entries)
@@ -64,13 +71,14 @@ def open_safetensors(path: str) -> Source:
         room = os.fstat(file.fileno()).st_size - 8 - length
         if room < 0:
             raise ValueError("the header is longer than the file")
-        header = json.loads(file.read(length))
+        header = json.loads(file.read(length), object_pairs_hook=_each_once)
         header.pop("__metadata__", None)
         for name, info in header.items():
             shape, code = tuple(map(int, info["shape"])), str(info["dtype"])
             start, end = map(int, info["data_offsets"])
             _check_span(name, shape, code, start, end, room)
             entries[name] = _tensor(path, name, shape, code, 8 + length + start)
+        _check_cover([tuple(map(int, info["data_offsets"])) for info in header.values()], room)
     if not entries:
         raise InvalidData(f"{path} holds no arrays.")
     return Source(path, entries)
@@ -112,7 +120,14 @@ def _map_npy(path: str) -> AnyArray:
         return array
 
 
-def _read_member(path: str, member: str) -> AnyArray:
+def _check_length(what: str, expected: int, found: int) -> None:
+    """Refuse a file that does not end where its header says: one of the two is damaged."""
+    if found != expected:
+        raise ValueError(f"{what} is {'shorter' if found < expected else 'longer'} than its header says")
+
+
+def _read_member(path: str, member: str, n_bytes: int) -> AnyArray:
+    hold(path, member.removesuffix(".npy"), n_bytes)
     with reading(path), zipfile.ZipFile(path) as archive, archive.open(member) as file:
         array: AnyArray = np.lib.format.read_array(file, allow_pickle=False)
         return array
@@ -125,6 +140,21 @@ def _check_span(name: str, shape: tuple[int, ...], code: str, start: int, end: i
     )
     if min(shape, default=0) < 0 or not 0 <= start <= end <= room or wrong_size:
         raise ValueError(f"the tensor {name!r} does not fit the file")
+
+
+def _check_cover(spans: list[tuple[int, ...]], room: int) -> None:
+    """Tensors fill the file without gaps and without overlap, as the format demands."""
+    ends = [0, *(end for _, end in sorted(spans))]
+    if [start for start, _ in sorted(spans)] != ends[:-1] or ends[-1] != room:
+        raise ValueError("its tensors do not fill it")
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON in which no key stands twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in its header")
+    return found
 
 
 def _tensor(path: str, name: str, shape: tuple[int, ...], code: str, offset: int) -> Entry:
@@ -145,6 +175,7 @@ def _map_tensor(path: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], 
             return np.empty(shape, np.float32 if widen else dtype)
         tensor: AnyArray = np.memmap(path, dtype, "r", offset, shape)
         if widen:
+            hold(path, str(offset), 4 * tensor.size)
             return (tensor.astype(np.uint32) << 16).view(np.float32)
         # An odd offset is legal in the format but slow in NumPy.
         return tensor if tensor.flags.aligned else np.array(tensor)

@@ -130,13 +130,13 @@ def _feature_columns(source: Source, columns: Columns) -> list[str]:
         raise InvalidArgument(
             f"feature columns are for CSV and Parquet, not for {source.path}; name an array with {source.path}::NAME."
         )
-    chosen: list[str] = []
+    chosen: dict[str, Entry] = {}
     free = _free_entries(source, "features", columns)
     for pattern in columns.features:
         matches = [name for name in free if fnmatchcase(name, pattern)] if "*" in pattern else []
         matches = matches or [pattern]
-        chosen += [name for name in matches if source.entry(name) and name not in chosen]
-    return chosen
+        chosen |= {name: source.entry(name) for name in matches}
+    return list(chosen)
 
 
 def given_name(role: Role, columns: Columns) -> str | None:

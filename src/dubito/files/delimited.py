@@ -1,55 +1,86 @@
 """CSV and TSV, read in blocks of rows with the standard library's parser."""
 
 import csv
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from typing import NoReturn, TypeVar
 
 import numpy as np
 
 from dubito.errors import InvalidData
+from dubito.files.cells import as_list, as_names, as_number, as_numbers, is_number, what_is_odd
+from dubito.files.dialects import SAMPLED_ROWS, Dialect, guess_dialect, long_fields, told_dialect
 from dubito.files.entries import Entry, Source, reading
+from dubito.files.limits import hold
+from dubito.files.text import Text, find_text
 from dubito.matrix import AnyArray, BoolArray, FloatArray
 
 ROWS_PER_BLOCK = 4096
-SAMPLED_ROWS = 100
-"""Whether a column holds numbers is decided on this many rows; a later row that disagrees is an error."""
-
-TRUTH = {"true": 1.0, "false": 0.0}
-PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
-"""Text that an int64 gives back unchanged; ``007`` is a name, not a number."""
+CELLS_PER_BLOCK, SAMPLED_CELLS = 1 << 20, 1 << 18
+"""Rows of many columns are read fewer at a time."""
 
 Line = tuple[int, list[str]]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A delimited file whose header is known."""
+    """A delimited file whose header is known.
 
-    path: str
-    delimiter: str
-    header: tuple[str, ...]
+    Whether a column holds numbers is decided on a sample; a later row that disagrees is an error.
+    """
+
+    text: Text
+    dialect: Dialect
+    places: dict[str, int]
+    """Where each column stands in a row."""
     has_header: bool
+    nameless: tuple[int, ...] = ()
+    """Places within a row that have no name; nothing may stand there."""
+    width: int = field(default=0)
+    """Fields up to the last column that has a name."""
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.text.path
 
     def blocks(self) -> Iterator[list[Line]]:
-        """The data rows with their line numbers, a few thousand at a time."""
-        lines = islice(_lines(self.path, self.delimiter), int(self.has_header), None)
-        while block := list(islice(lines, ROWS_PER_BLOCK)):
+        """The data rows with their line numbers, a few thousand at a time; empty ones at the end are left out."""
+        n_rows = max(1, min(ROWS_PER_BLOCK, CELLS_PER_BLOCK // max(1, self.width)))
+        lines = islice(read_lines(self.text, self.dialect), int(self.has_header), None)
+        empty: list[Line] = []
+        while block := take(lines, n_rows):
+            block = empty + block
+            filled = next((place for place in range(len(block), 0, -1) if any(block[place - 1][1])), 0)
+            block, empty = block[:filled], block[filled:]
             for number, row in block:
-                if len(row) != len(self.header):
-                    raise InvalidData(
-                        f"line {number} of {self.path} has {len(row)} fields instead of {len(self.header)}."
-                    )
-            yield block
+                self._check_row(number, row)
+            if block:
+                yield block
+
+    def _check_row(self, number: int, row: list[str]) -> None:
+        if len(row) < self.width or any(map(str.strip, row[self.width :])):
+            one_more = len(row) == self.width + 1 and number > 1
+            hint = "; if its first field is a row's name, give that a name in the header" if one_more else ""
+            raise InvalidData(f"line {number} of {self.path} has {len(row)} fields instead of {self.width}{hint}.")
+        for place in self.nameless:
+            if row[place].strip():
+                _refuse_nameless(self.path, place, number)
 
     def numbers(self, names: Sequence[str]) -> FloatArray:
         """Columns of numbers as an array (n, number of names)."""
-        places = [self.header.index(name) for name in names]
+        places = [self.places[name] for name in names]
+        parts = [np.empty((0, len(places)))]
+        n_bytes = 0
         with reading(self.path):
-            parts = [self._parse(block, places) for block in self.blocks()]
-        return np.concatenate([np.empty((0, len(places))), *parts])
+            for block in self.blocks():
+                parts.append(self._parse(block, places))
+                n_bytes += parts[-1].nbytes
+                hold(self.path, f"{names[0]} and {len(names)} columns", n_bytes)
+        return np.concatenate(parts)
 
     def column(self, name: str) -> FloatArray:
         """One column of numbers (n,)."""
@@ -58,102 +89,151 @@ class Table:
 
     def labels(self, name: str) -> AnyArray:
         """One column of names: integers where every value is written as a plain one, else text."""
-        place = self.header.index(name)
-        values: list[str] = []
-        with reading(self.path):
-            for block in self.blocks():
-                for number, row in block:
-                    if not row[place]:
-                        raise InvalidData(f"column {name!r} of {self.path} is empty in line {number}; fill it in.")
-                    values.append(row[place])
-        if all(map(PLAIN_INTEGER.fullmatch, values)):
-            return np.array(values, dtype=np.int64)
-        return np.array(values, dtype=np.str_)
+        return as_names(self._each(name, partial(_name, self.path, name)))
 
     def filled(self, name: str) -> BoolArray:
         """Which rows hold anything in a column."""
-        place = self.header.index(name)
+        return np.array(self._each(name, lambda _, text: bool(text.strip())), dtype=np.bool_)
+
+    def lists(self, name: str) -> FloatArray:
+        """A column of lists of numbers as an array (n, d)."""
+        rows = self._each(name, self._list)
+        for row in rows:
+            if len(row[1]) != len(rows[0][1]):
+                raise InvalidData(
+                    f"column {name!r} of {self.path} has {len(row[1])} numbers in line {row[0]} and {len(rows[0][1])} "
+                    f"in line {rows[0][0]}; every list must be equally long."
+                )
+        return np.stack([values for _, values in rows]) if rows else np.empty((0, 0))
+
+    def _list(self, number: int, text: str) -> tuple[int, FloatArray]:
+        values = as_list(text)
+        if values is None:
+            shown = text if len(text) <= 40 else text[:20] + " ... " + text[-15:]
+            why = "; it was cut when it was printed" if "..." in text else ""
+            raise InvalidData(f"line {number} of {self.path} holds {shown!r}, which is no list of numbers{why}.")
+        return number, values
+
+    def _each(self, name: str, take: Callable[[int, str], Value]) -> list[Value]:
+        """Something out of each row's line number and text in a column."""
+        place = self.places[name]
         with reading(self.path):
-            return np.array([bool(row[place].strip()) for block in self.blocks() for _, row in block], dtype=np.bool_)
+            return [take(number, row[place]) for block in self.blocks() for number, row in block]
 
     def _parse(self, block: list[Line], places: list[int]) -> FloatArray:
-        try:
-            return np.array([[row[place] for place in places] for _, row in block], dtype=np.float64)
-        except ValueError:
-            # Truth values, or a field to complain of: slower, one by one.
-            return np.array([[self._number(number, row, place) for place in places] for number, row in block])
+        numbers = as_numbers([[row[place] for place in places] for _, row in block], self.dialect.decimal_comma)
+        if numbers is not None:
+            return numbers
+        # Truth values, or a field to complain of: slower, one by one.
+        return np.array([[self._number(number, row, place) for place in places] for number, row in block])
 
     def _number(self, line: int, row: list[str], place: int) -> float:
-        if is_number(row[place]):
-            return TRUTH[row[place].lower()] if row[place].lower() in TRUTH else float(row[place])
-        what = f"holds {row[place]!r}, which is no number," if row[place] else "is empty"
-        raise InvalidData(f"column {self.header[place]!r} of {self.path} {what} in line {line}; mend or drop that row.")
+        number = as_number(row[place], self.dialect.decimal_comma)
+        if number is not None:
+            return number
+        name = next(name for name, other in self.places.items() if other == place)
+        odd = what_is_odd(row[place])
+        why = f"which has {odd}" if odd else "which is no number"
+        what = f"holds {row[place]!r}, {why}," if row[place].strip() else "is empty"
+        raise InvalidData(f"column {name!r} of {self.path} {what} in line {line}; mend or drop that row.")
 
 
 def open_delimited(path: str, delimiter: str) -> Source:
-    """A CSV or TSV file.
+    """A CSV or TSV file, whatever stands between its fields.
 
     A first row that is all numbers is data, and the columns are then called column1, column2, and so on.
     """
     with reading(path):
-        sample = [row for _, row in islice(_lines(path, delimiter), SAMPLED_ROWS + 1)]
-    if not sample:
+        text = find_text(path)
+        with text.open() as file:
+            dialect = guess_dialect(file, delimiter)
+        sample = _sample(text, dialect)
+    if not any(any(row) for row in sample):
         raise InvalidData(f"{path} holds no rows.")
-    has_header = _is_header(sample[0])
-    header = tuple(sample[0]) if has_header else tuple(f"column{place}" for place in range(1, len(sample[0]) + 1))
-    _check_header(path, header)
-    table = Table(path, delimiter, header, has_header)
-    data = sample[int(has_header) :]
+    table, data = _with_header(text, dialect, sample)
     entries = {
-        name: _entry(table, name, [row[place] for row in data if place < len(row)]) for place, name in enumerate(header)
+        name: _entry(table, name, [row[place] for row in data if place < len(row)])
+        for name, place in table.places.items()
     }
-    return Source(path, entries, table.numbers)
+    return Source(path, entries, table.numbers, (*text.notes, *told_dialect(path, dialect, delimiter)))
 
 
-def is_number(text: str) -> bool:
-    """Whether text is a number or a truth value.
-
-    Examples
-    --------
-    >>> [is_number(text) for text in ("1e-3", "nan", "True", "007a", "1_000", "")]
-    [True, True, True, False, False, False]
-    """
-    if text.lower() in TRUTH:
-        return True
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text
-
-
-def _lines(path: str, delimiter: str) -> Iterator[Line]:
-    """The rows that are not blank, each with the number of its last line."""
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
-        for row in reader:
-            if row:
-                yield reader.line_num, row
+def read_lines(text: Text, dialect: Dialect) -> Iterator[Line]:
+    """The rows that are not blank, each with the number of its last line. To be read with `take`."""
+    with text.open() as file:
+        for _ in range(dialect.skipped_lines):
+            file.readline()
+        reader = csv.reader(file, delimiter=dialect.delimiter, strict=True, skipinitialspace=dialect.skips_spaces)
+        try:
+            for row in reader:
+                if row:
+                    yield reader.line_num + dialect.skipped_lines, row
+        except csv.Error as error:
+            raise InvalidData(
+                f"line {reader.line_num + dialect.skipped_lines} of {text.path} is cut short, or has a quote out of "
+                f"place ({error}); mend it."
+            ) from error
 
 
-def _is_header(row: list[str]) -> bool:
+def take(lines: Iterator[Line], n_rows: int) -> list[Line]:
+    """The next rows."""
+    with long_fields():
+        return list(islice(lines, n_rows))
+
+
+def _sample(text: Text, dialect: Dialect) -> list[list[str]]:
+    """The first rows: those of many columns fewer, down to ten."""
+    lines = read_lines(text, dialect)
+    first = take(lines, 1)
+    width = max(1, len(first[0][1])) if first else 1
+    return [row for _, row in first + take(lines, min(SAMPLED_ROWS, max(10, SAMPLED_CELLS // width)))]
+
+
+def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple[Table, list[list[str]]]:
+    """The table whose header the first row is, or which has none; and the rows of data in the sample."""
+    first = [name.strip() for name in sample[0]]
+    if not _is_header(first, dialect.decimal_comma):
+        places = {f"column{place}": place - 1 for place in range(1, len(first) + 1)}
+        return Table(text, dialect, places, False, (), len(first)), sample
+    data, places = sample[1:], {}
+    nameless: list[int] = []
+    for place, name in enumerate(first):
+        if name in places and name:
+            raise InvalidData(f"{text.path} has two columns called {name!r}; rename one.")
+        # An index that pandas writes stands first and has no name.
+        if name or (place == 0 and any(row[0].strip() for row in data)):
+            places[name] = place
+        else:
+            nameless.append(place)
+    width = max(places.values(), default=-1) + 1
+    return Table(text, dialect, places, True, tuple(place for place in nameless if place < width), width), data
+
+
+def _is_header(row: list[str], decimal_comma: bool) -> bool:
     # pandas writes 0, 1, 2, ... above columns that have no names.
     counted = len(row) > 1 and row == [str(place) for place in range(len(row))]
-    return counted or not all(map(is_number, row))
+    return counted or not all(is_number(cell, decimal_comma) for cell in row)
 
 
-def _check_header(path: str, header: tuple[str, ...]) -> None:
-    seen: set[str] = set()
-    for name in header:
-        if name and name in seen:
-            raise InvalidData(f"{path} has two columns called {name!r}; rename one.")
-        seen.add(name)
+def _refuse_nameless(path: str, place: int, number: int) -> NoReturn:
+    raise InvalidData(
+        f"line {number} of {path} has a value in field {place + 1}, and the header no name there; name that column."
+    )
+
+
+def _name(path: str, name: str, number: int, text: str) -> str:
+    if not text:
+        raise InvalidData(f"column {name!r} of {path} is empty in line {number}; fill it in.")
+    return text
 
 
 def _entry(table: Table, name: str, sample: list[str]) -> Entry:
-    values = [value for value in sample if value]
-    strange = next((value for value in values if not is_number(value)), None)
-    reads = partial(table.column, name), partial(table.labels, name), partial(table.filled, name)
+    values = [value for value in sample if value.strip()]
+    strange = next((value for value in values if not is_number(value, table.dialect.decimal_comma)), None)
+    names, filled = partial(table.labels, name), partial(table.filled, name)
     if strange is None and (values or not sample):
-        return Entry(1, "numbers", "(numbers)", *reads)
-    return Entry(1, "text", f"(text such as {strange!r})" if strange else "(nothing)", *reads)
+        return Entry(1, "numbers", "(numbers)", partial(table.column, name), names, filled)
+    if values and all(as_list(value) is not None for value in values):
+        return Entry(2, "numbers", "(lists of numbers)", partial(table.lists, name), names, filled)
+    told = f"(text such as {strange!r})" if strange else "(nothing)"
+    return Entry(1, "text", told, partial(table.column, name), names, filled)

@@ -52,6 +52,8 @@ class Source:
     """By name; the single array of an ``.npy`` goes by the empty name."""
     columns: Callable[[Sequence[str]], Matrix] | None = None
     """For a table: reads these columns of numbers as one matrix."""
+    notes: tuple[str, ...] = ()
+    """What a person should know of how the file was read, where that was guessed."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,8 +107,15 @@ def content_of(dtype: np.dtype[np.generic]) -> Content:
 
 
 def suffix_of(path: str) -> str:
-    """The file's suffix in lower case, with its dot."""
-    return os.path.splitext(path.rstrip("/"))[1].lower()
+    """The file's suffix in lower case, with its dot; a packed file has two.
+
+    Examples
+    --------
+    >>> suffix_of("pool.CSV"), suffix_of("pool.csv.gz")
+    ('.csv', '.csv.gz')
+    """
+    stem, suffix = os.path.splitext(path.rstrip("/"))
+    return (os.path.splitext(stem)[1] + suffix if suffix.lower() == ".gz" else suffix).lower()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files.arrays import open_npy, open_npz, open_safetensors
 from dubito.files.delimited import open_delimited
 from dubito.files.entries import Content, Entry, Source, one_below_another, reading, suffix_of, whole
+from dubito.files.notes import gather
 from dubito.files.parquet import open_parquet
 from dubito.matrix import AnyArray, BoolArray, Matrix
 
@@ -22,6 +23,8 @@ OPENERS: dict[str, Callable[[str], Source]] = {
     ".parquet": open_parquet,
     ".csv": partial(open_delimited, delimiter=","),
     ".tsv": partial(open_delimited, delimiter="\t"),
+    ".csv.gz": partial(open_delimited, delimiter=","),
+    ".tsv.gz": partial(open_delimited, delimiter="\t"),
 }
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
 
@@ -66,13 +69,9 @@ def open_source(path: str) -> Source:
     ...     open_source(path).names
     ('features', 'ids')
     """
-    with reading(path):
-        mode = os.stat(path).st_mode
-        if stat.S_ISDIR(mode):
-            return _open_folder(path)
-    if not stat.S_ISREG(mode):
-        raise InvalidArgument(f"{path} is neither a file nor a folder; save the data to a file first.")
-    return _open_file(path)
+    source = _open_any(path)
+    gather(source.notes)
+    return source
 
 
 def natural_order(name: str) -> list[str | int]:
@@ -84,6 +83,16 @@ def natural_order(name: str) -> list[str | int]:
     ['shard2', 'shard10']
     """
     return [int(part) if part.isdecimal() else part.casefold() for part in re.split(r"(\d+)", name)]
+
+
+def _open_any(path: str) -> Source:
+    with reading(path):
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            return _open_folder(path)
+    if not stat.S_ISREG(mode):
+        raise InvalidArgument(f"{path} is neither a file nor a folder; save the data to a file first.")
+    return _open_file(path)
 
 
 def _open_file(path: str) -> Source:
@@ -115,7 +124,8 @@ def _open_folder(path: str) -> Source:
 def _joined(path: str, sources: list[Source]) -> Source:
     """Shards as one source, with the names of the first, which every shard must hold."""
     entries = {name: _joined_entry(name, sources) for name in sources[0].names}
-    return Source(path, entries, partial(_joined_columns, sources) if sources[0].is_table else None)
+    columns = partial(_joined_columns, sources) if sources[0].is_table else None
+    return Source(path, entries, columns, tuple(note for source in sources for note in source.notes))
 
 
 def _joined_entry(name: str, sources: list[Source]) -> Entry:

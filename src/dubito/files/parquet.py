@@ -1,5 +1,6 @@
 """Parquet: a list column is a matrix, and so are several columns of numbers (extra ``files``)."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from types import ModuleType
@@ -20,7 +21,7 @@ def open_parquet(path: str) -> Source:
     """A Parquet file: its schema is read here, a column when asked for."""
     with reading(path), _pyarrow("parquet").ParquetFile(path) as file:
         schema = file.schema_arrow
-    twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    twice = next((name for name, count in Counter(schema.names).items() if count > 1), None)
     if twice is not None:
         raise InvalidData(f"{path} has two columns called {twice!r}; rename one.")
     entries = {field.name: _entry(path, field.name, field.type) for field in schema}

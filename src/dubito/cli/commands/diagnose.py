@@ -21,6 +21,7 @@ def diagnose(
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
+    input_limit: options.InputLimit = None,
     metric: options.Metric = "euclidean",
     plot: options.Plot = None,
     as_json: options.AsJson = False,
@@ -36,15 +37,17 @@ def diagnose(
     import json
 
     from dubito.cli.inputs import files
+    from dubito.cli.inputs.session import reading_files
     from dubito.errors import InvalidArgument
 
     check_plot(plot, force)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     columns = files.read_columns(id_column, label_column, feature_columns)
-    found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
-    if not len(found.labelled.rows) and not found.labelled.foreign:
-        raise InvalidArgument("nothing is labelled; pass --labelled FILE.")
-    told = measure(found, head, checked, id_column, metric)
+    with reading_files(input_limit, quiet=quiet):
+        found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
+        if not len(found.labelled.rows) and not found.labelled.foreign:
+            raise InvalidArgument("nothing is labelled; pass --labelled FILE.")
+        told = measure(found, head, checked, id_column, metric)
     if as_json:
         print(json.dumps({"schema": 1, **told.to_dict()}, indent=2, allow_nan=False))
     else:

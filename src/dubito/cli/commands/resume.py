@@ -21,6 +21,7 @@ def resume(
     workers: Workers = None,
     data_dir: DataDir = None,
     download: Download = False,
+    input_limit: options.InputLimit = None,
     runs_dir: RunsDir = "dubito-runs",
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -34,6 +35,7 @@ def resume(
     from pathlib import Path
 
     from dubito.cli.inputs.published import data_folder, gather
+    from dubito.cli.inputs.session import bounded_inputs
     from dubito.cli.jobs import playing
     from dubito.experiments.runs.run import EXPERIMENT, read_folder
     from dubito.experiments.toml import naming
@@ -41,6 +43,6 @@ def resume(
     chosen = playing.latest_unfinished(Path(runs_dir)) if folder is None else Path(folder)
     experiment = read_folder(chosen)
     count = playing.read_workers(workers, experiment)
-    with data_folder(data_dir, download), naming(str(chosen / EXPERIMENT)):
+    with bounded_inputs(input_limit), data_folder(data_dir, download), naming(str(chosen / EXPERIMENT)):
         gather(experiment, chosen, download, quiet)
         playing.finish(experiment, chosen, count, as_json=as_json, quiet=quiet)

@@ -47,6 +47,7 @@ def run(
     workers: Workers = None,
     data_dir: DataDir = None,
     download: Download = False,
+    input_limit: options.InputLimit = None,
     runs_dir: RunsDir = "dubito-runs",
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -63,6 +64,7 @@ def run(
 
     from dubito.cli.inputs import features
     from dubito.cli.inputs.published import data_folder, gather
+    from dubito.cli.inputs.session import bounded_inputs, reading_files
     from dubito.cli.jobs import playing
     from dubito.errors import DubitoError
     from dubito.experiments.plans.shipped import find_experiment
@@ -71,8 +73,9 @@ def run(
     experiment = find_experiment(file)
     folder = Path(runs_dir) / experiment.folder_name
     count = playing.read_workers(workers, experiment)
-    with suppress(DubitoError, OSError):  # What is wrong with the data the run itself says, if it needs it at all.
+    # What is wrong with the data the run itself says, if it needs it at all.
+    with suppress(DubitoError, OSError), bounded_inputs(input_limit), reading_files(quiet=quiet):
         features.tell(experiment.data, quiet=quiet)
-    with data_folder(data_dir, download), naming(file):
+    with bounded_inputs(input_limit), data_folder(data_dir, download), naming(file):
         gather(experiment, folder, download, quiet)
         playing.finish(experiment, folder, count, as_json=as_json, quiet=quiet)

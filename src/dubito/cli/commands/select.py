@@ -14,6 +14,7 @@ def select(
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
+    input_limit: options.InputLimit = None,
     strategy: options.Strategy = "doubt-coreset",
     strength: options.Strength = "1",
     beam_width: options.BeamWidth = "1",
@@ -42,16 +43,18 @@ def select(
     [bold]dubito select pool.npz --budget 100 --labelled picks.csv -o next.csv[/bold]
     """
     from dubito.cli.inputs import files
+    from dubito.cli.inputs.session import reading_files
     from dubito.cli.jobs import picking
 
     target = picking.check_target(output, format, as_json, append, force)
     method = picking.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     columns = files.read_columns(id_column, label_column, feature_columns)
-    found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
     with picking.holding(target, dry_run, quiet):
-        found = picking.without_earlier_picks(found, target)
-        allowed = picking.read_candidates(candidates, found, columns)
+        with reading_files(input_limit, memory_limit, quiet=quiet):
+            found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
+            found = picking.without_earlier_picks(found, target)
+            allowed = picking.read_candidates(candidates, found, columns)
         if dry_run:
             picking.show_sizes(found, allowed, method, as_json)
         else:

@@ -129,6 +129,7 @@ def simulate(
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
+    input_limit: options.InputLimit = None,
     standardise: Standardise = False,
     strategy: Strategies = None,
     pool: PoolKind = "clean",
@@ -162,6 +163,7 @@ def simulate(
 
     from dubito.cli.inputs import features
     from dubito.cli.inputs.files import read_columns, read_number
+    from dubito.cli.inputs.session import bounded_inputs, reading_files
     from dubito.cli.jobs import replaying, reporting
     from dubito.experiments.plans.experiment import Experiment, read_seeds
 
@@ -177,11 +179,13 @@ def simulate(
         pool=pool,
         seeds=read_seeds(read_number(seeds)),
     )
-    found = replaying.read_data(data, test, columns)
-    experiment = replaying.scheduled(draft, found, sizes)
-    folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
-    replaying.open_run(experiment, folder, force)
-    features.tell(draft.data, found, quiet=quiet)
-    command = shlex.join(["dubito", *sys.argv[1:]])
-    replaying.run(experiment, folder, found, command, workers, quiet=quiet)
-    reporting.tell(reporting.make_report(folder, folder, targets, force=True), as_json, asked=targets)
+    with bounded_inputs(input_limit):
+        with reading_files(quiet=quiet):
+            found = replaying.read_data(data, test, columns)
+        experiment = replaying.scheduled(draft, found, sizes)
+        folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
+        replaying.open_run(experiment, folder, force)
+        features.tell(draft.data, found, quiet=quiet)
+        command = shlex.join(["dubito", *sys.argv[1:]])
+        replaying.run(experiment, folder, found, command, workers, quiet=quiet)
+        reporting.tell(reporting.make_report(folder, folder, targets, force=True), as_json, asked=targets)

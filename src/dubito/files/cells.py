@@ -1,0 +1,106 @@
+"""What the text in a cell is: a number, a list of numbers, or a name."""
+
+import json
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from dubito.matrix import AnyArray, FloatArray
+
+TRUTH = {"true": 1.0, "false": 0.0}
+PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+"""Text that an int64 gives back unchanged; ``007`` is a name, not a number."""
+
+DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
+GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+\s*")
+"""A number that may have a decimal comma or be thousands: 1,234."""
+
+ODD_NUMBERS = (
+    (re.compile(r"[+-]?[\d.,]+\s*%"), "a percent sign"),
+    (re.compile(r"[+-]?\d{1,3}([,.'  ]\d{3})+([.,]\d+)?"), "marks between the thousands"),
+    (re.compile(r"[+-]?\d+,\d+"), "a decimal comma"),
+    (re.compile(r"0[xX][0-9a-fA-F]+"), "hexadecimal digits"),
+    (re.compile(r"[$€£¥]\s*[\d.,]+|[\d.,]+\s*[$€£¥]"), "a sign of money"),
+)
+"""Text that a person would call a number, and what keeps it from being one."""
+
+
+def is_number(text: str, decimal_comma: bool = False) -> bool:
+    """Whether text is a number or a truth value.
+
+    Examples
+    --------
+    >>> [is_number(text) for text in ("1e-3", "nan", "True", "007a", "1_000", "")]
+    [True, True, True, False, False, False]
+    >>> [is_number(text, decimal_comma=True) for text in ("1,5", "12", "1.234,5", "1.5")]
+    [True, True, False, False]
+    """
+    return as_number(text, decimal_comma) is not None
+
+
+def as_number(text: str, decimal_comma: bool = False) -> float | None:
+    """The number that text is, or None."""
+    lower = text.lower()
+    if lower in TRUTH:
+        return TRUTH[lower]
+    if decimal_comma:
+        if "." in text:
+            return None
+        text = text.replace(",", ".")
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def as_numbers(rows: Sequence[Sequence[str]], decimal_comma: bool) -> FloatArray | None:
+    """Rows of plain numbers as an array, or None where a cell is anything else."""
+    if decimal_comma:
+        if any("." in cell for row in rows for cell in row):
+            return None
+        rows = [[cell.replace(",", ".") for cell in row] for row in rows]
+    try:
+        return np.array(rows, dtype=np.float64)
+    except ValueError:
+        return None
+
+
+def what_is_odd(text: str) -> str | None:
+    """What keeps text that looks like a number from being one.
+
+    Examples
+    --------
+    >>> what_is_odd("12 %"), what_is_odd("1,234.5"), what_is_odd("cat")
+    ('a percent sign', 'marks between the thousands', None)
+    """
+    return next((odd for pattern, odd in ODD_NUMBERS if pattern.fullmatch(text.strip())), None)
+
+
+def as_list(text: str) -> FloatArray | None:
+    """The numbers of a list in brackets, as JSON has it or as NumPy prints it; None for any other text.
+
+    Examples
+    --------
+    >>> as_list("[0.5, 1]").tolist(), as_list("[0.5 1. ]").tolist(), as_list("[a]")
+    ([0.5, 1.0], [0.5, 1.0], None)
+    """
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    try:
+        numbers = json.loads(text) if "," in text else text[1:-1].split()
+        # JSON's truth values and texts would turn into numbers; NumPy's printing has only plain ones.
+        if "," in text and not all(type(each) in (int, float) for each in numbers):
+            return None
+        values = np.array(numbers, dtype=np.float64)
+    except (ValueError, OverflowError, RecursionError):
+        return None
+    return values if values.ndim == 1 else None
+
+
+def as_names(values: Sequence[str]) -> AnyArray:
+    """Integers where every value is written as a plain one, else text."""
+    if all(map(PLAIN_INTEGER.fullmatch, values)):
+        return np.array(values, dtype=np.int64)
+    return np.array(values, dtype=np.str_)
