@@ -1,9 +1,10 @@
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dubito
@@ -22,7 +23,10 @@ def assert_same(ours: dubito.Selection, scratch: dubito.Selection) -> None:
     scaling=st.sampled_from(["respective", "acquired"]),
     whole=st.sampled_from(["all", "some", "others"]),
 )
-def test_every_round_selects_what_a_fresh_call_would(seed: int, width: int, scaling: str, whole: str) -> None:
+def test_every_round_selects_what_a_fresh_call_would_and_so_does_the_pool_saved(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, width: int, scaling: str, whole: str
+) -> None:
+    path = str(tmp_path_factory.getbasetemp() / "rounds.npz")
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(20, 60)), int(rng.choice([2, 200]))
     features = rng.integers(-4, 5, (n, d)) if seed % 2 else rng.standard_normal((n, d))
@@ -34,6 +38,8 @@ def test_every_round_selects_what_a_fresh_call_would(seed: int, width: int, scal
         options: dict[str, Any] = {"doubt": doubt, "beam_width": width, "scaling": scaling}
         picked = pool.select(3, **options)
         assert_same(picked, dubito.select(features, 3, labelled=pool.labelled, **options))
+        pool.save(path)
+        assert_same(dubito.Pool.load(path, features).select(3, **options), picked)
         labels = {"all": picked.indices, "some": picked.indices[:2], "others": rng.integers(0, n, 2)}[whole]
         pool.label(labels)
         assert set(np.asarray(labels).tolist()) <= set(pool.labelled.tolist())
@@ -112,6 +118,108 @@ def test_a_saved_pool_goes_on_where_it_was(tmp_path: Path) -> None:
     assert_same(again.select(5, strategy="coreset"), pool.select(5, strategy="coreset"))
 
 
+SAVED = np.random.default_rng(0).standard_normal((50, 6))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A pool after one round."""
+    pool = dubito.Pool(SAVED)
+    pool.label(pool.select(5, strategy="coreset").indices)
+    pool.prepare()
+    pool.save(str(tmp_path / "pool.npz"))
+    return tmp_path / "pool.npz"
+
+
+def rewritten(path: Path, **changes: Any) -> None:
+    """The file as 0.1 wrote it, without a checksum, and with some arrays changed."""
+    with np.load(path) as archive:
+        arrays: dict[str, Any] = {name: archive[name] for name in archive if name != "checksum"}
+    np.savez(path, **{**arrays, **changes})
+
+
+def test_a_pool_saved_without_a_checksum_is_still_read(saved: Path) -> None:
+    before = dubito.Pool.load(str(saved), SAVED)
+    rewritten(saved)
+    after = dubito.Pool.load(str(saved), SAVED)
+    assert_same(after.select(5, strategy="coreset"), before.select(5, strategy="coreset"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("order", np.array([3, 50])),
+        ("order", np.array([-1, 3])),
+        ("order", np.array([3, 3])),
+        ("order", np.array([0.0, 1.0])),
+        ("order", np.array([[3, 4]])),
+        ("order", np.array(["a"])),
+        ("squared", np.full(50, np.nan)),
+        ("squared", np.full(50, -1.0)),
+        ("squared", np.full(50, np.inf)),
+        ("squared", np.zeros(49)),
+        ("squared", np.zeros(50, dtype=np.float32)),
+        ("squared", np.array("text")),
+        ("seen", np.full(50, 6, dtype=np.int32)),
+        ("seen", np.full(50, -1, dtype=np.int32)),
+        ("seen", np.zeros(50)),
+        ("seen", np.zeros((50, 1), dtype=np.int32)),
+    ],
+)
+def test_a_saved_pool_that_no_pool_could_have_saved_is_refused_by_name(saved: Path, name: str, value: Any) -> None:
+    rewritten(saved, **{name: value})
+    with pytest.raises(
+        InvalidData, match=rf"pool\.npz is damaged: its '{name}' cannot have come from a pool of 50 rows"
+    ):
+        dubito.Pool.load(str(saved), SAVED)
+
+
+@pytest.mark.parametrize("schema", [np.array(2), np.array([1]), np.array("one"), np.array(np.nan)])
+def test_a_pool_of_another_schema_is_refused(saved: Path, schema: Any) -> None:
+    rewritten(saved, schema=schema)
+    with pytest.raises(InvalidData, match="holds no pool saved by this version"):
+        dubito.Pool.load(str(saved), SAVED)
+
+
+def test_a_value_that_changed_in_a_saved_pool_does_not_fit_its_checksum(saved: Path) -> None:
+    with np.load(saved) as archive:
+        arrays: dict[str, Any] = dict(archive)
+    arrays["squared"][7] += 1e-9
+    np.savez(saved, **arrays)
+    with pytest.raises(InvalidData, match=r"pool\.npz is damaged: what it holds does not fit its checksum"):
+        dubito.Pool.load(str(saved), SAVED)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.floats(0, 1, exclude_max=True), value=st.integers(0, 255), kind=st.sampled_from(["set", "cut", "drop"]))
+def test_a_saved_pool_that_was_damaged_anywhere_is_the_same_or_refused(
+    saved: Path, place: float, value: int, kind: str
+) -> None:
+    whole = saved.read_bytes()
+    at = int(place * len(whole))
+    changed = {
+        "set": whole[:at] + bytes([value]) + whole[at + 1 :],
+        "cut": whole[:at],
+        "drop": whole[:at] + whole[at + 1 :],
+    }
+    path = saved.with_name("damaged.npz")
+    path.write_bytes(changed[kind])
+    expected = dubito.Pool.load(str(saved), SAVED).select(5, strategy="coreset")
+    try:
+        pool = dubito.Pool.load(str(path), SAVED)
+    except InvalidData:
+        return
+    assert_same(pool.select(5, strategy="coreset"), expected)
+
+
+def test_a_saved_pool_that_unpacks_to_more_than_it_can_need_is_not_read(saved: Path) -> None:
+    with zipfile.ZipFile(saved, "a", zipfile.ZIP_DEFLATED) as archive, archive.open("bomb.npy", "w") as bomb:
+        for _ in range(20):
+            bomb.write(bytes(1 << 20))
+    with pytest.raises(InvalidData, match=r"it unpacks to 20,9\d\d,\d\d\d bytes, where 16,778,216 would do"):
+        dubito.Pool.load(str(saved), SAVED)
+
+
 def test_an_interrupted_round_leaves_the_pool_as_it_was() -> None:
     features = np.random.default_rng(0).standard_normal((80, 3))
     pool = dubito.Pool(features)
@@ -135,10 +243,10 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         dubito.Pool(features, ids=["a", "b", "c", "d"]).label(["z"])
     with pytest.raises(InvalidArgument, match="rows holds 9 at position 0, which is no row of the pool"):
         dubito.Pool(features).label([9])
-    with pytest.raises(MissingFile, match=r"nowhere.npz is not there"):
+    with pytest.raises(MissingFile, match=r"nowhere.npz does not exist"):
         dubito.Pool.load(str(tmp_path / "nowhere.npz"), features)
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 no more")
-    with pytest.raises(InvalidData, match=r"broken.npz cannot be read as a saved pool"):
+    with pytest.raises(InvalidData, match=r"broken.npz cannot be read as .npz: it is cut short"):
         dubito.Pool.load(str(tmp_path / "broken.npz"), features)
     np.savez(tmp_path / "foreign.npz", a=1)
     with pytest.raises(InvalidData, match="holds no pool saved by this version"):

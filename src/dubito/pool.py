@@ -1,17 +1,15 @@
 """`Pool`: embeddings that stay put between rounds, so that distances once known stay known."""
 
 import hashlib
-import io
 import time
 from collections.abc import Sequence
-from zipfile import BadZipFile
 
 import numpy as np
 
 from dubito.checks import Labelled, as_array, check_rows
 from dubito.engines.dispatch import choose_engine
-from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.files import write_atomically
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.files.sealed import load_sealed, save_sealed
 from dubito.matrix import AnyArray, BoolArray, IntArray, Rows, len_of
 from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
 from dubito.selecting import (
@@ -28,6 +26,8 @@ from dubito.wording import keyword
 
 SCHEMA = 1
 PRINT_ROWS = 64
+ROW_BYTES, SLACK_BYTES = 20, 1 << 24
+"""What a saved pool holds for each row at most, and besides; a file that unpacks to more is not read."""
 GROWTH = 1.05
 """How much the labelled must grow before distances are brought up to date: labels may come one at a time."""
 
@@ -188,16 +188,14 @@ class Pool:
 
         A file that exists is replaced: this is the same pool, further on.
         """
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            schema=np.int64(SCHEMA),
-            fingerprint=np.array(self._fingerprint()),
-            order=self._order,
-            squared=self._before.squared,
-            seen=self._before.seen,
-        )
-        write_atomically(path, buffer.getvalue())
+        arrays: dict[str, AnyArray] = {
+            "schema": np.array(SCHEMA, dtype=np.int64),
+            "fingerprint": np.array(self._fingerprint()),
+            "order": self._order,
+            "squared": self._before.squared,
+            "seen": self._before.seen,
+        }
+        save_sealed(path, arrays)
 
     @classmethod
     def load(
@@ -208,12 +206,13 @@ class Pool:
         ids: Sequence[object] | AnyArray | None = None,
         metric: Metric = "euclidean",
     ) -> "Pool":
-        """A saved pool again, with the features it was made of."""
+        """A saved pool again, with the features it was made of; a file that was damaged is refused."""
         pool = cls(features, ids=ids, metric=metric)
-        saved = _read(path)
+        saved = _read(path, len(pool))
         if str(saved["fingerprint"]) != pool._fingerprint():
             problem = f"{path} was saved with other features or another metric"
             raise InvalidData(problem, mend="pass those it was made with.")
+        _check_saved(path, saved, len(pool))
         pool._order = saved["order"]
         pool._known = pool._before = Known(saved["squared"], saved["seen"], pool._order[:0])
         return pool
@@ -244,16 +243,31 @@ def check_ids(ids: Sequence[object] | AnyArray, n_pool: int) -> AnyArray:
     return names
 
 
-def _read(path: str) -> dict[str, AnyArray]:
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            saved = dict(archive)
-    except FileNotFoundError:
-        raise MissingFile(f"{path} is not there", mend="pass the path that Pool.save was given.") from None
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise InvalidData(f"{path} cannot be read as a saved pool ({error}).") from None
+def _read(path: str, n_pool: int) -> dict[str, AnyArray]:
+    saved = load_sealed(path, most_bytes=ROW_BYTES * n_pool + SLACK_BYTES)
     expected = {"schema", "fingerprint", "order", "squared", "seen"}
-    if set(saved) != expected or int(saved["schema"]) != SCHEMA:
+    if set(saved) != expected or saved["schema"].tolist() != SCHEMA:
         problem = f"{path} holds no pool saved by this version of dubito"
         raise InvalidData(problem, mend="pass a path that Pool.save was given.")
     return saved
+
+
+def _check_saved(path: str, saved: dict[str, AnyArray], n_pool: int) -> None:
+    """Refuse what no pool could have saved: engines trust what is known."""
+    name = _unsound(saved["order"], saved["squared"], saved["seen"], n_pool)
+    if name is not None:
+        problem = f"{path} is damaged: its {name!r} cannot have come from a pool of {n_pool} rows"
+        raise InvalidData(problem, mend="make the pool again, and label what was labelled.")
+
+
+def _unsound(order: AnyArray, squared: AnyArray, seen: AnyArray, n_pool: int) -> str | None:
+    """The first array that is not of its type, shape or range."""
+    if order.dtype != np.int64 or order.ndim != 1 or len(np.unique(order)) < len(order):
+        return "order"
+    if ((order < 0) | (order >= n_pool)).any():
+        return "order"
+    if squared.dtype != np.float64 or squared.shape != (n_pool,) or not (squared >= 0.0).all():
+        return "squared"
+    if seen.dtype != np.int32 or seen.shape != (n_pool,) or ((seen < 0) | (seen > len(order))).any():
+        return "seen"
+    return None if np.isfinite(squared[seen > 0]).all() else "squared"

@@ -75,7 +75,7 @@ def test_of_many_who_make_a_new_file_at_once_one_does(
     for maker in makers:
         maker.join(30.0)
     assert made == [path.read_bytes()]
-    assert set(refused) == {f"{path} exists; pass --force (force=True) to replace it, or another path."}
+    assert set(refused) == {f"{path} exists; pass force=True to replace it, or another path."}
     assert len(refused) == 7
     assert os.listdir(tmp_path) == ["picks.csv"]
 

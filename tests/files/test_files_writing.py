@@ -103,7 +103,7 @@ def test_an_existing_file_is_replaced_only_by_force(tmp_path: Path) -> None:
     path = tmp_path / "picks.csv"
     path.write_text("precious")
     path.chmod(0o640)
-    with pytest.raises(OutputExists, match=r"picks.csv exists; pass --force \(force=True\) to replace it"):
+    with pytest.raises(OutputExists, match=r"picks.csv exists; pass force=True to replace it"):
         save_selection(ODD, str(path))
     assert path.read_text() == "precious"
     save_selection(ODD, str(path), force=True)

@@ -128,7 +128,8 @@ def reading(path: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise MissingFile(f"{path} does not exist; check the path.") from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        # One that names no file comes from a place that a damaged file sent its reader to.
+        if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
             raise InvalidArgument(f"{path} cannot be opened: {str(error.strerror).lower()}.") from error
         # Broad on purpose: on a damaged file the parsers raise a dozen unrelated kinds.
         detail = " ".join(str(error).split()) or type(error).__name__
