@@ -171,6 +171,27 @@ def margin(probabilities: Matrix) -> FloatArray:
     return np.asarray(ascending[:, -1] - ascending[:, -2])
 
 
+def margin_doubt(probabilities: Matrix) -> FloatArray:
+    """``1 - (p1 - p2)`` of each row: 1 where the two likeliest classes are equally likely.
+
+    As everything but the largest probability, and the second largest again, over the sum of all: a difference from 1
+    would lose every digit of a confident row.
+
+    Examples
+    --------
+    >>> margin_doubt(np.array([[0.5, 0.5, 0.0], [0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])).tolist()
+    [1.0, 0.75, 0.0]
+    """
+    doubt = np.empty(probabilities.shape[0])
+    for span in blocks(len(doubt), BLOCK_ROWS):
+        ascending = np.sort(mean_probabilities(probabilities[span]), axis=1)
+        others = np.zeros(len(ascending))
+        for column in ascending.T[:-1]:
+            others += column
+        doubt[span] = (others + ascending[:, -2]) / (others + ascending[:, -1])
+    return doubt
+
+
 def read_doubt(
     n_pool: int, probabilities: object = None, logits: object = None, doubt: object = None
 ) -> tuple[Matrix | None, FloatArray | None]:

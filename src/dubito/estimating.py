@@ -2,13 +2,17 @@
 
 import numpy as np
 
-from dubito.checks import check_integer, check_memory_limit
+from dubito.checks import check_choice, check_integer, check_memory_limit
+from dubito.coverage import CoverageProblem
 from dubito.engines.base import Estimate
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument
 from dubito.problem import Problem
 
 __all__ = ["Estimate", "estimate"]
+
+COVERS = ("coverage", "doubt-coverage")
+ESTIMATED = ("coreset", "doubt-coreset", *COVERS)
 
 
 def estimate(
@@ -19,10 +23,11 @@ def estimate(
     *,
     beam_width: int = 1,
     scaled: bool = True,
+    strategy: str = "doubt-coreset",
     engine: str = "auto",
     memory_limit: int | str | None = None,
 ) -> Estimate:
-    """Bytes and seconds of a core-set selection, before it runs, by the engine that would run it.
+    """Bytes and seconds of a selection by core-set or coverage, before it runs, by the engine that would run it.
 
     Parameters
     ----------
@@ -34,6 +39,8 @@ def estimate(
         As in `dubito.select`.
     scaled : bool
         Whether doubt scales the distances; the plain core-set looks at every row.
+    strategy : str
+        ``coreset``, ``doubt-coreset``, ``coverage`` or ``doubt-coverage``.
     engine : str
         As in `dubito.select`.
     memory_limit : int or str, optional
@@ -48,14 +55,15 @@ def estimate(
     n, d = check_integer("n", n, least=1), check_integer("d", d, least=1)
     m, budget = check_integer("m", m, least=0), check_integer("budget", budget, least=1)
     width, limit = check_integer("beam_width", beam_width, least=1), check_memory_limit(memory_limit)
-    problem = _imagined(n, d, m, budget, width, scaled, limit)
+    is_cover = check_choice("strategy", strategy, ESTIMATED) in COVERS
+    problem = _cover(n, d, m, budget, limit) if is_cover else _core_set(n, d, m, budget, width, scaled, limit)
     found = choose_engine(engine, problem).estimate(problem)
     if found is None:
         raise InvalidArgument(f"engine={engine!r} cannot tell what it costs; pass engine='auto'.")
     return found
 
 
-def _imagined(n: int, d: int, m: int, budget: int, width: int, scaled: bool, limit: int | None) -> Problem:
+def _core_set(n: int, d: int, m: int, budget: int, width: int, scaled: bool, limit: int | None) -> Problem:
     """A problem of these sizes: its arrays have their shapes, and one number each."""
     return Problem(
         pool=np.broadcast_to(np.float32(0.0), (n, d)),
@@ -65,5 +73,17 @@ def _imagined(n: int, d: int, m: int, budget: int, width: int, scaled: bool, lim
         weights=np.broadcast_to(np.float64(1.0), (n,)) if scaled else None,
         scores=np.broadcast_to(np.int64(0), (n,)) if width > 1 else None,
         beam_width=width,
+        memory_limit=limit,
+    )
+
+
+def _cover(n: int, d: int, m: int, budget: int, limit: int | None) -> CoverageProblem:
+    return CoverageProblem(
+        pool=np.broadcast_to(np.float32(0.0), (n, d)),
+        references=np.broadcast_to(np.float32(0.0), (m, d)),
+        candidates=np.broadcast_to(np.int64(0), (n,)),
+        budget=budget,
+        weights=np.broadcast_to(np.float64(1.0), (n,)),
+        sample=np.empty(0, dtype=np.int64),
         memory_limit=limit,
     )

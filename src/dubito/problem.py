@@ -71,6 +71,8 @@ class Request:
     seed: int
     progress: Progress | None
     known: Known | None = None
+    labelled: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Rows of the pool that are labelled; none where the references are features of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,10 @@ class Configuration:
     """The priority the next pick would have; 0 when nothing is left; None without distances."""
     uncertainty: float | None = None
     """U(s), the mean of -log(1 - doubt) over the picks; None without doubt."""
+    covered: FloatArray | None = None
+    """Share of all doubt that is covered after each pick; None for a strategy that does not cover."""
+    reach: float | None = None
+    """How far a pick covers; None for a strategy that does not cover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +161,12 @@ class Selection:
     """(b,) the ids of the picks, where the input had ids."""
     complete: bool = True
     """False when the run was interrupted."""
+    covered: FloatArray | None = None
+    """(b,) share of all doubt that is covered after each pick; None for a strategy that does not cover."""
+    reach: float | None = None
+    """How far a pick covers; None for a strategy that does not cover."""
+    sampled: int | None = None
+    """Rows that stood for the whole pool, where a strategy was told to cover a sample; None where every row counted."""
     cover: Callable[[], float] | None = None
     """Computes the covering radius; `covering_radius` calls it."""
 
@@ -168,6 +180,8 @@ class Selection:
             [*(str(name)[:LONGEST_NAME] for name in names[:MOST_SHOWN]), *["..."] * (len(names) > MOST_SHOWN)]
         )
         facts = [] if self.radius is None else [f"radius={self.radius:.4g}"]
+        facts += [] if self.covered is None or not len(self) else [f"covered={self.covered[-1]:.1%}"]
+        facts += [] if self.sampled is None else [f"by a sample of {self.sampled:,} rows"]
         facts += [] if len(self.configurations) < 2 else [f"configurations={len(self.configurations)}"]
         facts += [] if self.complete else ["interrupted"]
         told = f"{len(self)} of {self.n_pool:,} rows by {self.strategy}" + (f": {shown}" if shown else "")

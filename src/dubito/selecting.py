@@ -196,6 +196,7 @@ def build_request(
         seed=terms.seed,
         progress=terms.progress,
         known=known,
+        labelled=points.labelled.rows,
     )
 
 
@@ -216,6 +217,9 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
         n_pool=len_of(request.pool),
         ids=None if ids is None else ids[best.indices],
         complete=choice.complete,
+        covered=best.covered,
+        reach=best.reach,
+        sampled=choice.sampled,
         cover=lambda: covering_radius(request, best.indices),
     )
     if not choice.complete:

@@ -115,8 +115,8 @@ Strategy = Annotated[
         metavar="NAME",
         rich_help_panel=METHOD,
         autocompletion=strategy_names,
-        help="doubt-coreset, coreset, random, least-confidence, margin, entropy, closest-kmeans, optimal-coreset, "
-        "badge, bald, batchbald or probabilistic-coreset.",
+        help="doubt-coreset, coreset, doubt-coverage, coverage, random, least-confidence, margin, entropy, "
+        "closest-kmeans, optimal-coreset, badge, bald, batchbald or probabilistic-coreset.",
     ),
 ]
 Strength = Annotated[

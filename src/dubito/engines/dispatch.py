@@ -7,13 +7,13 @@ from dubito.checks import check_choice
 from dubito.engines.base import Engine
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cuda.engine import CudaEngine
-from dubito.engines.oracle import ReferenceEngine
+from dubito.engines.oracle import CoverageReference, ReferenceEngine
 from dubito.engines.plugins import offered_engines
 from dubito.errors import InvalidArgument
 
 P = TypeVar("P")
 
-BUILT_IN: tuple[Engine[Any], ...] = (CudaEngine(), CpuEngine(), ReferenceEngine())
+BUILT_IN: tuple[Engine[Any], ...] = (CudaEngine(), CpuEngine(), ReferenceEngine(), CoverageReference())
 """In order of preference. One name may stand here several times, for different kinds of problem."""
 
 

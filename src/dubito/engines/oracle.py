@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dubito import reference
+from dubito import coverage, reference
+from dubito.coverage import CoverageProblem
 from dubito.distances import settle
 from dubito.engines.base import Estimate
 from dubito.matrix import len_of
@@ -44,6 +45,37 @@ class ReferenceEngine:
     def solve(self, problem: Problem) -> Solution:
         """Every pick costs a pass over the pool; an interruption keeps nothing."""
         return Solution(reference.solve(problem))
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageReference:
+    """`dubito.coverage` behind the engine's protocol. Holds the pool in float64."""
+
+    name: ClassVar[str] = "reference"
+    solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
+
+    def refusals(self, problem: CoverageProblem) -> list[str]:
+        """None: it takes every problem, in its own time."""
+        return []
+
+    def pays(self, problem: CoverageProblem) -> bool:
+        """Always, where nothing better does: it stands last."""
+        return True
+
+    def estimate(self, problem: CoverageProblem) -> Estimate:
+        """A pass over the pool for every reference and candidate; for every pick again, where too many to keep."""
+        (n, d), n_candidates = problem.pool.shape, len(problem.candidates)
+        kernels = 8 * n * n_candidates
+        n_passes = n_candidates * (1 if kernels <= coverage.KEPT_BYTES else problem.budget)
+        n_bytes = 8 * n * (2 * d + 4) + 2 * min(kernels, coverage.KEPT_BYTES)
+        return Estimate(n_bytes, (len_of(problem.references) + n_passes) * n * d * settle_seconds(d), self.name)
+
+    def catch_up(self, problem: CoverageProblem) -> None:
+        """Nothing: it starts afresh every time."""
+
+    def solve(self, problem: CoverageProblem) -> Solution:
+        """Every pick looks at every pair; an interruption keeps nothing."""
+        return Solution((coverage.greedy(problem),))
 
 
 def settle_seconds(d: int) -> float:

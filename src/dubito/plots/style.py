@@ -32,6 +32,8 @@ STRATEGY_COLOURS = {
     "random": QUIET,
     "coreset": OKABE_ITO["blue"],
     "doubt-coreset": OKABE_ITO["vermilion"],
+    "coverage": "#0B6E6E",
+    "doubt-coverage": "#B8860B",
     "least-confidence": OKABE_ITO["green"],
     "margin": OKABE_ITO["sky"],
     "entropy": OKABE_ITO["purple"],

@@ -14,6 +14,7 @@ from dubito.strategies.badge import Badge
 from dubito.strategies.bald import Bald, BatchBald
 from dubito.strategies.base import Choice, Strategy
 from dubito.strategies.coreset import Coreset, DoubtCoreset
+from dubito.strategies.coverage import Coverage, DoubtCoverage
 from dubito.strategies.kmeans import ClosestKMeans
 from dubito.strategies.optimal import OptimalCoreset
 from dubito.strategies.probabilistic import ProbabilisticCoreset
@@ -28,7 +29,9 @@ __all__ = [
     "Choice",
     "ClosestKMeans",
     "Coreset",
+    "Coverage",
     "DoubtCoreset",
+    "DoubtCoverage",
     "Entropy",
     "LeastConfidence",
     "Margin",
@@ -49,6 +52,8 @@ BUILT_IN: dict[str, Factory] = {
     "entropy": Entropy,
     "coreset": Coreset,
     "doubt-coreset": DoubtCoreset,
+    "coverage": Coverage,
+    "doubt-coverage": DoubtCoverage,
     "closest-kmeans": ClosestKMeans,
     "optimal-coreset": OptimalCoreset,
     "badge": Badge,

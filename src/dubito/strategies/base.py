@@ -18,6 +18,8 @@ class Choice:
     configurations: tuple[Configuration, ...]
     engine: str | None = None
     complete: bool = True
+    sampled: int | None = None
+    """Rows that stood for the whole pool; None where every row counted."""
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ to make the failing case again. Everything depends on nothing but the seed.
 """
 
 from dubito.testing.contract import check_engine, check_strategy
+from dubito.testing.coverage import check_coverage_engine, make_coverage_problem
 from dubito.testing.problems import make_problem
 
-__all__ = ["check_engine", "check_strategy", "make_problem"]
+__all__ = ["check_coverage_engine", "check_engine", "check_strategy", "make_coverage_problem", "make_problem"]

@@ -17,7 +17,7 @@ from dubito.cli.inputs.labelled import Labelled, read_candidate_rows
 from dubito.cli.printing.failures import Stopped, naming_files
 from dubito.cli.printing.messages import Bar, say
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
-from dubito.estimating import estimate
+from dubito.estimating import ESTIMATED, estimate
 from dubito.files import (
     FORMATS,
     Columns,
@@ -243,8 +243,10 @@ class OnlyChecks:
         dtype, m, cost = str(request.pool.dtype), len_of(request.references), None
         if self.uses_engine:
             width, is_scaled = getattr(self.proper, "beam_width", 1), getattr(self.proper, "strength", 0.0) > 0.0
-            limit = request.memory_limit
-            cost = estimate(n, d, m, request.budget, beam_width=width, scaled=is_scaled, memory_limit=limit)
+            kind, limit = self.name if self.name in ESTIMATED else "doubt-coreset", request.memory_limit
+            cost = estimate(
+                n, d, m, request.budget, beam_width=width, scaled=is_scaled, strategy=kind, memory_limit=limit
+            )
         sizes = (n, d, dtype, m, len(request.candidates), request.budget, self.name, engine)
         told = (None, None) if cost is None else (round(cost.bytes / 1e6, 1), round(cost.seconds, 2))
         self.seen.append(Sizes(*sizes, *told))
@@ -263,6 +265,7 @@ def one_point_of(request: Request) -> Request:
         probabilities=None if request.probabilities is None else request.probabilities[first],
         doubt=None if request.doubt is None else request.doubt[first],
         progress=None,
+        labelled=first[:0],
     )
 
 

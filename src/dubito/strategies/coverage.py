@@ -1,0 +1,137 @@
+"""Coverage: each pick covers the most of what is not covered yet, of the pool or of the model's doubt about it."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from dubito.checks import check_choice, check_integer, check_real
+from dubito.coverage import CoverageProblem, sample_rows
+from dubito.doubt import margin_doubt, scaling_weights
+from dubito.engines.dispatch import choose_engine
+from dubito.matrix import FloatArray, len_of
+from dubito.problem import Request
+from dubito.strategies.base import Choice
+
+Kind = Literal["margin", "confidence"]
+FACTOR = 1.4
+"""The reach over the median distance to what is labelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The points that lie nearest to most of the pool: every row counts alike.
+
+    Parameters
+    ----------
+    radius : float, optional
+        How far a point covers. By default ``factor`` times the median distance of the pool to what is labelled.
+    factor : float
+        See ``radius``.
+    sample : int, optional
+        Cover only so many rows, evenly chosen, in place of all: an estimate, for pools too large for more.
+    """
+
+    radius: float | None = None
+    factor: float = FACTOR
+    sample: int | None = None
+    name: str = "coverage"
+    uses_engine: bool = True
+
+    def __post_init__(self) -> None:
+        _check(self.radius, self.factor, self.sample)
+
+    def choose(self, request: Request) -> Choice:
+        """See `dubito.coverage` for the meaning, the engines for the cost."""
+        return _solve(request, np.ones(len_of(request.pool)), self.radius, self.factor, self.sample)
+
+
+@dataclass(frozen=True, slots=True)
+class DoubtCoverage:
+    """The points that lie nearest to most of the model's doubt. Without any doubt every row counts alike.
+
+    Parameters
+    ----------
+    strength : float
+        A row counts with its doubt to this power; with 0 all count alike.
+    doubt : {"margin", "confidence"}
+        ``1 - (p1 - p2)`` of the two largest probabilities, or ``1 - p1``. Doubt that was handed in as such is taken.
+    radius : float, optional
+        How far a point covers. By default ``factor`` times the median distance of the pool to what is labelled.
+    factor : float
+        See ``radius``.
+    sample : int, optional
+        Cover only so many rows, chosen evenly by doubt, in place of all: an estimate, for pools too large for more.
+    """
+
+    strength: float = 1.0
+    doubt: Kind = "margin"
+    radius: float | None = None
+    factor: float = FACTOR
+    sample: int | None = None
+    name: str = "doubt-coverage"
+    uses_engine: bool = True
+
+    def __post_init__(self) -> None:
+        check_real("strength", self.strength, least=0.0)
+        check_choice("doubt", self.doubt, get_args(Kind))
+        _check(self.radius, self.factor, self.sample)
+
+    def choose(self, request: Request) -> Choice:
+        """See `dubito.coverage` for the meaning, the engines for the cost."""
+        return _solve(request, self.weights(request), self.radius, self.factor, self.sample)
+
+    def weights(self, request: Request) -> FloatArray:
+        """(n,) doubt to the power of ``strength``."""
+        doubt = request.doubt
+        if self.doubt == "margin" and request.probabilities is not None:
+            doubt = margin_doubt(request.probabilities)
+        return np.ones(len_of(request.pool)) if doubt is None else scaling_weights(doubt, self.strength / 2.0)
+
+
+def _check(radius: float | None, factor: float, sample: int | None) -> None:
+    if radius is not None:
+        check_real("radius", radius, least=0.0)
+    check_real("factor", factor, least=0.0)
+    if sample is not None:
+        check_integer("sample", sample, least=1)
+
+
+def _solve(request: Request, weights: FloatArray, radius: float | None, factor: float, sample: int | None) -> Choice:
+    weights = weights.copy()
+    weights[request.labelled] = 0.0
+    is_sampled = sample is not None and sample < np.count_nonzero(weights)
+    unlabelled = np.setdiff1d(np.arange(len_of(request.pool)), request.labelled, assume_unique=True)
+    problem = CoverageProblem(
+        pool=request.pool,
+        references=request.references,
+        candidates=request.candidates,
+        budget=request.budget,
+        weights=thinned(weights, sample) if sample is not None and is_sampled else weights,
+        sample=sample_rows(unlabelled),
+        radius=radius,
+        factor=factor,
+        doubt=request.doubt,
+        metric=request.metric,
+        largest=request.largest,
+        memory_limit=request.memory_limit,
+        progress=request.progress,
+        known=request.known,
+    )
+    engine = choose_engine(request.engine, problem)
+    solution = engine.solve(problem)
+    return Choice(solution.configurations, engine.name, solution.complete, sample if is_sampled else None)
+
+
+def thinned(weights: FloatArray, n_rows: int) -> FloatArray:
+    """Weights of at most so many rows that stand for all: a row as often as its weight makes up a share of the whole.
+
+    Examples
+    --------
+    >>> thinned(np.array([1.0, 1.0, 2.0, 0.0, 4.0]), 4).tolist()
+    [2.0, 0.0, 2.0, 0.0, 4.0]
+    """
+    running = np.add.accumulate(weights)
+    step = running[-1] / n_rows
+    rows = np.searchsorted(running, (np.arange(n_rows) + 0.5) * step)
+    return np.asarray(np.bincount(np.minimum(rows, len(weights) - 1), minlength=len(weights)) * step)
