@@ -229,3 +229,12 @@ def test_processes_are_started_where_the_data_is_large() -> None:
 def test_help_begins_with_an_example(run: Program) -> None:
     assert "dubito simulate data.npz" in run("simulate", "--help").out
     assert "dubito report dubito-runs/" in run("report", "--help").out
+
+
+@pytest.mark.usefixtures("blobs")
+def test_a_forest_has_a_short_name_and_is_not_said_to_go_on(run: Program) -> None:
+    ran = run("simulate", "data.npz", *SMALL, "-s", "margin", "--model", "forest:trees=5", "-o", "out")
+    assert ran.code == 0, ran.err
+    assert "to 20; trained from scratch each round; 4 runs" in ran.err
+    assert "kind = forest, trees = 5" in Path("out/report.html").read_text()
+    assert "goes on from round to round" not in ran.err + Path("out/report.html").read_text()

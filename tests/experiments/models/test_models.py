@@ -12,7 +12,7 @@ from dubito.experiments.models.kinds import model_as_table, model_from_table, mo
 from dubito.experiments.models.networks.network import Torch, Vgg16
 from dubito.experiments.models.networks.training import Mlp, batches
 from dubito.experiments.models.probe import Probe
-from dubito.experiments.models.scikit import Linear, Sklearn
+from dubito.experiments.models.scikit import Forest, Linear, Sklearn
 from dubito.matrix import IntArray
 
 
@@ -32,6 +32,7 @@ OWN = f"{__name__}.make_network"
 MODELS: list[Model] = [
     Linear(),
     Sklearn(FOREST, {"n_estimators": 5}),
+    Forest(trees=5),
     Mlp(hidden=(8,), epochs=20, later_epochs=3, learning_rate=0.03),
     Mlp(hidden=(8, 4), epochs=40, later_epochs=3, learning_rate=0.03, features="hidden", decay=True),
     Probe(),
@@ -76,11 +77,11 @@ def test_the_next_turn_goes_on_from_the_state_alone(model: Model, data: Dataset)
 
 
 def test_only_estimators_start_from_scratch() -> None:
-    assert [model.kind for model in MODELS if not model.goes_on] == ["sklearn"]
-    assert [model.moves for model in MODELS] == [False, False, False, True, False, True]
+    assert [model.kind for model in MODELS if not model.goes_on] == ["sklearn", "forest"]
+    assert [model.moves for model in MODELS] == [False, False, False, False, True, False, True]
 
 
-@pytest.mark.parametrize("model", [Linear(), Sklearn(FOREST), Probe()], ids=lambda model: model.kind)
+@pytest.mark.parametrize("model", [Linear(), Sklearn(FOREST), Forest(), Probe()], ids=lambda model: model.kind)
 def test_a_class_that_is_not_there_to_learn_has_no_probability(model: Model, data: Dataset) -> None:
     rows = np.flatnonzero(data.labels != 1)
     probabilities = model.fit(lesson_of(data, rows)).predict_proba(data.features)
@@ -89,13 +90,21 @@ def test_a_class_that_is_not_there_to_learn_has_no_probability(model: Model, dat
     assert (probabilities.argmax(axis=1)[rows] == data.labels[rows]).mean() > 0.85
 
 
-@pytest.mark.parametrize("model", [Linear(), Sklearn(FOREST), Probe()], ids=lambda model: model.kind)
+@pytest.mark.parametrize("model", [Linear(), Sklearn(FOREST), Forest(), Probe()], ids=lambda model: model.kind)
 def test_a_model_that_saw_one_class_is_sure_of_it(model: Model, data: Dataset) -> None:
     fitted = model.fit(lesson_of(data, np.flatnonzero(data.labels == 2)[:4]))
     assert fitted.predict_proba(data.features).tolist() == [[0.0, 0.0, 1.0]] * 90
     assert fitted.embed(data.features).shape == (90, 2)
     on = model.fit(replace(lesson_of(data), turn=1, state=fitted.state))
     assert (on.predict_proba(data.features).argmax(axis=1) == data.labels).mean() > 0.85
+
+
+def test_a_forest_is_scikit_learn_s_of_so_many_trees(data: Dataset) -> None:
+    ours = Forest(trees=7).fit(lesson_of(data)).predict_proba(data.features)
+    theirs = Sklearn(FOREST, {"n_estimators": 7}).fit(lesson_of(data)).predict_proba(data.features)
+    assert np.array_equal(ours, theirs)
+    with pytest.raises(InvalidArgument, match="trees=0 is too small"):
+        Forest(trees=0)
 
 
 def test_the_probe_finds_what_scikit_learn_finds(data: Dataset) -> None:

@@ -68,8 +68,8 @@ ModelKind = Annotated[
         "--model",
         metavar="KIND",
         rich_help_panel=options.METHOD,
-        help="What learns: linear (logistic regression, linear:c=10) or mlp, and others that dubito run takes. "
-        "linear:samples=10 adds the committee that bald and batchbald ask.",
+        help="What learns: linear (logistic regression, linear:c=10), forest (forest:trees=300), mlp, and others that "
+        "dubito run takes. linear:samples=10 adds the committee that bald and batchbald ask.",
     ),
 ]
 Targets = Annotated[

@@ -199,7 +199,7 @@ def run(experiment: Experiment, folder: Path, data: Dataset, command: str, worke
     """Play the experiment in its folder, which also keeps what its report says of the data."""
     cells = len(experiment.strategies) * len(experiment.seeds)
     processes = read_workers(workers, cells, data.features.size)
-    say(f"{experiment.name}: {schedule_told(experiment.schedule)}; {cells} runs into {folder}", quiet=quiet)
+    say(f"{experiment.name}: {schedule_told(experiment)}; {cells} runs into {folder}", quiet=quiet)
     folder.mkdir(parents=True, exist_ok=True)
     save_about(folder, data, command)
     play(experiment, folder, processes, quiet)

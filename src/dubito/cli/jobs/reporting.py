@@ -17,7 +17,7 @@ from dubito.experiments.findings.saved import NOT_REACHED, shown_saved
 from dubito.experiments.findings.sentences import notes
 from dubito.experiments.findings.summary import Summary, finding
 from dubito.experiments.models.kinds import model_as_table
-from dubito.experiments.plans.experiment import Data, Experiment, Schedule
+from dubito.experiments.plans.experiment import Data, Experiment
 from dubito.experiments.runs.run import read_folder, read_headers, read_rounds
 from dubito.files import Columns, open_source, read_array, split_spec
 from dubito.reports import About, Written, shown_facts, write_report
@@ -51,7 +51,7 @@ def about_run(experiment: Experiment, folder: Path) -> About:
         "pool": experiment.pool,
         "model": ", ".join(f"{key} = {value}" for key, value in model_as_table(experiment.model).items()),
         "weights": latest.get("weights"),
-        "schedule": schedule_told(experiment.schedule),
+        "schedule": schedule_told(experiment),
         "strategies": ", ".join(arm.name for arm in experiment.strategies),
         "seeds": f"{len(experiment.seeds)}: {', '.join(str(seed) for seed in experiment.seeds)}",
         "versions": _versions_told(latest),
@@ -83,9 +83,10 @@ def _data_told(data: Data, shape: object) -> str:
     return "; ".join(filter(None, [source, str(shape or ""), rows, f"tested on {test}" if test else ""]))
 
 
-def schedule_told(schedule: Schedule) -> str:
+def schedule_told(experiment: Experiment) -> str:
     """The schedule in words."""
-    again = "trained from scratch each round" if schedule.from_scratch else "training goes on from round to round"
+    schedule, goes_on = experiment.schedule, experiment.model.goes_on and not experiment.schedule.from_scratch
+    again = "training goes on from round to round" if goes_on else "trained from scratch each round"
     rounds = "1 round" if schedule.rounds == 1 else f"{schedule.rounds} rounds"
     return (
         f"{schedule.initial:,} labels at random, then {rounds} of {schedule.budget:,}, "

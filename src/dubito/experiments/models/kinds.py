@@ -9,13 +9,21 @@ from dubito.experiments.models.base import Model
 from dubito.experiments.models.networks.network import Torch, Vgg16
 from dubito.experiments.models.networks.training import Mlp
 from dubito.experiments.models.probe import Probe
-from dubito.experiments.models.scikit import Linear, Sklearn
+from dubito.experiments.models.scikit import Forest, Linear, Sklearn
 from dubito.experiments.toml import check_keys
 
 
 def models() -> dict[str, Callable[..., Model]]:
     """Every kind of model, by name."""
-    return {"linear": Linear, "sklearn": Sklearn, "mlp": Mlp, "probe": Probe, "torch": Torch, "vgg16": Vgg16}
+    return {
+        "linear": Linear,
+        "forest": Forest,
+        "sklearn": Sklearn,
+        "mlp": Mlp,
+        "probe": Probe,
+        "torch": Torch,
+        "vgg16": Vgg16,
+    }
 
 
 def settings_of(model: object) -> dict[str, Field[object]]:

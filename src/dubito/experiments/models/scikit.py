@@ -130,6 +130,26 @@ class Sklearn:
         return Estimator(fitted, lesson.n_classes)
 
 
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """A random forest (scikit-learn's), grown anew every turn; it asks nothing of the features' scales."""
+
+    trees: int = 100
+    samples: int = 0
+    kind: ClassVar[str] = "forest"
+    is_convex: ClassVar[bool] = False
+    goes_on: ClassVar[bool] = False
+    moves: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_integer("trees", self.trees, least=1)
+        check_samples(self.samples)
+
+    def fit(self, lesson: Lesson) -> Fitted:
+        """O(trees·m log m·√d)."""
+        return Sklearn("sklearn.ensemble.RandomForestClassifier", {"n_estimators": self.trees}).fit(lesson)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimator:
     """A fitted estimator of scikit-learn's kind."""
