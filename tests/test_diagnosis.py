@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
@@ -146,7 +147,7 @@ def test_the_theory_falls_silent_where_delta_passes_delta_star() -> None:
     assert told.delta_over_delta_star is not None
     assert told.delta_over_delta_star > 1.0
     assert told.beta == 0.0
-    assert told.advice.startswith("The theory promises nothing")
+    assert "The theory promises nothing for that here (δ/δ* = " in told.advice
     assert told.share_below_delta_star == pytest.approx(60 / 61)
 
 
@@ -343,3 +344,53 @@ def test_a_bad_argument_is_named_with_its_value_and_the_mend(message: str, chang
     call: dict[str, Any] = {"pool": rng.normal(size=(100, 2)), "labelled": [99], "doubt": np.full(100, 0.5)}
     with pytest.raises(DubitoError, match=message):
         diagnose(**(call | changes))
+
+
+def test_the_advice_says_what_scaling_changes_on_this_pool() -> None:
+    rng = np.random.default_rng(3)
+    n, labelled = 600, np.arange(20)
+    pool = np.concatenate([np.zeros((20, 2)), rng.normal(size=(n - 20, 2))])
+    far = np.linalg.norm(pool, axis=1)
+    rises = diagnose(pool, labelled=labelled, doubt=np.clip(far / 20, 0, 1))
+    assert rises.advice.startswith(
+        "Distance and doubt point to the same points here, with or without scaling: of the 58"
+    )
+    assert "; doubt rises with distance (rank correlation +1.00)" in rises.advice
+    alike = diagnose(pool, labelled=labelled, doubt=rng.uniform(0.5, 0.52, n))
+    assert alike.advice.startswith("Doubt-scaling asks for much the same as the plain core-set here")
+    assert "doubt hardly changes with distance" in alike.advice
+    near = np.where(far < 1, rng.uniform(0, 1, n), 0.01)
+    falls = diagnose(pool, labelled=labelled, doubt=near)
+    assert falls.advice.startswith("Doubt-scaling asks for much the same as least-confidence here")
+    assert "doubt falls with distance" in falls.advice
+    both = diagnose(pool, labelled=labelled, doubt=rng.uniform(0, 1, n))
+    assert both.advice.startswith("Doubt-scaling weighs distance against doubt here")
+    assert len({told.advice for told in (rises, alike, falls, both)}) == 4
+
+
+def test_the_relation_is_counted_on_the_points_that_scaling_puts_first() -> None:
+    pool, _, logits, _ = random_case(11)
+    told = diagnose(pool, labelled=np.arange(20), logits=logits)
+    first = told.relation.first
+    order = [np.argsort(-values, kind="stable")[:first] for values in (told.radii * told.doubt, told.radii, told.doubt)]
+    assert first == told.n // 10
+    assert told.relation.far == len(set(order[0]) & set(order[1]))
+    assert told.relation.doubted == len(set(order[0]) & set(order[2]))
+    assert told.relation.correlation == pytest.approx(spearmanr(told.radii, told.doubt)[0])
+
+
+def test_outliers_and_a_model_that_is_sure_of_most_are_told() -> None:
+    pool = np.concatenate([[[0.0]], np.full((50, 1), 1.0), [[40.0]]])
+    told = diagnose(pool, labelled=[0], doubt=np.concatenate([np.full(51, 0.01), [0.3]]))
+    assert any(note.startswith("The farthest point is 40 times as far from its labels") for note in told.notes)
+    assert any(note.startswith("The model is sure of 98% of the points") for note in told.notes)
+    quiet = diagnose(LINE, labelled=[0], doubt=LINE_DOUBT)
+    assert not any("farthest point" in note or "sure of" in note for note in quiet.notes)
+
+
+def test_equal_distances_or_doubts_have_no_correlation() -> None:
+    assert diagnose([[0.0], [1.0], [1.0]], labelled=[0], doubt=[0.0, 0.2, 0.3]).relation.correlation is None
+    flat = diagnose(LINE, labelled=[0], doubt=[0.2] * len(LINE))
+    assert flat.relation.correlation is None
+    assert "rank correlation" not in flat.advice
+    assert diagnose([[0.0], [0.0], [0.0], [1.0]], labelled=[0], doubt=[0.0, 0.2, 0.3, 0.1]).relation.tail is None

@@ -6,6 +6,6 @@ model has not trained on; without them there is no δ* and no β.
 """
 
 from dubito.diagnosis.reading import diagnose, error_rate_given_doubt
-from dubito.diagnosis.record import QUANTILES, Diagnosis, Outcomes, Regime
+from dubito.diagnosis.record import QUANTILES, Diagnosis, Outcomes, Regime, Relation
 
-__all__ = ["QUANTILES", "Diagnosis", "Outcomes", "Regime", "diagnose", "error_rate_given_doubt"]
+__all__ = ["QUANTILES", "Diagnosis", "Outcomes", "Regime", "Relation", "diagnose", "error_rate_given_doubt"]

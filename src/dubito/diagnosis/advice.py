@@ -1,36 +1,82 @@
-"""A diagnosis in plain words: one sentence of advice, and what to know before leaning on the numbers."""
+"""A diagnosis in plain words: the advice, and what to know before leaning on the numbers."""
 
 from collections.abc import Iterator
 from statistics import median
 
-from dubito.diagnosis.record import Diagnosis
+from dubito.diagnosis.record import Diagnosis, Relation
 
-COMPARE = "compare it with the plain core-set on points you hold labels of before you rely on it."
+COMPARE = "compare both on rows you hold labels of (dubito simulate) before you rely on it."
 NOTABLE_DOUBT = 0.05
 """A labelled point that the model doubts more than this is not what the theory assumes."""
+MOSTLY = 2 / 3
+"""Of the points put first, a share that makes scaling much the same as something simpler."""
+NOTABLE_TREND = 0.2
+"""A rank correlation at least this far from 0 is told as a trend."""
+NOTABLE_TAIL = 5.0
+"""The farthest point is an outlier if it is this many times as far as the median one."""
+NOTABLE_SURE = 0.5
 NOTABLE_RATIO = 1.5
 """Errors this many times the doubt, or this many times more of them near than far, are worth a word."""
 
 
 def advise(found: Diagnosis) -> str:
-    """One sentence on whether doubt-scaling can be expected to help now; a promise only where the theory makes one."""
+    """What doubt-scaling would do here, and what the theory promises for it, which comes first where it is anything."""
     if found.delta == 0.0:
         return "Every pool point repeats a labelled one, so a core-set has nothing left to cover."
     if found.delta_hat == 0.0:
         return "The model doubts no point that lies away from its labels, so there is nothing to scale by."
+    promise = _promise(found)
+    if promise is not None:
+        return f"{promise} {_would_do(found.relation)}"
+    return f"{_would_do(found.relation)} {_no_promise(found)}"
+
+
+def _promise(found: Diagnosis) -> str | None:
+    """What the theory promises, if it does."""
     ratio = found.delta_over_delta_star
     if ratio is not None and ratio >= 1.0:
-        return f"The theory promises nothing for doubt-scaling here (δ/δ* = {ratio:.3g}; it speaks below 1): {COMPARE}"
+        return None
     if found.regime == "quadratic":
         surely = "how surely is unknown without checked outcomes" if ratio is None else f"δ/δ* = {ratio:.3g} < 1"
         return f"Doubt-scaling can be expected to help now: {_slopes(found)}, both below 1, and {surely}."
+    if ratio is None:
+        return None
+    return (
+        f"Doubt-scaling can be expected to do no worse than the plain core-set (δ/δ* = {ratio:.3g} < 1), "
+        f"but a quadratic gain is not promised ({_slopes(found)})."
+    )
+
+
+def _no_promise(found: Diagnosis) -> str:
+    ratio = found.delta_over_delta_star
     if ratio is not None:
-        return (
-            f"Doubt-scaling can be expected to do no worse than the plain core-set (δ/δ* = {ratio:.3g} < 1), "
-            f"but a quadratic gain is not promised ({_slopes(found)})."
-        )
-    told = "is not promised a quadratic gain" if found.regime == "linear" else "may or may not gain quadratically"
-    return f"Doubt-scaling {told} here ({_slopes(found)}; it takes less than 1 by both): {COMPARE}"
+        return f"The theory promises nothing for that here (δ/δ* = {ratio:.3g}; it speaks below 1): {COMPARE}"
+    told = "promises no quadratic gain" if found.regime == "linear" else "cannot tell of a quadratic gain"
+    return f"The theory {told} ({_slopes(found)}; it takes less than 1 by both): {COMPARE}"
+
+
+def _would_do(told: Relation) -> str:
+    """Which of distance and doubt decides what is asked for first, in a sentence."""
+    of = f"of the {told.first} points it puts first, " if told.first > 1 else "of the one point it puts first, "
+    far, doubted = f"{told.far} are among the farthest", f"{told.doubted} among the most doubted"
+    enough = MOSTLY * told.first
+    if told.far >= enough and told.doubted >= enough:
+        begin = "Distance and doubt point to the same points here, with or without scaling"
+    elif told.far >= enough:
+        begin = "Doubt-scaling asks for much the same as the plain core-set here"
+    elif told.doubted >= enough:
+        begin = "Doubt-scaling asks for much the same as least-confidence here"
+    else:
+        begin = "Doubt-scaling weighs distance against doubt here"
+    return f"{begin}: {of}{far} and {doubted}{_trend(told.correlation)}."
+
+
+def _trend(correlation: float | None) -> str:
+    """Whether doubt rises or falls with distance."""
+    if correlation is None:
+        return ""
+    told = "rises" if correlation >= NOTABLE_TREND else "falls" if correlation <= -NOTABLE_TREND else "hardly changes"
+    return f"; doubt {told} with distance (rank correlation {correlation:+.2f})"
 
 
 def caveats(found: Diagnosis) -> Iterator[str]:
@@ -41,7 +87,19 @@ def caveats(found: Diagnosis) -> Iterator[str]:
         yield "The data show a steeper doubt than the head allows: labelled points are in doubt, or it is another head."
     if found.labelled_doubt is not None and found.labelled_doubt > NOTABLE_DOUBT:
         yield f"The model doubts a labelled point by {found.labelled_doubt:.2g}; the theory assumes no doubt there."
+    yield from _relation_caveats(found.relation)
     yield from _outcome_caveats(found)
+
+
+def _relation_caveats(told: Relation) -> Iterator[str]:
+    if told.tail is not None and told.tail >= NOTABLE_TAIL:
+        yield (
+            f"The farthest point is {told.tail:.3g} times as far from its labels as the median one: a plain core-set "
+            f"asks for such outliers first, which the model doubts by {told.far_doubt:.2g} (all: {told.doubt:.2g}). "
+            "If columns have different units, standardise them."
+        )
+    if told.sure >= NOTABLE_SURE:
+        yield f"The model is sure of {told.sure:.0%} of the points (doubt below 0.05); scaling passes them over."
 
 
 def _outcome_caveats(found: Diagnosis) -> Iterator[str]:

@@ -10,6 +10,7 @@ from dubito.checks import check_candidates, check_choice, check_features, check_
 from dubito.diagnosis.advice import advise, caveats
 from dubito.diagnosis.arguments import check_head, check_outcomes
 from dubito.diagnosis.record import QUANTILES, Diagnosis, Outcomes, Regime
+from dubito.diagnosis.relation import relate
 from dubito.distances import squared_radii
 from dubito.doubt import DOUBT_SOURCES, read_doubt
 from dubito.errors import InvalidArgument
@@ -115,6 +116,7 @@ def _measure(radii: FloatArray, doubt: FloatArray, lambda_c_head: float | None, 
         delta_star=None,
         share_below_delta_star=None,
         beta=None,
+        relation=relate(radii, doubt),
         notes=(),
         radii=radii,
         doubt=doubt,

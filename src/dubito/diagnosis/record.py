@@ -22,6 +22,28 @@ class Outcomes:
     """The error rate given doubt, P(wrong)/I, of groups from near to far; None where a group has no doubt."""
 
 
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """How doubt and distance go together over the unlabelled points."""
+
+    first: int
+    """How many points are compared: a tenth of them, at most 100."""
+    far: int
+    """Of so many that scaling puts first, those that are among as many farthest from their labels."""
+    doubted: int
+    """And those that are among as many most doubted."""
+    correlation: float | None
+    """Spearman's, of doubt and distance; None where either is the same everywhere."""
+    tail: float | None
+    """The largest distance over the median one; None where that is 0."""
+    sure: float
+    """Share of points that the model doubts by less than 0.05."""
+    far_doubt: float
+    """Median doubt of the farthest points."""
+    doubt: float
+    """Median doubt of all."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Diagnosis:
     """Where a pool stands in the theory. None means that it cannot be told from what was given.
@@ -30,7 +52,7 @@ class Diagnosis:
     """
 
     advice: str
-    """One sentence on whether doubt-scaling can be expected to help now."""
+    """What doubt-scaling would do on this pool, and whether the theory promises anything for it."""
     delta_over_delta_star: float | None
     """δ/δ*: from 1 on, the theory says nothing about doubt-scaling."""
     regime: Regime
@@ -65,6 +87,7 @@ class Diagnosis:
     """Share of the pool nearer to its labels than the δ* of its own doubt."""
     beta: float | None
     """Lower bound on β at δ and z. It depends on the features' units: compare it only with itself."""
+    relation: Relation
     notes: tuple[str, ...]
     """What to know before leaning on these numbers."""
     radii: FloatArray = field(repr=False)
@@ -84,4 +107,4 @@ class Diagnosis:
         for name in ("radius_quantiles", "doubt_quantiles"):
             record[name] = {f"{q:g}": value for q, value in zip(QUANTILES, record[name], strict=True)}
         outcomes = None if self.outcomes is None else asdict(self.outcomes) | {"epsilon": [*self.outcomes.epsilon]}
-        return record | {"outcomes": outcomes, "notes": [*self.notes]}
+        return record | {"outcomes": outcomes, "relation": asdict(self.relation), "notes": [*self.notes]}

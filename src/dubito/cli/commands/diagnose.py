@@ -31,8 +31,9 @@ def diagnose(
     """
     [bold]dubito diagnose pool.npz --labelled picks.csv --plot diagnosis.png[/bold]
 
-    Say how far the pool lies from its labels, what the model's doubt can be
-    expected to add, and what cannot be told. One sentence of advice comes first.
+    Say how far the pool lies from its labels, what scaling by the model's doubt
+    would change there, what the theory promises, and what cannot be told. The
+    advice comes first.
     """
     import json
 
