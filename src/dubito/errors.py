@@ -28,6 +28,8 @@ class DubitoError(Exception):
     ----------
     argument, value, mend
         As above; None, or an empty mend, where they were left out.
+    problem
+        The message without the mend.
 
     Examples
     --------
@@ -36,17 +38,23 @@ class DubitoError(Exception):
     'budget=12 exceeds the 9 points; pass 9 or fewer.'
     >>> error.argument, error.value, error.mend
     ('budget', 12, 'pass 9 or fewer.')
+    >>> error.problem
+    'budget=12 exceeds the 9 points'
     """
 
     exit_code = 1
 
     def __init__(self, problem: str, *, argument: str | None = None, value: object = ..., mend: str = "") -> None:
         about = "" if argument is None else f"{noun(argument) if value is ... else named(argument, value)} "
-        self._marked = f"{about}{problem}; {mend}" if mend else f"{about}{problem}"
-        self._mend = mend
+        self._problem, self._mend = f"{about}{problem}", mend
         self.argument = argument
         self.value = None if value is ... else value
-        super().__init__(worded(self._marked, in_library))
+        super().__init__(self.worded(in_library))
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, without the mend."""
+        return worded(self._problem, in_library)
 
     @property
     def mend(self) -> str:
@@ -55,19 +63,18 @@ class DubitoError(Exception):
 
     def worded(self, door: Door) -> str:
         """The message as those read it who came in by this door."""
-        return worded(self._marked, door)
+        return worded(f"{self._problem}; {self._mend}" if self._mend else self._problem, door)
 
     def again(self, door: Door, before: str = "", kind: "type[DubitoError] | None" = None) -> "DubitoError":
         """The same error in the words of a door, with words before it, and perhaps of another kind."""
-        other = (kind or type(self))(before + self.worded(door))
-        other._mend = worded(self._mend, door)
+        other = (kind or type(self))(before + worded(self._problem, door), mend=worded(self._mend, door))
         other.argument, other.value = self.argument, self.value
         return other
 
-    def __reduce__(self) -> tuple[type[Self], tuple[str], dict[str, object]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[object, ...], dict[str, object]]:
         """Errors cross processes, and a value that is no plain one may not be able to."""
         is_plain = isinstance(self.value, str | int | float | None)
-        return type(self), (self._marked,), {**vars(self), "value": self.value if is_plain else shorten(self.value)}
+        return type(self), self.args, {**vars(self), "value": self.value if is_plain else shorten(self.value)}
 
 
 class InvalidArgument(DubitoError, ValueError):

@@ -8,6 +8,7 @@ from dubito.engines.base import Estimate
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument
 from dubito.problem import Problem
+from dubito.wording import named
 
 __all__ = ["Estimate", "estimate"]
 
@@ -59,7 +60,8 @@ def estimate(
     problem = _cover(n, d, m, budget, limit) if is_cover else _core_set(n, d, m, budget, width, scaled, limit)
     found = choose_engine(engine, problem).estimate(problem)
     if found is None:
-        raise InvalidArgument(f"engine={engine!r} cannot tell what it costs; pass engine='auto'.")
+        mend = f"pass {named('engine', 'auto')}."
+        raise InvalidArgument("cannot tell what it costs", argument="engine", value=engine, mend=mend)
     return found
 
 

@@ -25,6 +25,5 @@ def require(package: str, *, extra: str) -> ModuleType:
         return import_module(package)
     except ImportError as error:
         root = package.partition(".")[0]
-        raise MissingExtra(
-            f"{root} is needed here and cannot be imported ({error}); install it with: pip install 'dubito[{extra}]'"
-        ) from error
+        mend = f"install it with: pip install 'dubito[{extra}]'"
+        raise MissingExtra(f"{root} is needed here and cannot be imported ({error})", mend=mend) from error

@@ -122,6 +122,8 @@ def in_python(words: str) -> str:
 
 PASS = by_door("pass", toml="set")
 """What a person does with an argument: ``f"{PASS} {named('budget')} <= 100."``."""
+FORCE = by_door("force=True", command="--force")
+"""What replaces an output that exists."""
 
 
 def shorten(value: object) -> str:

@@ -227,7 +227,7 @@ def test_links_lead_from_a_report_elsewhere_to_its_records(tmp_path: Path) -> No
     (run / "journal.jsonl").write_text("{}\n")
     made = write_report(rounds("random", "coreset"), About("x"), elsewhere, records=run)
     assert 'href="../../a%20run/journal.jsonl"' in made.page.read_text()
-    with pytest.raises(OutputExists, match=r"report\.html exists; pass --force"):
+    with pytest.raises(OutputExists, match=r"report\.html exists; pass force=True"):
         write_report(rounds("random", "coreset"), About("x"), elsewhere, force=False)
 
 

@@ -10,6 +10,7 @@ from dubito.engines.cuda.engine import CudaEngine
 from dubito.engines.oracle import CoverageReference, ReferenceEngine
 from dubito.engines.plugins import offered_engines
 from dubito.errors import InvalidArgument
+from dubito.wording import named
 
 P = TypeVar("P")
 
@@ -44,7 +45,8 @@ def choose_engine(name: str, problem: P) -> Engine[P]:
     check_choice("engine", name, ("auto", *installed_engines()))
     reasons = engines[name].refusals(problem) if name in engines else [f"it solves no {kind_of(problem)} problems"]
     if reasons:
-        raise InvalidArgument(f"engine={name!r} cannot do this: {'; '.join(reasons)}; pass engine='auto'.")
+        mend = f"pass {named('engine', 'auto')}."
+        raise InvalidArgument(f"cannot do this: {'; '.join(reasons)}", argument="engine", value=name, mend=mend)
     return engines[name]
 
 
@@ -52,7 +54,8 @@ def _first_that_pays(engines: dict[str, Engine[P]], problem: P) -> Engine[P]:
     for engine in engines.values():
         if engine.pays(problem) and not engine.refusals(problem):
             return engine
-    raise InvalidArgument(f"engine='auto' finds no engine that solves {kind_of(problem)} problems; name another one.")
+    refused = f"finds no engine that solves {kind_of(problem)} problems"
+    raise InvalidArgument(refused, argument="engine", value="auto", mend="name another one.")
 
 
 def kind_of(problem: object) -> str:

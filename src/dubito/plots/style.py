@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
 from dubito.files import write_atomically
+from dubito.wording import FORCE
 
 OKABE_ITO = {
     "black": "#000000",
@@ -108,14 +109,15 @@ def save_figure(
     path = Path(path)
     unknown = [each for each in formats if each not in ("svg", "png")]
     if unknown:
-        raise InvalidArgument(f"formats holds {unknown[0]!r}; choose from svg, png.")
+        raise InvalidArgument(f"holds {unknown[0]!r}", argument="formats", mend="choose from svg, png.")
     if not path.parent.is_dir():
-        raise MissingFile(f"path={str(path)!r} lies in a folder that is not there; make {str(path.parent)!r} first.")
+        mend = f"make {str(path.parent)!r} first."
+        raise MissingFile("lies in a folder that is not there", argument="path", value=str(path), mend=mend)
     stem = path.with_suffix("") if path.suffix in (".svg", ".png") else path
     targets = [stem.with_name(f"{stem.name}.{each}") for each in formats]
     taken = [target for target in targets if target.exists()]
     if taken and not force:
-        raise OutputExists(f"{taken[0]} exists; pass force=True to replace it, or another path.")
+        raise OutputExists(f"{taken[0]} exists", mend=f"pass {FORCE} to replace it, or another path.")
     for target in targets:
         _write(figure, target)
     return targets

@@ -14,6 +14,7 @@ from dubito.files import write_atomically
 from dubito.plots.style import save_figure
 from dubito.reports.about import About
 from dubito.reports.page import curves_picture, render_report
+from dubito.wording import FORCE
 
 RECORDS = ("experiment.toml", "journal.jsonl")
 """What a run leaves beside its report."""
@@ -64,7 +65,7 @@ def write_report(
     told = summarise(rounds, targets, planned)
     page, results = folder / "report.html", folder / "results.json"
     if page.exists() and not force:
-        raise OutputExists(f"{page} exists; pass --force (force=True) to replace it, or another folder.")
+        raise OutputExists(f"{page} exists", mend=f"pass {FORCE} to replace it, or another folder.")
     folder.mkdir(parents=True, exist_ok=True)
     pictures = save_figure(curves_picture(told, detail), folder / "curves", force=True)
     content = {**told.as_dict(), "about": about.as_dict()}

@@ -11,6 +11,7 @@ from dubito.problem import Request
 from dubito.strategies.base import Choice, rank_by
 from dubito.strategies.information import Labellings, extend, information_gain, unlabelled
 from dubito.strategies.sequence import pick_in_turn
+from dubito.wording import keyword, named
 
 FIRST_LOOK = 64
 """Candidates scored again before looking who could still be best; then twice as many, and so on."""
@@ -114,9 +115,11 @@ def need_posterior(request: Request, strategy: str) -> Matrix:
         return request.probabilities
     given = f"got shape {shape}" if shape else "got none"
     raise InvalidArgument(
-        f"strategy={strategy!r} needs class probabilities of k >= 2 posterior samples, shape (n, k, classes), and "
-        f"{given}; pass probabilities= with passes of dropout or members of an ensemble stacked on axis 1, or "
-        "strategy='entropy', which needs one model."
+        f"needs class probabilities of k >= 2 posterior samples, shape (n, k, classes), and {given}",
+        argument="strategy",
+        value=strategy,
+        mend=f"pass {keyword('probabilities')} with passes of dropout or members of an ensemble stacked on axis 1, or "
+        f"{named('strategy', 'entropy')}, which needs one model.",
     )
 
 

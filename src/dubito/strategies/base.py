@@ -5,10 +5,11 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from dubito.doubt import uncertainty
+from dubito.doubt import DOUBT_SOURCES, uncertainty
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray, Matrix
 from dubito.problem import Configuration, Request
+from dubito.wording import keyword, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,14 @@ def without_distances(request: Request, indices: IntArray, priorities: FloatArra
 def need_doubt(request: Request, strategy: str) -> FloatArray:
     """The doubt, or an error that says how to give it."""
     if request.doubt is None:
-        raise InvalidArgument(
-            f"strategy={strategy!r} needs the model's doubt; pass probabilities=, logits= or doubt=, "
-            "or strategy='coreset', which needs none."
-        )
+        mend = f"pass {DOUBT_SOURCES}, or {named('strategy', 'coreset')}, which needs none."
+        raise InvalidArgument("needs the model's doubt", argument="strategy", value=strategy, mend=mend)
     return request.doubt
 
 
 def need_probabilities(request: Request, strategy: str) -> Matrix:
     """The probabilities, or an error that says how to give them."""
     if request.probabilities is None:
-        raise InvalidArgument(f"strategy={strategy!r} needs class probabilities; pass probabilities= or logits=.")
+        mend = f"pass {keyword('probabilities')} or {keyword('logits')}."
+        raise InvalidArgument("needs class probabilities", argument="strategy", value=strategy, mend=mend)
     return request.probabilities

@@ -10,8 +10,10 @@ from dubito.errors import InvalidArgument, SolverFailed
 from dubito.matrix import BoolArray, FloatArray, IntArray, len_of
 from dubito.problem import Configuration, Request
 from dubito.strategies.base import Choice, without_distances
+from dubito.wording import in_python, named
 
-MORE_TIME = "pass a smaller pool, or strategy='coreset' (in Python OptimalCoreset(seconds=...) allows more time)."
+IN_TIME = in_python(" (OptimalCoreset(seconds=...) allows more time)")
+MORE_TIME = f"pass a smaller pool, or {named('strategy', 'coreset')}{IN_TIME}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,14 @@ class OptimalCoreset:
 
     def _refuse_large(self, n_pool: int) -> None:
         if n_pool > self.max_pool:
+            more = in_python(" (OptimalCoreset(max_pool=...) raises the limit)")
             raise InvalidArgument(
-                f"strategy='optimal-coreset' on {n_pool} points would hold {n_pool**2 * 8 / 1e9:.2g} GB of distances "
-                f"and solve up to {int(np.ceil(2 * np.log2(n_pool)))} integer programs of {n_pool} columns, possibly "
-                f"hours each; pass a sample of at most {self.max_pool} points, or strategy='coreset', whose radius is "
-                "at most twice the optimal one (in Python OptimalCoreset(max_pool=...) raises the limit)."
+                f"on {n_pool} points would hold {n_pool**2 * 8 / 1e9:.2g} GB of distances and solve up to "
+                f"{int(np.ceil(2 * np.log2(n_pool)))} integer programs of {n_pool} columns, possibly hours each",
+                argument="strategy",
+                value=self.name,
+                mend=f"pass a sample of at most {self.max_pool} points, or {named('strategy', 'coreset')}, whose "
+                f"radius is at most twice the optimal one{more}.",
             )
 
 
@@ -94,16 +99,16 @@ def find_cover(reaches: BoolArray, is_covered: BoolArray, budget: int, seconds: 
         options={"time_limit": seconds},
     )
     if result.x is None:
-        raise SolverFailed(
-            f"HiGHS did not decide a cover of {len(open_rows)} points in {seconds:g} s ({result.message}); {MORE_TIME}"
-        )
+        problem = f"HiGHS did not decide a cover of {len(open_rows)} points in {seconds:g} s ({result.message})"
+        raise SolverFailed(problem, mend=MORE_TIME)
     chosen = np.flatnonzero(np.rint(result.x))
     if len(chosen) <= budget:
         return chosen
     if result.status != 0:
         raise SolverFailed(
             f"HiGHS found a cover of {len(chosen)} where {budget} are allowed and did not prove it smallest in "
-            f"{seconds:g} s; {MORE_TIME}"
+            f"{seconds:g} s",
+            mend=MORE_TIME,
         )
     return None
 

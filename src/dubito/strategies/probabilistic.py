@@ -119,4 +119,4 @@ def draw_batches(n_points: int, budget: int, number: int, rng: np.random.Generat
 
 def _check_share(name: str, value: object) -> None:
     if check_real(name, value, least=0.0) > 1.0:
-        raise InvalidArgument(f"{name}={value} is no share; pass a number from 0 to 1.")
+        raise InvalidArgument("is no share", argument=name, value=value, mend="pass a number from 0 to 1.")

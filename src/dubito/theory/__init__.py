@@ -31,6 +31,7 @@ from dubito.theory.numbers import (
     share,
     x_log_x,
 )
+from dubito.wording import named
 
 MOST_SETS = 200_000
 """`optimal_radius` tries every set of picks, and refuses more sets than this."""
@@ -90,9 +91,8 @@ def optimal_radius(points: Numbers, references: Numbers, budget: int) -> float:
     rows, others = check_features("points", points).matrix, check_features("references", references).matrix
     n = len_of(rows)
     if check_budget(budget, n, n) and (n > MOST_POINTS or comb(n, budget) > MOST_SETS):
-        raise InvalidArgument(
-            f"budget={budget} of {n} points is too much to try by hand; use strategy='optimal-coreset'."
-        )
+        mend = f"use {named('strategy', 'optimal-coreset')}."
+        raise InvalidArgument(f"of {n} points is too much to try by hand", argument="budget", value=budget, mend=mend)
     between = np.stack([squared_radii(rows, rows[i : i + 1]) for i in range(n)])
     nearest = squared_radii(rows, others)
     sets = combinations(range(n), budget)
@@ -151,10 +151,10 @@ def head_lipschitz(W: Numbers) -> float:
     """
     weights = as_numbers("W", W)
     if weights.ndim != 2 or len(weights) < 2:
-        raise InvalidArgument(
-            f"W has shape {weights.shape}; pass (c, d) with a row for each of c >= 2 classes "
-            "(for a binary head of one row w: np.vstack([0 * w, w]))."
+        mend = (
+            "pass (c, d) with a row for each of c >= 2 classes (for a binary head of one row w: np.vstack([0 * w, w]))."
         )
+        raise InvalidArgument(f"has shape {weights.shape}", argument="W", mend=mend)
     scale = float(np.abs(weights).max(initial=0.0)) or 1.0
     weights = weights / scale
     longest = max(float(((weights[i:] - weights[i]) ** 2).sum(axis=1).max()) for i in range(len(weights)))

@@ -52,7 +52,8 @@ def as_numbers(name: str, value: Numbers) -> FloatArray:
     try:
         numbers = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"{name} cannot be read as numbers ({error}); pass numbers.") from error
+        problem = f"cannot be read as numbers ({error})"
+        raise InvalidArgument(problem, argument=name, mend="pass numbers.") from error
     return refuse(name, numbers, ~np.isfinite(numbers), "finite numbers")
 
 
@@ -61,4 +62,8 @@ def refuse(name: str, numbers: FloatArray, bad: BoolArray, mend: str) -> FloatAr
     if not np.any(bad):
         return numbers
     where = [int(i) for i in np.argwhere(bad)[0]]
-    raise InvalidArgument(f"{name}{where or ''}={numbers[tuple(where)]:g} cannot be used; pass {mend}.")
+    number = f"{numbers[tuple(where)]:g}"
+    if where:
+        problem = f"holds {number} at {where}, which cannot be used"
+        raise InvalidArgument(problem, argument=name, mend=f"pass {mend}.")
+    raise InvalidArgument("cannot be used", argument=name, value=numbers.item(), mend=f"pass {mend}.")

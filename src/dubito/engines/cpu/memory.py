@@ -28,9 +28,12 @@ def plan_memory(n_pool: int, d: int, limit: int | None) -> CpuPlan:
     """Block sizes for a pool (n, d) within a limit in bytes; MemoryLimit where even the smallest do not fit."""
     working = WORKING_BYTES if limit is None else limit - STATE_BYTES * n_pool
     if limit is not None and limit < least_bytes(n_pool, d):
+        least = least_bytes(n_pool, d)
         raise MemoryLimit(
-            f"memory_limit={limit} cannot hold what {n_pool} rows of {d} features need; pass at least "
-            f"{least_bytes(n_pool, d)} bytes ({-(-least_bytes(n_pool, d) // 10**6)} MB)."
+            f"cannot hold what {n_pool} rows of {d} features need",
+            argument="memory_limit",
+            value=limit,
+            mend=f"pass at least {least} bytes ({-(-least // 10**6)} MB).",
         )
     share = min(1.0, working / (2 * block_bytes(d, FIRST_FRONT, REFRESH_ROWS, REFERENCE_ROWS)))
     return CpuPlan(

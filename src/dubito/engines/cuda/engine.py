@@ -41,7 +41,7 @@ class CudaEngine:
         try:
             import_module("dubito.engines.cuda.solver").plan_for(problem, self.device)
         except MemoryLimit as error:
-            return [str(error).rstrip(".")]
+            return [error.problem]
         return []
 
     def pays(self, problem: Problem) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dubito.errors import MemoryLimit
+from dubito.wording import named
 
 STATE_BYTES = 48
 """For each candidate: bound, weight, number, what was seen, and the copies that a search for the first makes."""
@@ -67,8 +68,8 @@ def out_of_memory(shape: tuple[int, int], n_references: int, needed: int, free: 
     """The error, with the estimate and the mend."""
     return MemoryLimit(
         f"{shape[0]} rows of {shape[1]} features with {n_references} references and picks need {_megabytes(needed)} MB "
-        f"of GPU memory beside the pool, and {_megabytes(free)} MB may be used; free some, raise memory_limit, pass "
-        "float16 features, or pass engine='cpu'."
+        f"of GPU memory beside the pool, and {_megabytes(free)} MB may be used",
+        mend=f"free some, raise {named('memory_limit')}, pass float16 features, or pass {named('engine', 'cpu')}.",
     )
 
 

@@ -36,7 +36,8 @@ def paper_figure(finding: object) -> Figure:
     >>> paper_figure(exhibits()["figure-7"].build().measure(0)).texts[0].get_text()
     'surer points have the higher bound on β, and keep it farther out'
     """
-    raise InvalidArgument(f"finding={finding!r} has no picture; pass what Exhibit.build().measure() gives.")
+    mend = "pass what Exhibit.build().measure() gives."
+    raise InvalidArgument("has no picture", argument="finding", value=finding, mend=mend)
 
 
 paper_figure.register(Concentration, concentration_figure)
