@@ -256,7 +256,7 @@ def test_a_size_is_bytes_or_text(text: object, size: int) -> None:
 
 
 def test_labelled_rows_are_references_and_labelled_features_too() -> None:
-    by_number = checks.check_labelled([2, 0, 2], VALUES)
+    by_number = checks.check_labelled([2, 0, 2, 2], VALUES)
     assert (by_number.rows.tolist(), by_number.references[:].tolist()) == ([0, 2], VALUES[[0, 2]].tolist())
     by_mask = checks.check_labelled([True, False, True], VALUES)
     assert by_mask.rows.tolist() == [0, 2]
@@ -291,7 +291,9 @@ def test_nothing_may_be_labelled(nothing: object) -> None:
         ([-1], InvalidArgument, "labelled holds -1 at position 0, which is no row of the pool"),
         ([True, False], InvalidArgument, r"labelled is a mask of 2 and the pool has 3 rows; pass one a row"),
         ([[1.0, np.nan]], InvalidData, r"labelled holds nan at row 0, column 1"),
-        (["a"], InvalidData, r"labelled holds text where numbers belong"),
+        (["a"], InvalidArgument, r"labelled holds ids \('a'\), and the pool has none; pass ids="),
+        ([["a"]], InvalidData, r"labelled holds text where numbers belong"),
+        ([2, 0, 2], InvalidArgument, r"labelled holds an integer for each of the 3 rows .* some of them twice"),
     ],
 )
 def test_what_cannot_be_labelled_is_named_with_its_mend(labelled: object, kind: type[Exception], message: str) -> None:
@@ -300,7 +302,7 @@ def test_what_cannot_be_labelled_is_named_with_its_mend(labelled: object, kind: 
 
 
 def test_candidates_are_ascending_and_never_labelled() -> None:
-    assert checks.check_candidates([3, 1, 3, 0], 4, np.array([1])).tolist() == [0, 3]
+    assert checks.check_candidates([3, 1, 3], 4, np.array([1])).tolist() == [3]
     assert checks.check_candidates([False, True, True, False], 4, np.array([1])).tolist() == [2]
     assert checks.check_candidates(None, 3, np.array([1])).tolist() == [0, 2]
 
@@ -313,7 +315,7 @@ def test_candidates_are_ascending_and_never_labelled() -> None:
         ([4], "candidates holds 4 at position 0, which is no row of the pool; pass row numbers from 0 to 3"),
         ([0.0], r"candidates is 1-D with dtype float64"),
         ([True], r"candidates is a mask of 1 and the pool has 4 rows"),
-        (["a"], r"candidates holds text where numbers belong"),
+        (["a"], r"candidates holds ids \('a'\), and the pool has none"),
     ],
 )
 def test_bad_candidates_are_named_with_their_mend(candidates: object, message: str) -> None:

@@ -158,4 +158,4 @@ def test_a_bad_source_of_doubt_is_named_with_its_mend(
     given_: dict[str, AnyArray], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        read_doubt(2, **given_)
+        read_doubt(2, given_.get("probabilities"), given_.get("logits"), given_.get("doubt"))

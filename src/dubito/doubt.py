@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.checks import as_array, check_finite
+from dubito.checks import as_array, check_finite, in_pool_order
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks
+from dubito.names import NO_NAMES, RowNames
 from dubito.wording import keyword, named
 
 SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
@@ -193,9 +194,16 @@ def margin_doubt(probabilities: Matrix) -> FloatArray:
 
 
 def read_doubt(
-    n_pool: int, probabilities: object = None, logits: object = None, doubt: object = None
+    n_pool: int,
+    probabilities: object = None,
+    logits: object = None,
+    doubt: object = None,
+    *,
+    names: RowNames = NO_NAMES,
 ) -> tuple[Matrix | None, FloatArray | None]:
     """Probabilities and doubt from whichever one source was given, checked; (None, None) from none.
+
+    Rows go by ``names``, what the pool's rows are called, where the source names its own.
 
     Examples
     --------
@@ -206,13 +214,17 @@ def read_doubt(
     given = [name for name, value in sources.items() if value is not None]
     if len(given) > 1:
         raise two_sources(given)
-    if probabilities is not None:
-        checked = check_probabilities(probabilities, n_pool)
+    if not given:
+        return None, None
+    (source,) = given
+    value = in_pool_order(source, sources[source], names, n_pool)
+    if source == "probabilities":
+        checked = check_probabilities(value, n_pool)
         return checked, doubt_from_probabilities(checked)
-    if logits is not None:
-        array = _check_rows_of_classes("logits", logits, n_pool, (2,))
+    if source == "logits":
+        array = _check_rows_of_classes("logits", value, n_pool, (2,))
         return Softmax(array), doubt_from_logits(array)
-    return None, None if doubt is None else check_doubt(doubt, n_pool)
+    return None, check_doubt(value, n_pool)
 
 
 def two_sources(given: Collection[str]) -> InvalidArgument:
@@ -224,6 +236,8 @@ def two_sources(given: Collection[str]) -> InvalidArgument:
 def check_doubt(doubt: object, n_pool: int) -> FloatArray:
     """(n,) numbers in [0, 1] as float64."""
     array = as_array("doubt", doubt)
+    if array.shape == (n_pool, 1):
+        array = array[:, 0]  # A frame of one column.
     if array.shape != (n_pool,):
         mend = f"pass one number a pool row, shape ({n_pool},)."
         raise InvalidArgument(f"has shape {array.shape}", argument="doubt", mend=mend)

@@ -6,21 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dubito.checks import Labelled, as_array, check_rows
+from dubito.checks import Labelled, check_rows
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.files.sealed import load_sealed, save_sealed
 from dubito.matrix import AnyArray, BoolArray, IntArray, Rows, len_of
+from dubito.names import Ids
 from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
-from dubito.selecting import (
-    CheckedPoints,
-    answer,
-    build_request,
-    check_points,
-    check_terms,
-    configure_strategy,
-    row_ids,
-)
+from dubito.selecting import answer, build_request, check_points, check_terms, configure_strategy
 from dubito.strategies import Strategy
 from dubito.wording import keyword
 
@@ -61,9 +54,9 @@ class Pool:
     def __init__(
         self, features: object, *, ids: Sequence[object] | AnyArray | None = None, metric: Metric = "euclidean"
     ):
-        self._points = check_points(features, None, metric)
+        self._points = check_points(features, None, metric, ids)
         self._order = np.empty(0, dtype=np.int64)
-        self.ids = row_ids(features) if ids is None else check_ids(ids, len(self))
+        self.ids = self._points.ids
         self._known = Known(np.full(len(self), np.inf), np.zeros(len(self), np.int32), self._order)
         self._before = self._known
         self._n_caught_up = 0
@@ -137,19 +130,19 @@ class Pool:
             ids = which
         elif which is not None:
             rows = which
-        return check_row_numbers(rows, len(self)) if ids is None else self._rows_of_ids(ids)
+        return check_rows("rows", rows, len(self)) if ids is None else self._rows_of_ids(ids)
 
     def _rows_of_ids(self, ids: object) -> IntArray:
-        if self.ids is None:
+        known = self._points.names.ids
+        if known is None:
             mend = "pass label(rows=...), or make it with Pool(..., ids=...)."
             raise InvalidArgument("this pool has no ids", mend=mend)
-        place = {name: row for row, name in enumerate(self.ids.tolist())}
-        names = np.asarray(ids).ravel().tolist()
-        for name in names:
-            if name not in place:
-                problem = f"holds {name!r}, which is no id of this pool"
+        asked = Ids("ids", np.asarray(ids).ravel(), argument="ids")
+        for row, key in enumerate(asked.keys):
+            if key not in known.places:
+                problem = f"holds {asked.shown([row])}, which is no id of this pool"
                 raise InvalidArgument(problem, argument="ids", mend="pass ids it was made with.")
-        return np.array([place[name] for name in names], dtype=np.int64)
+        return np.array([known.places[key] for key in asked.keys], dtype=np.int64)
 
     def select(
         self,
@@ -175,7 +168,7 @@ class Pool:
         labelled = Labelled(Rows(self._points.pool, self._order), self._order, 0.0)
         before = self._before
         self._known = Known(before.squared.copy(), before.seen.copy(), self._order[:0], before.kept, before.ahead)
-        points = CheckedPoints(self._points.pool, labelled, self._points.metric, self._points.largest)
+        points = self._points._replace(labelled=labelled)
         request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt), self._known)
         try:
             return answer(request, chosen, self.ids, started)
@@ -223,24 +216,6 @@ class Pool:
         rows = np.unique(np.linspace(0, len(self) - 1, PRINT_ROWS).astype(np.int64))
         sample = np.ascontiguousarray(matrix[rows], dtype=np.float64)
         return hashlib.sha256(f"{matrix.shape} {metric}".encode() + sample.tobytes()).hexdigest()
-
-
-def check_row_numbers(rows: object, n_pool: int) -> IntArray:
-    """Row numbers from integers or a mask."""
-    array = as_array("rows", rows)
-    return check_rows("rows", array, n_pool) if array.size else np.empty(0, dtype=np.int64)
-
-
-def check_ids(ids: Sequence[object] | AnyArray, n_pool: int) -> AnyArray:
-    """(n,) unique names."""
-    names = np.asarray(ids)
-    if names.shape != (n_pool,):
-        raise InvalidArgument(f"has shape {names.shape}", argument="ids", mend=f"pass one a row, shape ({n_pool},).")
-    values, counts = np.unique(names, return_counts=True)
-    if len(values) < n_pool:
-        problem = f"holds {values[np.argmax(counts > 1)]!r} more than once"
-        raise InvalidData(problem, argument="ids", mend="pass each once.")
-    return names
 
 
 def _read(path: str, n_pool: int) -> dict[str, AnyArray]:

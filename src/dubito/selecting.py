@@ -10,16 +10,17 @@ from dubito.checks import (
     check_budget,
     check_candidates,
     check_choice,
-    check_features,
     check_integer,
     check_labelled,
     check_memory_limit,
+    check_pool,
     refuse_zero_rows,
 )
 from dubito.doubt import read_doubt
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument
 from dubito.matrix import AnyArray, IntArray, Matrix, Rows, Stack, len_of
+from dubito.names import NO_NAMES, RowNames
 from dubito.problem import Interrupted, Known, Metric, Problem, Progress, Request, Scaling, Selection
 from dubito.strategies import Strategy, build_strategy
 from dubito.wording import named
@@ -41,6 +42,7 @@ def select(
     beam_width: int = 1,
     scaling: Scaling = "respective",
     candidates: object = None,
+    ids: object = None,
     metric: Metric = "euclidean",
     engine: str = "auto",
     memory_limit: int | str | None = None,
@@ -53,15 +55,17 @@ def select(
     ----------
     pool : array (n, d)
         Features: a NumPy array, memory map, torch tensor, Arrow column, pandas or Polars frame. Never changed.
-        float16 and float32 are kept; decisions are made in float64.
+        float16 and float32 are kept; decisions are made in float64. A frame's rows are called by its column ``id`` or
+        ``ids``, or by a pandas index that is more than row numbers.
     budget : int
         How many rows to pick, from 1 to the number of candidates. Exactly so many are picked.
     labelled : array, optional
-        What is labelled already: features (m, d); or 1-D integers or a boolean mask (n,), rows of ``pool``.
-        Such rows are never picked.
+        What is labelled already: features (m, d); or rows of ``pool``, as 1-D integers, as a mask (n,) of booleans or
+        of 0 and 1, or as ids. Such rows are never picked.
     probabilities, logits, doubt : array, optional
         At most one: class probabilities (n, c), logits (n, c), or doubt ``1 - max P`` (n,) in [0, 1]. Probabilities
         (n, k, c) are those of k posterior samples, which ``bald`` and ``batchbald`` need; their mean gives the doubt.
+        Rows of a frame are joined with the pool's by their ids where both have ids, else they go by their order.
     strategy : str or Strategy
         A name, or an object of `dubito.strategies` with its own options.
     strength : float
@@ -71,7 +75,9 @@ def select(
     scaling : {"respective", "acquired"}
         For ``doubt-coreset``: whose doubt scales an update, the remaining point's or the pick's.
     candidates : array, optional
-        Indices or boolean mask (n,) of what may be picked. Results still refer to the whole pool.
+        What may be picked: rows, a mask or ids, as in ``labelled``. Results still refer to the whole pool.
+    ids : sequence (n,), optional
+        What the pool's rows are called, each once, where ``pool`` does not say so itself. 7, 7.0 and "7" are one id.
     metric : {"euclidean", "cosine"}
         ``cosine`` is the chord: Euclidean distance between unit vectors.
     engine : str
@@ -106,9 +112,9 @@ def select(
     started = time.perf_counter()
     chosen = configure_strategy(strategy, engine, strength, beam_width, scaling)
     terms = check_terms(engine, memory_limit, seed, progress)
-    points = check_points(pool, labelled, metric)
+    points = check_points(pool, labelled, metric, ids)
     request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt))
-    return answer(request, chosen, row_ids(pool), started)
+    return answer(request, chosen, points.ids, started)
 
 
 class Terms(NamedTuple):
@@ -127,6 +133,12 @@ class CheckedPoints(NamedTuple):
     labelled: Labelled
     metric: Metric
     largest: float
+    names: RowNames = NO_NAMES
+
+    @property
+    def ids(self) -> AnyArray | None:
+        """(n,) the pool's ids, where it has any."""
+        return None if self.names.ids is None else self.names.ids.values
 
 
 def configure_strategy(
@@ -157,16 +169,16 @@ def check_terms(engine: str, memory_limit: object, seed: object, progress: Progr
     return Terms(engine, check_memory_limit(memory_limit), check_integer("seed", seed, least=0), progress)
 
 
-def check_points(pool: object, labelled: object, metric: object) -> CheckedPoints:
+def check_points(pool: object, labelled: object, metric: object, ids: object = None) -> CheckedPoints:
     """The pool, what is labelled, and how far apart points are."""
     known_metric: Metric = check_choice("metric", metric, get_args(Metric))
-    matrix, largest = check_features("pool", pool)
-    seen = check_labelled(labelled, matrix)
+    (matrix, largest), names = check_pool(pool, ids)
+    seen = check_labelled(labelled, matrix, names)
     if known_metric == "cosine":
         refuse_zero_rows("pool", matrix)
         refuse_zero_rows("labelled", seen.references)
-        return CheckedPoints(matrix, seen, known_metric, 1.0)
-    return CheckedPoints(matrix, seen, known_metric, max(largest, seen.largest))
+        return CheckedPoints(matrix, seen, known_metric, 1.0, names)
+    return CheckedPoints(matrix, seen, known_metric, max(largest, seen.largest), names)
 
 
 def build_request(
@@ -179,9 +191,9 @@ def build_request(
 ) -> Request:
     """A request for a strategy; ``sources`` are probabilities, logits and doubt."""
     n_pool = len_of(points.pool)
-    allowed = check_candidates(candidates, n_pool, points.labelled.rows)
+    allowed = check_candidates(candidates, n_pool, points.labelled.rows, points.names)
     n_picks = check_budget(budget, len(allowed), n_pool)
-    probabilities, doubt = read_doubt(n_pool, *sources)
+    probabilities, doubt = read_doubt(n_pool, *sources, names=points.names)
     return Request(
         pool=points.pool,
         budget=n_picks,
@@ -225,14 +237,6 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
     if not choice.complete:
         raise Interrupted(selection)
     return selection
-
-
-def row_ids(pool: object) -> AnyArray | None:
-    """A pandas frame's index, where it is more than row numbers."""
-    index = getattr(pool, "index", None)
-    if type(pool).__module__.partition(".")[0] != "pandas" or type(index).__name__ == "RangeIndex":
-        return None
-    return np.asarray(index)
 
 
 def covering_radius(request: Request, picked: IntArray) -> float:

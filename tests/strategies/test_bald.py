@@ -54,8 +54,9 @@ def test_batchbald_adds_the_point_that_brute_force_adds(seed: int) -> None:
     posterior = make_posterior(rng, int(rng.integers(2, 7)), int(rng.integers(2, 5)), int(rng.integers(2, 4)))
     candidates = np.sort(rng.permutation(len(posterior))[: rng.integers(2, len(posterior) + 1)])
     budget = int(rng.integers(1, min(len(candidates), 4) + 1))
+    allowed = np.isin(np.arange(len(posterior)), candidates)
     picked = dubito.select(
-        np.zeros((len(posterior), 1)), budget, probabilities=posterior, candidates=candidates, strategy="batchbald"
+        np.zeros((len(posterior), 1)), budget, probabilities=posterior, candidates=allowed, strategy="batchbald"
     )
     batch: list[int] = []
     for row, priority in zip(picked.indices.tolist(), picked.priorities.tolist(), strict=True):

@@ -6,18 +6,10 @@ recognised without importing their packages.
 """
 
 from dubito.checks.arrays import as_array, as_matrix
-from dubito.checks.rows import (
-    Features,
-    Labelled,
-    check_candidates,
-    check_features,
-    check_finite,
-    check_labelled,
-    check_rows,
-    refuse_zero_rows,
-    unlike_features,
-)
+from dubito.checks.frames import check_pool, in_pool_order
+from dubito.checks.rows import Features, check_features, check_finite, refuse_zero_rows, unlike_features
 from dubito.checks.values import check_budget, check_choice, check_integer, check_memory_limit, check_real
+from dubito.checks.which import Labelled, check_candidates, check_labelled, check_rows, rows_in_order
 
 __all__ = [
     "Features",
@@ -32,8 +24,11 @@ __all__ = [
     "check_integer",
     "check_labelled",
     "check_memory_limit",
+    "check_pool",
     "check_real",
     "check_rows",
+    "in_pool_order",
     "refuse_zero_rows",
+    "rows_in_order",
     "unlike_features",
 ]

@@ -1,13 +1,13 @@
-"""Features, and which of their rows are labelled or may be picked."""
+"""Features: rows of finite numbers."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dubito.checks.arrays import as_array, as_matrix
+from dubito.checks.arrays import as_matrix
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, OnDevice, Rows, Stack, blocks, len_of, rows_per_read
-from dubito.wording import by_door, in_python, named
+from dubito.matrix import AnyArray, Matrix, OnDevice, Rows, Stack, blocks, len_of, rows_per_read
+from dubito.wording import in_python, named
 
 LARGEST_FEATURE = 1e140
 """Beyond this, squared distances could overflow float64."""
@@ -17,14 +17,6 @@ class Features(NamedTuple):
     """Checked features and the largest magnitude among them."""
 
     matrix: Matrix
-    largest: float
-
-
-class Labelled(NamedTuple):
-    """What is labelled: its features (m, d), the rows of the pool it is (none for foreign features)."""
-
-    references: Matrix
-    rows: IntArray
     largest: float
 
 
@@ -97,61 +89,7 @@ def _first_zero_row(matrix: Matrix) -> int | None:
     return None
 
 
-def check_labelled(labelled: object, pool: Matrix) -> Labelled:
-    """Features (m, d), or rows of the pool by number or mask; nothing is allowed."""
-    no_rows = np.empty(0, dtype=np.int64)
-    nothing = Labelled(Rows(pool, no_rows), no_rows, 0.0)
-    if labelled is None:
-        return nothing
-    array = labelled if isinstance(labelled, Rows | Stack) else as_matrix("labelled", labelled)
-    if 0 in array.shape:
-        return nothing
-    if len(array.shape) == 1:
-        rows = check_rows("labelled", np.asarray(array[:]), len_of(pool))
-        return Labelled(Rows(pool, rows), rows, 0.0)
-    references, largest = check_features("labelled", array)
-    if references.shape[1] != pool.shape[1]:
-        raise unlike_features(references.shape[1], pool.shape[1])
-    return Labelled(references, no_rows, largest)
-
-
 def unlike_features(n_labelled: int, n_pool: int) -> InvalidArgument:
     """What is labelled has another width than the pool."""
     problem = f"has {n_labelled} features and pool has {n_pool}"
     return InvalidArgument(problem, argument="labelled", mend="pass features of one kind.")
-
-
-def check_rows(name: str, array: AnyArray, n_pool: int) -> IntArray:
-    """Row numbers, ascending and once each, from a boolean mask (n,) or from integers."""
-    if array.ndim != 1:
-        mend = "pass a 1-D mask or 1-D row numbers."
-        raise InvalidArgument(f"has shape {array.shape}", argument=name, mend=mend)
-    if array.dtype.kind == "b":
-        if len(array) != n_pool:
-            problem = f"is a mask of {len(array)} and the pool has {n_pool} rows"
-            raise InvalidArgument(problem, argument=name, mend="pass one a row.")
-        return np.flatnonzero(array)
-    if array.dtype.kind not in "iu":
-        mend = "pass row numbers as integers, a boolean mask, or 2-D features."
-        raise InvalidArgument(f"is 1-D with dtype {array.dtype}", argument=name, mend=mend)
-    outside = (array < 0) | (array >= n_pool)
-    if outside.any():
-        at = int(np.argmax(outside))
-        problem = f"holds {array[at]} at position {at}, which is no row of the pool"
-        raise InvalidArgument(problem, argument=name, mend=f"pass row numbers from 0 to {n_pool - 1}.")
-    return np.unique(array.astype(np.int64))
-
-
-def check_candidates(candidates: object, n_pool: int, labelled_rows: IntArray) -> IntArray:
-    """Rows that may be picked, ascending: the candidates, or every row, less what is labelled."""
-    if candidates is None:
-        allowed: BoolArray = np.ones(n_pool, dtype=np.bool_)
-    else:
-        array = as_array("candidates", candidates)
-        if array.size == 0:
-            else_all = by_door("pass None for the whole pool", command="leave it out")
-            raise InvalidArgument("is empty", argument="candidates", mend=f"pass at least one row, or {else_all}.")
-        allowed = np.zeros(n_pool, dtype=np.bool_)
-        allowed[check_rows("candidates", array, n_pool)] = True
-    allowed[labelled_rows] = False
-    return np.flatnonzero(allowed)

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from dubito.checks import as_array, check_finite, check_rows
+from dubito.checks import as_array, check_finite, rows_in_order
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix
+from dubito.names import NO_NAMES, RowNames
 from dubito.problem import Metric
 from dubito.wording import named
 
@@ -32,7 +33,7 @@ def check_head(head: object, n_features: int, probabilities: Matrix | None, metr
 
 
 def check_outcomes(
-    checked: object, wrong: object, n_pool: int, labelled_rows: IntArray
+    checked: object, wrong: object, n_pool: int, labelled_rows: IntArray, names: RowNames = NO_NAMES
 ) -> tuple[IntArray, BoolArray] | None:
     """Rows of the pool, ascending, and whether the model was wrong on each; None where nothing was checked."""
     if checked is None and wrong is None:
@@ -40,15 +41,13 @@ def check_outcomes(
     if checked is None or wrong is None:
         given, other = ("wrong", "checked") if checked is None else ("checked", "wrong")
         raise InvalidArgument(f"was given without {other}", argument=given, mend="pass both, or neither.")
-    array = as_array("checked", checked)
-    rows = check_rows("checked", array, n_pool)
+    named_rows = rows_in_order("checked", checked, n_pool, names)
+    rows = np.unique(named_rows)
     _refuse_unfit(rows, labelled_rows)
-    is_mask = array.dtype.kind == "b"
-    if not is_mask and len(rows) < len(array):
-        problem = f"names {len(array) - len(rows)} rows twice"
+    if len(rows) < len(named_rows):
+        problem = f"names {len(named_rows) - len(rows)} rows twice"
         raise InvalidArgument(problem, argument="checked", mend="pass each row once.")
-    answers = _check_wrong(wrong, len(rows))
-    return rows, answers if is_mask else answers[np.argsort(array)]
+    return rows, _check_wrong(wrong, len(rows))[np.argsort(named_rows)]
 
 
 def _refuse_unfit(rows: IntArray, labelled_rows: IntArray) -> None:

@@ -6,7 +6,7 @@ from typing import get_args
 import numpy as np
 
 from dubito import theory
-from dubito.checks import check_candidates, check_choice, check_features, check_labelled, refuse_zero_rows
+from dubito.checks import check_candidates, check_choice, check_labelled, check_pool, refuse_zero_rows
 from dubito.diagnosis.advice import advise, caveats
 from dubito.diagnosis.arguments import check_head, check_outcomes
 from dubito.diagnosis.record import QUANTILES, Diagnosis, Outcomes, Regime
@@ -32,6 +32,7 @@ def diagnose(
     head: object = None,
     checked: object = None,
     wrong: object = None,
+    ids: object = None,
     metric: Metric = "euclidean",
 ) -> Diagnosis:
     """Read the theory on a pool: how far it lies from its labels, and what doubt can be expected to add.
@@ -53,6 +54,8 @@ def diagnose(
         sample, else the batch just labelled, before the model trains on it. At least 50. They stay pool points.
     wrong : array (k,) of bool, optional
         Whether the model's answer to each of them was wrong; for a mask, in ascending order of rows.
+    ids : sequence (n,), optional
+        What the pool's rows are called, as `select` takes it: ``labelled`` and ``checked`` may name rows by it.
     metric : {"euclidean", "cosine"}
         As `select`. The head's bound holds for Euclidean distances alone.
 
@@ -63,19 +66,19 @@ def diagnose(
     (2.0, 0.5, 0.25, 0.125, 'quadratic')
     """
     known_metric: Metric = check_choice("metric", metric, get_args(Metric))
-    matrix = check_features("pool", pool).matrix
-    seen = check_labelled(labelled, matrix)
+    (matrix, _), names = check_pool(pool, ids)
+    seen = check_labelled(labelled, matrix, names)
     references, labelled_rows = seen.references, seen.rows
     points = check_candidates(None, len_of(matrix), labelled_rows)
     if not len_of(references) or not len(points):
         problem = f"names {len_of(references)} points and leaves {len(points)} of the pool's {len_of(matrix)}"
         mend = "pass at least one labelled and leave at least one unlabelled."
         raise InvalidArgument(problem, argument="labelled", mend=mend)
-    classes, all_doubt = read_doubt(len_of(matrix), probabilities, logits, doubt)
+    classes, all_doubt = read_doubt(len_of(matrix), probabilities, logits, doubt, names=names)
     if all_doubt is None:
         raise InvalidArgument("no doubt was given", mend=f"pass {DOUBT_SOURCES}.")
     weights = check_head(head, matrix.shape[1], classes, known_metric)
-    outcomes = check_outcomes(checked, wrong, len_of(matrix), labelled_rows)
+    outcomes = check_outcomes(checked, wrong, len_of(matrix), labelled_rows, names)
     if known_metric == "cosine":
         refuse_zero_rows("pool", matrix)
         refuse_zero_rows("labelled", references)

@@ -30,7 +30,7 @@ class Labelled:
     def argument(self, pool: Matrix) -> object:
         """What `dubito.select` takes as ``labelled``; where features are among it, keep `rows` from being picked."""
         if not self.foreign:
-            return self.rows
+            return np.isin(np.arange(len_of(pool)), self.rows)
         parts = [*self.foreign, *([Rows(pool, self.rows)] if len(self.rows) else [])]
         for part in parts:
             if part.shape[1] != pool.shape[1]:

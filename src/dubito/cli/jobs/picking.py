@@ -167,7 +167,7 @@ def call_select(found: Inputs, allowed: IntArray | None, method: Method, progres
             logits=found.doubt.get("logits"),
             doubt=found.doubt.get("doubt"),
             strategy=method.strategy,
-            candidates=allowed,
+            candidates=None if allowed is None else np.isin(np.arange(len_of(found.pool.features)), allowed),
             metric=method.metric,
             engine=method.engine,
             memory_limit=method.memory_limit,
