@@ -13,9 +13,11 @@ import machine
 import numpy as np
 
 from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.lanes.lane import Bank, Lane, Plan, train_side_by_side
+from dubito.experiments.lanes.lane import Bank, Lane, train_side_by_side
 from dubito.experiments.lanes.studio import tuned
+from dubito.experiments.models.networks.learner import Learner
 from dubito.experiments.models.networks.split import Split, state_of
+from dubito.experiments.models.networks.steps import Steps
 from dubito.experiments.models.networks.training import Training
 from dubito.experiments.models.networks.vgg16 import vgg16
 from dubito.matrix import FloatArray, IntArray
@@ -81,7 +83,7 @@ def measure() -> dict[str, Any]:
             for count in LANES:
                 started = time.perf_counter()
                 while len(lanes) < count:
-                    lanes.append(Lane(network, answer, bank, training, 200))
+                    lanes.append(Lane(Learner(network, answer, bank.rows, bank.labels, training, 200)))
                 ready = time.perf_counter() - started
                 rates = [images_a_second(lanes, state_of(network.to("cuda")), training) for _ in range(REPEATS)]
                 rows.append({"compiled": is_compiled, "lanes": count, "set_up": ready, "images_a_second": rates})
@@ -99,13 +101,13 @@ def images_a_second(lanes: list[Lane], weights: dict[str, Any], training: Traini
     """One epoch of every lane, waited for."""
     import torch
 
-    plan = Plan(np.arange(LABELLED), training, is_first=True, seed=0)
+    steps = Steps(np.arange(LABELLED), training, is_first=True, seed=0)
     for lane in lanes:
-        lane.begin(weights, plan)
+        lane.begin(weights, steps)
     torch.cuda.synchronize()
     started = time.perf_counter()
-    train_side_by_side(lanes, plan.steps)
-    return len(lanes) * plan.steps * training.batch / (time.perf_counter() - started)
+    train_side_by_side(lanes, steps.count)
+    return len(lanes) * steps.count * training.batch / (time.perf_counter() - started)
 
 
 def measure_selections(path: Path) -> dict[str, list[float]]:

@@ -14,7 +14,7 @@ import pytest
 from dubito.experiments.datasets.builtin import builtin_dataset
 from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.findings.decimals import Steady
-from dubito.experiments.models.networks.training import Mlp
+from dubito.experiments.models.networks.perceptron import Mlp
 from dubito.experiments.plans.experiment import Schedule
 from dubito.experiments.plans.shipped import read_shipped, shipped_experiments
 from dubito.experiments.records import Curve

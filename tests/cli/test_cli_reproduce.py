@@ -8,7 +8,7 @@ import pytest
 
 from dubito.cli.commands.reproduce import exhibit_names, tally, training, working
 from dubito.cli.printing.failures import Stopped
-from dubito.experiments.models.networks.training import Mlp
+from dubito.experiments.models.networks.perceptron import Mlp
 from dubito.experiments.plans.experiment import Data, Experiment
 from dubito.experiments.plans.shipped import read_shipped
 from dubito.paper import exhibits, networks_study

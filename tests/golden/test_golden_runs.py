@@ -1,4 +1,4 @@
-"""Runs that dubito 0.1 left are read, reported and resumed for good."""
+"""Runs that dubito left before its first release are read, reported and resumed for good."""
 
 import json
 import shutil
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dubito.cli import main
+from dubito.errors import InvalidData
 from dubito.experiments.records import Round, curves
 from dubito.experiments.runs.run import is_finished, read_folder, read_headers, read_rounds, resume_experiment
 
@@ -77,6 +78,12 @@ def test_cut_short_it_is_resumed_to_what_it_was(name: str, tmp_path: Path) -> No
         assert abs(each.test_accuracy - was.test_accuracy) < 0.1
         if each.strategy == "random":
             assert each.picked == was.picked
+
+
+def test_one_that_was_trained_by_other_steps_is_refused_with_the_mend(tmp_path: Path) -> None:
+    folder = copied("uneven", tmp_path, lines=2)
+    with pytest.raises(InvalidData, match=r"an earlier version of dubito.*; run the experiment in another folder\."):
+        resume_experiment(folder)
 
 
 @pytest.mark.parametrize("name", ROUNDS)

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from dubito.errors import InvalidArgument, MissingFile
-from dubito.experiments.models.networks.training import Mlp
+from dubito.experiments.models.networks.perceptron import Mlp
 from dubito.experiments.plans.experiment import Experiment, Schedule
 from dubito.experiments.plans.shipped import read_shipped
 from dubito.experiments.records import Curve, Round

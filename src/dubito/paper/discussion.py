@@ -15,7 +15,7 @@ from dubito.experiments.cells.loop import lesson_of
 from dubito.experiments.cells.stage import Stage, set_stage
 from dubito.experiments.datasets.builtin import builtin_dataset
 from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.models.scikit import Linear
+from dubito.experiments.models.linear import Linear
 from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Data, Experiment, Schedule
 from dubito.experiments.records import Round

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.models.base import Model
-from dubito.experiments.models.scikit import Sklearn
+from dubito.experiments.models.estimator import Sklearn
 from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Data, Experiment, Schedule
 from dubito.experiments.records import Round

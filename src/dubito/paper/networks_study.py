@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from dubito.checks import check_choice, check_integer
 from dubito.errors import DubitoError, MissingFile
 from dubito.experiments.cells.sources import find_source
-from dubito.experiments.models.networks.network import found_device
+from dubito.experiments.models.networks.devices import found_device
 from dubito.experiments.plans.experiment import Experiment
 from dubito.experiments.plans.shipped import read_shipped
 from dubito.experiments.published.weights import find_weights

@@ -18,8 +18,9 @@ from dubito.experiments.cells.measures import Coverage
 from dubito.experiments.cells.stage import prepare, set_stage
 from dubito.experiments.datasets.dataset import Dataset, make_dataset
 from dubito.experiments.models.base import Model
-from dubito.experiments.models.networks.training import Mlp
-from dubito.experiments.models.scikit import Linear, Sklearn
+from dubito.experiments.models.estimator import Sklearn
+from dubito.experiments.models.linear import Linear
+from dubito.experiments.models.networks.perceptron import Mlp
 from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Data, Experiment, Schedule
 from dubito.experiments.records import Round

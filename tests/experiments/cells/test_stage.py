@@ -8,14 +8,14 @@ from dubito.experiments.cells.stage import prepare, set_stage
 from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.datasets.images import ImageSet
 from dubito.experiments.models.base import Model
-from dubito.experiments.models.networks.network import Torch
-from dubito.experiments.models.networks.training import Mlp
-from dubito.experiments.models.scikit import Linear
+from dubito.experiments.models.linear import Linear
+from dubito.experiments.models.networks.module import Torch
+from dubito.experiments.models.networks.perceptron import Mlp
 from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Data, Experiment, Schedule
 
 NETWORK = Torch(
-    factory="dubito.experiments.models.networks.training.perceptron", head="head", options={"widths": (12, 2)}
+    factory="dubito.experiments.models.networks.perceptron.perceptron", head="head", options={"widths": (12, 2)}
 )
 
 

@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 import torch
 
+from dubito.errors import InvalidData
 from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.lanes.lane import Bank, Lane, Plan, train_side_by_side
-from dubito.experiments.models.networks.network import Torch
+from dubito.experiments.lanes.lane import Bank, Lane, train_side_by_side
+from dubito.experiments.models.base import Lesson
+from dubito.experiments.models.networks.learner import Learner
+from dubito.experiments.models.networks.module import Torch
 from dubito.experiments.models.networks.split import Split, state_of
+from dubito.experiments.models.networks.steps import Steps
 from dubito.experiments.models.networks.training import Training
 from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Experiment, Schedule
-from dubito.experiments.runs.run import run_experiment
+from dubito.experiments.runs.run import read_headers, run_experiment
+from dubito.matrix import AnyArray
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU"),
@@ -44,11 +49,12 @@ def trained(device: str, data: Dataset) -> dict[str, torch.Tensor]:
     torch.manual_seed(0)
     training = Training(3, 2, 1e-3, False, 16, device, precision="float32")
     network, bank = small(2), Bank({0: data}, device)
-    plan = Plan(np.arange(100), training, is_first=True, seed=1)
-    lanes = [Lane(network, Split(network, "4", training, is_training=True), bank, training, plan.steps)]
-    lanes[0].begin({name: each.to(device) for name, each in state_of(network).items()}, plan)
-    train_side_by_side(lanes, plan.steps)
-    return {name: each.cpu() for name, each in lanes[0].finish().items()}
+    steps = Steps(np.arange(100), training, is_first=True, seed=1)
+    split = Split(network, "4", training, is_training=True)
+    lane = Lane(Learner(network, split, bank.rows, bank.labels, training, steps.count))
+    lane.begin({name: each.to(device) for name, each in state_of(network).items()}, steps)
+    train_side_by_side([lane], steps.count)
+    return {name: each.cpu() for name, each in lane.finish().items()}
 
 
 def test_a_graph_makes_the_steps_that_the_cpu_makes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,3 +86,39 @@ def test_an_experiment_on_a_gpu_learns_and_goes_on_where_it_stopped(
     assert (tmp_path / "journal.jsonl").read_text().startswith(before)
     assert len(rounds) == 24
     assert np.mean([each.test_accuracy for each in rounds if each.turn == 2]) > 0.9
+
+
+def by_the_model(device: str) -> dict[str, AnyArray]:
+    """Weights after a turn by which `fit` trains a network alone."""
+    model = Torch(
+        factory=f"{__name__}.small",
+        head="4",
+        epochs=3,
+        learning_rate=1e-3,
+        batch=16,
+        device=device,
+        precision="float32",
+    )
+    data = lamps()
+    return dict(model.fit(Lesson(data.features[:100], data.labels[:100], 2, seed=0, turn=0, state={})).state)
+
+
+def test_a_network_trained_alone_on_a_gpu_makes_the_steps_that_the_cpu_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    there, here = by_the_model("cuda"), by_the_model("cpu")
+    assert all(np.allclose(there[name], here[name], atol=2e-3) for name in here)
+
+
+def test_a_run_begun_on_a_gpu_is_refused_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Torch(factory=f"{__name__}.small", head="4", epochs=2, later_epochs=2, batch=16)
+    plan = Experiment("lamps", (Arm("random"),), model=model, schedule=Schedule(40, 20, 1), seeds=(0,))
+    run_experiment(plan, tmp_path, dataset=lamps())
+    (header,) = read_headers(tmp_path)
+    assert (header["device"], header["precision"], header["minibatches"]) == ("cuda", "bfloat16", "gapless")
+    lines = (tmp_path / "journal.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "journal.jsonl").write_text("".join(lines[:2]))
+    with monkeypatch.context() as hidden:
+        hidden.setattr(torch.cuda, "is_available", lambda: False)
+        with pytest.raises(InvalidData, match="begun on a GPU and torch finds none here"):
+            run_experiment(plan, tmp_path, dataset=lamps())
+    assert len(run_experiment(plan, tmp_path, dataset=lamps())) == 2

@@ -8,11 +8,14 @@ import pytest
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.datasets.dataset import Dataset, make_dataset
 from dubito.experiments.models.base import Lesson, Model, committee_proba
+from dubito.experiments.models.estimator import Sklearn
+from dubito.experiments.models.forest import Forest
 from dubito.experiments.models.kinds import model_as_table, model_from_table, models
-from dubito.experiments.models.networks.network import Torch, Vgg16
-from dubito.experiments.models.networks.training import Mlp, batches
+from dubito.experiments.models.linear import Linear
+from dubito.experiments.models.networks.module import Torch
+from dubito.experiments.models.networks.perceptron import Mlp
+from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.models.probe import Probe
-from dubito.experiments.models.scikit import Forest, Linear, Sklearn
 from dubito.matrix import IntArray
 
 
@@ -143,14 +146,6 @@ def test_training_leaves_torch_as_it_was(data: Dataset) -> None:
     assert torch.equal(torch.random.get_rng_state(), before)
     assert torch.get_num_threads() == threads
     assert not torch.are_deterministic_algorithms_enabled()
-
-
-def test_a_lone_last_item_joins_the_batch_before_it() -> None:
-    import torch
-
-    sizes = [len(part) for part in batches(9, 4, torch.Generator())]
-    assert sizes == [4, 5]
-    assert [len(part) for part in batches(1, 4, torch.Generator())] == [1]
 
 
 def test_a_training_that_diverges_is_said(data: Dataset) -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.experiments.models.scikit import Linear, Sklearn
+from dubito.experiments.models.estimator import Sklearn
+from dubito.experiments.models.linear import Linear
 from dubito.experiments.plans.arms import Arm, arm_from_table, parse_strategy
 from dubito.experiments.plans.experiment import Data, Experiment, Schedule, parse_experiment, read_experiment
 from dubito.experiments.toml import read_toml, write_toml

@@ -12,7 +12,7 @@ from dubito.errors import InvalidArgument, InvalidData, MemoryLimit, MissingFile
 from dubito.experiments.cells.claims import Cell
 from dubito.experiments.cells.sources import find_source
 from dubito.experiments.datasets.dataset import make_dataset
-from dubito.experiments.models.networks.network import Vgg16
+from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.plans.arms import Arm, arm_from_table, heard, parse_strategy
 from dubito.experiments.plans.experiment import Data, Experiment, Schedule, read_experiment
 from dubito.experiments.runs.run import run_experiment

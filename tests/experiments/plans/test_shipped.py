@@ -6,7 +6,7 @@ import pytest
 
 from dubito.errors import MissingFile
 from dubito.experiments.datasets.images import COLLECTIONS
-from dubito.experiments.models.networks.network import Vgg16
+from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.plans.experiment import parse_experiment
 from dubito.experiments.plans.shipped import find_experiment, read_shipped, shipped_experiments, shipped_text
 

@@ -20,7 +20,7 @@ from dubito.experiments.cells.journal import NAME, Journal
 from dubito.experiments.cells.ledger import Ledger, version_of
 from dubito.experiments.cells.sources import DATA
 from dubito.experiments.datasets.dataset import Dataset, make_dataset
-from dubito.experiments.models.scikit import Sklearn
+from dubito.experiments.models.estimator import Sklearn
 from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Data, Experiment, Schedule
 from dubito.experiments.records import Round

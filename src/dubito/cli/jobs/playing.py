@@ -14,7 +14,7 @@ from dubito.cli.printing.messages import program_name, say, show
 from dubito.errors import MissingFile
 from dubito.experiments.datasets.images import COLLECTIONS
 from dubito.experiments.lanes.studio import rows_trained
-from dubito.experiments.models.networks.network import Vgg16, found_device
+from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.plans.experiment import Experiment
 from dubito.experiments.published.folders import DATA_VARIABLE
 from dubito.experiments.records import Round, curves
@@ -82,10 +82,7 @@ def read_workers(text: str | None, experiment: Experiment) -> int:
     """How many processes: as asked, or one a core; on a GPU, where they would only take turns, one."""
     if text is not None:
         return check_integer("workers", read_number(text), least=1)
-    device = getattr(experiment.model, "device", None)
-    # A model without a device knows nothing of torch, which need not be installed for it.
-    on_cpu = device is None or found_device(device) == "cpu"
-    return min(os.cpu_count() or 1, MOST_WORKERS) if on_cpu else 1
+    return 1 if experiment.model.on_gpu else min(os.cpu_count() or 1, MOST_WORKERS)
 
 
 def play(experiment: Experiment, folder: Path, workers: int, quiet: bool) -> list[Round]:

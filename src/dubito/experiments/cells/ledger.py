@@ -80,11 +80,9 @@ class Ledger:
     def write_header(self, experiment: Experiment, data: str, classes: Sequence[str] = ()) -> None:
         """Say who is going to work on this, with what, and on which data (a fingerprint, and the classes' names)."""
         first, header = self.headers[0] if self.headers else {}, header_of(experiment, data, classes)
-        if first.get("weights", header.get("weights")) != header.get("weights"):
-            raise InvalidData(
-                f"the weights have changed since {self.reader.path} was begun: {first['weights']} then, "
-                f"{header.get('weights')} now. Bring the old file back, or run the experiment in another folder."
-            )
+        refusal = experiment.model.refusal(first, header, experiment.schedule.labels) if first else None
+        if refusal is not None:
+            raise InvalidData(f"the run of {self.reader.path} cannot go on here: {refusal}")
         if first.get("data", data) != data:
             raise InvalidData(
                 f"the data has changed since {self.reader.path} was begun; bring the old data back, or run the "
@@ -101,20 +99,15 @@ def header_of(experiment: Experiment, data: str, classes: Sequence[str] = ()) ->
         "experiment": experiment.hash8,
         "data": data,
         **({"classes": list(classes)} if classes else {}),
-        "versions": {**{name: version_of(name) for name in PACKAGES}, **_torch(experiment)},
+        "versions": {name: version_of(name) for name in (*PACKAGES, *experiment.model.packages)},
         "python": platform.python_version(),
         "blas_threads": 1,
-        "device": getattr(experiment.model, "device", "cpu"),
-        **getattr(experiment.model, "described", dict)(),
+        **experiment.model.facts(),
         "machine": f"{platform.system()} {platform.machine()}",
         "host": socket.gethostname(),
         "process": os.getpid(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def _torch(experiment: Experiment) -> dict[str, str | None]:
-    return {"torch": version_of("torch")} if hasattr(experiment.model, "device") else {}
 
 
 def version_of(package: str) -> str | None:

@@ -12,9 +12,6 @@ from dubito.experiments.datasets.pools import make_pool
 from dubito.experiments.plans.experiment import DEFAULT_TEST_SHARE, Experiment
 from dubito.matrix import AnyArray, IntArray
 
-IMAGE_MODELS = ("torch", "vgg16")
-"""Kinds of model that take 8-bit images as they are, and scale them on their own."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
@@ -44,9 +41,9 @@ def prepare(experiment: Experiment, data: Dataset, seed: int) -> Dataset:
     if experiment.pool != "clean":
         made = make_pool(data.features, data.labels, experiment.pool, draw(seed, "pool"))
         data = replace(data, features=made.features, labels=made.labels)
-    is_for_images = experiment.model.kind in IMAGE_MODELS
-    features = widened(data.features, is_for_images)
-    tested = widened(data.test_features, is_for_images).astype(features.dtype, copy=False)
+    takes_images = experiment.model.takes_images
+    features = widened(data.features, takes_images)
+    tested = widened(data.test_features, takes_images).astype(features.dtype, copy=False)
     return replace(data, features=features, test_features=tested)
 
 
@@ -59,10 +56,10 @@ def drawn(data: Dataset, rows: int, seed: int) -> Dataset:
     return replace(data, features=data.features[kept], labels=data.labels[kept])
 
 
-def widened(features: AnyArray, is_for_images: bool) -> AnyArray:
+def widened(features: AnyArray, takes_images: bool) -> AnyArray:
     """Numbers that a model can reckon with: at least float32; pixels between 0 and 1 unless it takes images."""
     if features.dtype == np.uint8:
-        return features if is_for_images else features.astype(np.float32) / np.float32(255.0)
+        return features if takes_images else features.astype(np.float32) / np.float32(255.0)
     return features.astype(np.float32) if features.dtype.itemsize < 4 else features
 
 

@@ -21,8 +21,9 @@ from dubito.experiments.cells.sources import Source
 from dubito.experiments.cells.stage import Stage, set_stage
 from dubito.experiments.lanes.rounds import choose, measure
 from dubito.experiments.lanes.studio import Assignment, Studio, tuned
-from dubito.experiments.models.base import Model, State
-from dubito.experiments.models.networks.network import Torch, Trainable, Vgg16
+from dubito.experiments.models.base import Model
+from dubito.experiments.models.networks.fitting import as_state, as_weights
+from dubito.experiments.models.networks.network import Trainable
 from dubito.experiments.models.networks.split import Weights
 from dubito.experiments.plans.experiment import Experiment
 from dubito.matrix import IntArray
@@ -62,8 +63,8 @@ class Shared:
 
 
 def trains_together(model: Model) -> TypeGuard[Trainable]:
-    """Whether the cells of a model are played side by side: networks on a GPU."""
-    return isinstance(model, Torch | Vgg16) and model.training.device != "cpu"
+    """Whether the cells of a model are played side by side: those that say so, as networks on a GPU do."""
+    return model.side_by_side
 
 
 def play_together(
@@ -74,9 +75,7 @@ def play_together(
     The weights of every turn are saved before its rounds are written: training again would not give the same ones on a
     GPU. Where a checkpoint was lost all the same, turns that the journal has are trained again, not measured.
     """
-    model = experiment.model
-    if not isinstance(model, Torch | Vgg16):
-        raise TypeError(f"{model.kind} models are not trained side by side.")
+    model = cast("Trainable", experiment.model)
     stages = {seed: set_stage(experiment, source(seed), seed) for seed in sorted({cell.seed for cell in cells})}
     players = [begin(cell, experiment, stages[cell.seed], folder, ledger) for cell in cells]
     with tuned(), ThreadPoolExecutor(WRITERS) as writers:
@@ -110,14 +109,15 @@ def begin(cell: Cell, experiment: Experiment, stage: Stage, folder: Path, ledger
     if experiment.schedule.from_scratch:
         player.turn = len(asked)
         return player
+    device = cast("Trainable", experiment.model).training.device
     found = player.checkpoints.load(len(asked))
     if found is not None:
-        player.turn, player.trained = len(asked), as_weights(found, experiment)
+        player.turn, player.trained = len(asked), as_weights(found, device)
         return player
     for turn in reversed(range(len(asked))):
         found = player.checkpoints.load(turn)
         if found is not None:
-            player.turn, player.weights = turn + 1, as_weights(found, experiment)
+            player.turn, player.weights = turn + 1, as_weights(found, device)
             break
     return player
 
@@ -169,16 +169,3 @@ def record(
     for player in group.players:
         player.checkpoints.forget_before(player.turn)
         player.turn, player.trained = player.turn + 1, None
-
-
-def as_state(weights: Weights) -> State:
-    """Weights as a checkpoint holds them."""
-    return {name: each.detach().cpu().contiguous().numpy() for name, each in weights.items()}
-
-
-def as_weights(state: State, experiment: Experiment) -> Weights:
-    """Weights out of a checkpoint, on the device."""
-    import torch
-
-    device = cast("Trainable", experiment.model).training.device
-    return {name: torch.from_numpy(array).to(device) for name, array in state.items()}

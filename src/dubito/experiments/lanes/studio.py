@@ -10,11 +10,13 @@ import numpy as np
 
 from dubito.experiments.cells.stage import Stage
 from dubito.experiments.chance import draw
-from dubito.experiments.lanes.lane import Bank, Lane, Plan, n_steps, train_side_by_side
+from dubito.experiments.lanes.lane import WARM_UP, Bank, Lane, train_side_by_side
 from dubito.experiments.lanes.reading import Reading, read_all
+from dubito.experiments.models.networks.learner import Learner
 from dubito.experiments.models.networks.network import Trainable
 from dubito.experiments.models.networks.refusals import check_converged
 from dubito.experiments.models.networks.split import Split, Weights, state_of
+from dubito.experiments.models.networks.steps import Steps, n_steps
 from dubito.experiments.plans.experiment import Experiment
 from dubito.matrix import IntArray
 
@@ -59,7 +61,7 @@ class Studio:
         }
         splits[False].check(self.network, self.bank.rows[:2], self.n_classes)
         is_long = n_cells * rows_trained(experiment, model) >= WORTH_COMPILING
-        is_compiled = self.training.device != "cpu" and is_long
+        is_compiled = self.training.is_on_gpu and is_long
         self.learn, self.read = (
             torch.compile(splits[each].__call__) if is_compiled else splits[each] for each in (True, False)
         )
@@ -80,19 +82,25 @@ class Studio:
 
     def _train(self, group: Sequence[Assignment]) -> list[dict[str, "torch.Tensor"]]:
         while len(self.lanes) < len(group):
-            self.lanes.append(Lane(self.network, self.learn, self.bank, self.training, self.capacity))
+            self.lanes.append(Lane(self._learner()))
         lanes = self.lanes[: len(group)]
         for lane, each in zip(lanes, group, strict=True):
             rows = each.rows + self.bank.start[each.seed]
-            plan = Plan(rows, self.training, is_first=each.weights is None, seed=draw(each.seed, "batches", each.turn))
-            lane.begin(self.first_weights(each.seed) if each.weights is None else each.weights, plan)
+            chance = draw(each.seed, "batches", each.turn)
+            steps = Steps(rows, self.training, is_first=each.weights is None, seed=chance)
+            lane.begin(self.first_weights(each.seed) if each.weights is None else each.weights, steps)
         with seeded(draw(group[0].seed, "weights", 1, group[0].turn), self.training.device):
-            train_side_by_side(lanes, plan.steps)
+            train_side_by_side(lanes, steps.count)
         trained = [lane.finish() for lane in lanes]
         for weights, each in zip(trained, group, strict=True):
             learned = [weights[name] for name, _ in self.network.named_parameters(remove_duplicate=False)]
             check_converged(learned, each.turn, self.training.learning_rate)
         return trained
+
+    def _learner(self) -> Learner:
+        """With room for the longest turn, and for the steps that a lane tries out."""
+        capacity = max(self.capacity, WARM_UP + 1)
+        return Learner(self.network, self.learn, self.bank.rows, self.bank.labels, self.training, capacity)
 
     def first_weights(self, seed: int) -> Weights:
         """What a seed's cells begin with."""
@@ -107,8 +115,9 @@ class Studio:
 def rows_trained(experiment: Experiment, model: Trainable) -> int:
     """Rows that a cell is trained on in all its turns, counting each time."""
     first, *later = (int(labels) for labels in experiment.schedule.labels)
-    epochs = model.epochs if experiment.schedule.from_scratch else model.later_epochs
-    return model.epochs * first + epochs * sum(later)
+    training = model.training
+    epochs = training.epochs if experiment.schedule.from_scratch else training.later_epochs
+    return training.epochs * first + epochs * sum(later)
 
 
 @contextmanager

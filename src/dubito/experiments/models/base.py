@@ -1,21 +1,23 @@
 """What learns from the labels: a `Model` is a frozen dataclass of its settings, and `fit` gives a `Fitted` one.
 
 Whatever a model carries from one turn to the next is a `State`, a dictionary of arrays: it can be saved without
-pickling, and the next turn goes on from it bit for bit.
+pickling, and the next turn goes on from it bit for bit. A kind of one's own inherits from `OnHost`, which answers what
+the runner asks of a plain model; then `kind` and `fit` are left to write, and a line in `kinds.BUILT_IN`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from dubito.checks import check_integer
+from dubito.checks import check_integer, check_real
 from dubito.errors import InvalidArgument
 from dubito.experiments.chance import draw
 from dubito.matrix import AnyArray, FloatArray, IntArray
 
 State = Mapping[str, AnyArray]
+Facts = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,9 +87,85 @@ class Model(Protocol):
         """Members of the committee that ``bald`` and ``batchbald`` ask; 0 for none."""
         ...
 
+    @property
+    def takes_images(self) -> bool:
+        """Whether it takes 8-bit images (n, h, w, 3) as they are, and scales them on its own."""
+        ...
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Distributions besides NumPy and scikit-learn whose versions its results hang on."""
+        ...
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it is trained on a GPU, where several processes would only take turns."""
+        ...
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether cells are trained together: it is then a `networks.network.Trainable`."""
+        ...
+
     def fit(self, lesson: Lesson) -> Fitted:
         """Train; the same lesson gives the same bits on one machine."""
         ...
+
+    def facts(self) -> dict[str, str]:
+        """What a journal's header says of training here: ``device``, and whatever else could tell results apart."""
+        ...
+
+    def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
+        """Why a run cannot go on here, with the mend; None where it can.
+
+        Parameters
+        ----------
+        begun : mapping
+            The header that the run began with: what `facts` said then, in whichever version of dubito.
+        now : mapping
+            What `facts` says now.
+        labels : array (rounds + 1,)
+            Labels owned at each training.
+        """
+        ...
+
+
+class OnHost:
+    """What most models are: trained on the host from features that stay put, each cell by itself, each turn anew."""
+
+    __slots__ = ()
+    is_convex: ClassVar[bool] = False
+    goes_on: ClassVar[bool] = False
+    takes_images: ClassVar[bool] = False
+    packages: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def moves(self) -> bool:
+        """Distances are measured between the features as they are."""
+        return False
+
+    @property
+    def samples(self) -> int:
+        """No committee."""
+        return 0
+
+    @property
+    def on_gpu(self) -> bool:
+        """On the host."""
+        return False
+
+    @property
+    def side_by_side(self) -> bool:
+        """Each cell by itself."""
+        return False
+
+    def facts(self) -> dict[str, str]:
+        """On the CPU."""
+        return {"device": "cpu"}
+
+    def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
+        """A run goes on wherever its data is."""
+        return None
 
 
 def committee_proba(model: Model, lesson: Lesson, start: State, features: AnyArray) -> FloatArray:
@@ -115,3 +193,23 @@ def check_samples(samples: object) -> None:
     """A committee has no members, or at least two."""
     if check_integer("samples", samples, least=0) == 1:
         raise InvalidArgument("samples=1 is no committee; pass samples >= 2, or 0 for none.")
+
+
+def check_positive(name: str, value: object) -> float:
+    """A finite number above 0."""
+    number = check_real(name, value, least=0.0)
+    if number == 0:
+        raise InvalidArgument(f"{name}={value} is not allowed; pass a number above 0.")
+    return number
+
+
+def flat(features: AnyArray) -> AnyArray:
+    """(n, d) whatever the shape of an item."""
+    return features.reshape(len(features), -1)
+
+
+def over_all_classes(known: FloatArray, classes: IntArray, n_classes: int) -> FloatArray:
+    """(n, c) probabilities out of those of some classes."""
+    everything = np.zeros((len(known), n_classes))
+    everything[:, classes] = known
+    return everything

@@ -6,10 +6,13 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from dubito.checks import check_choice
 from dubito.errors import InvalidArgument
 from dubito.experiments.models.base import Model
-from dubito.experiments.models.networks.network import Torch, Vgg16
-from dubito.experiments.models.networks.training import Mlp
+from dubito.experiments.models.estimator import Sklearn
+from dubito.experiments.models.forest import Forest
+from dubito.experiments.models.linear import Linear
+from dubito.experiments.models.networks.module import Torch
+from dubito.experiments.models.networks.perceptron import Mlp
+from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.models.probe import Probe
-from dubito.experiments.models.scikit import Forest, Linear, Sklearn
 from dubito.experiments.toml import check_keys
 
 

@@ -6,15 +6,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dubito.checks import check_integer
-from dubito.experiments.models.base import Fitted, Lesson, State, check_samples
-from dubito.experiments.models.networks.training import check_device, steady
-from dubito.experiments.models.scikit import check_positive, flat
+from dubito.experiments.models.base import Fitted, Lesson, OnHost, State, check_positive, check_samples, flat
+from dubito.experiments.models.networks.devices import check_device, device_facts, steady
 from dubito.matrix import AnyArray, BoolArray, FloatArray
 from dubito.optional import require
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(OnHost):
     """Multinomial logistic regression as `Linear`, in float32 on a device; extra ``torch``.
 
     The optimum is that of scikit-learn's with the same ``c``, to what float32 can tell.
@@ -28,7 +27,7 @@ class Probe:
     kind: ClassVar[str] = "probe"
     is_convex: ClassVar[bool] = True
     goes_on: ClassVar[bool] = True
-    moves: ClassVar[bool] = False
+    packages: ClassVar[tuple[str, ...]] = ("torch",)
 
     def __post_init__(self) -> None:
         require("torch", extra="torch")
@@ -50,11 +49,20 @@ class Probe:
             y = torch.from_numpy(lesson.labels).to(self.device)
             absent = torch.from_numpy(~present).to(self.device)
             weights = minimise(x, y, absent, torch.from_numpy(start.copy()).to(self.device), self.c, self.iterations)
-        return ProbeWeights(weights.cpu().numpy(), present, self.device)
+        return ProbeFit(weights.cpu().numpy(), present, self.device)
+
+    @property
+    def on_gpu(self) -> bool:
+        """As its device says."""
+        return self.device != "cpu"
+
+    def facts(self) -> dict[str, str]:
+        """The device, which is among the settings: a run on another is another experiment."""
+        return device_facts(self.device)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProbeWeights:
+class ProbeFit:
     """A fitted `Probe`."""
 
     weights: AnyArray

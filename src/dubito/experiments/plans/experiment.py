@@ -13,7 +13,7 @@ from dubito.experiments.datasets.images.loading import COLLECTIONS
 from dubito.experiments.datasets.pools import parse_pool
 from dubito.experiments.models.base import Model
 from dubito.experiments.models.kinds import model_as_table, model_from_table
-from dubito.experiments.models.scikit import Linear
+from dubito.experiments.models.linear import Linear
 from dubito.experiments.plans.arms import Arm, arm_from_table, parse_strategy
 from dubito.experiments.plans.settings import DEFAULT_TEST_SHARE, Data, Schedule, check_text
 from dubito.experiments.toml import check_keys, naming, read_toml, write_toml

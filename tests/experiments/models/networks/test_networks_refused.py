@@ -12,11 +12,13 @@ import torch
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.cells.ledger import Ledger
 from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.lanes.lane import Bank, Lane, Plan, train_side_by_side
-from dubito.experiments.models.networks.network import Torch
+from dubito.experiments.lanes.lane import Bank, Lane, train_side_by_side
+from dubito.experiments.models.networks.learner import Learner
+from dubito.experiments.models.networks.module import Torch
 from dubito.experiments.models.networks.refusals import check_converged, check_learning, whole_state
 from dubito.experiments.models.networks.split import Split, state_of
-from dubito.experiments.models.networks.training import Training, set_state
+from dubito.experiments.models.networks.steps import Steps
+from dubito.experiments.models.networks.training import Training
 from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Experiment, Schedule
 from dubito.experiments.records import Round
@@ -146,28 +148,33 @@ def test_trying_a_network_out_leaves_chance_as_it_was(own_networks: Any) -> None
 def test_lanes_have_buffers_of_their_own_also_those_that_are_not_saved_by_torch(own_networks: Any) -> None:
     network, bank = own_networks.Buffered(2), Bank({0: two_clouds()}, "cpu")
     split = Split(network, "head", ADAM, is_training=True)
-    plans = [Plan(rows, ADAM, is_first=True, seed=1) for rows in (np.arange(0, 16, 2), np.arange(1, 17, 2))]
-    lanes = [Lane(network, split, bank, ADAM, plan.steps) for plan in plans]
-    for lane, plan in zip(lanes, plans, strict=True):
-        lane.begin(state_of(network), plan)
-    train_side_by_side(lanes, plans[0].steps)
-    for lane, plan in zip(lanes, plans, strict=True):
-        alone = Lane(network, split, bank, ADAM, plan.steps)
-        alone.begin(state_of(network), plan)
-        train_side_by_side([alone], plan.steps)
+    turns = [Steps(rows, ADAM, is_first=True, seed=1) for rows in (np.arange(0, 16, 2), np.arange(1, 17, 2))]
+    lanes = [Lane(Learner(network, split, bank.rows, bank.labels, ADAM, steps.count)) for steps in turns]
+    for lane, steps in zip(lanes, turns, strict=True):
+        lane.begin(state_of(network), steps)
+    train_side_by_side(lanes, turns[0].count)
+    for lane, steps in zip(lanes, turns, strict=True):
+        alone = Learner(network, split, bank.rows, bank.labels, ADAM, steps.count)
+        alone.begin(state_of(network), steps)
+        for _ in range(steps.count):
+            alone.step()
         assert torch.equal(lane.finish()["mean"], alone.finish()["mean"])
     assert not torch.equal(lanes[0].finish()["mean"], lanes[1].finish()["mean"])
 
 
 def test_what_is_kept_of_another_network_is_refused(own_networks: Any) -> None:
-    network = own_networks.Buffered(2)
-    kept = {name: each.detach().numpy() + 1 for name, each in whole_state(network).items()}
-    set_state(network, kept)
-    assert torch.equal(whole_state(network)["mean"], torch.ones(4))
+    network, bank = own_networks.Buffered(2), Bank({0: two_clouds()}, "cpu")
+    split, steps = Split(network, "head", ADAM, is_training=True), Steps(np.arange(16), ADAM, is_first=True, seed=1)
+    learner = Learner(network, split, bank.rows, bank.labels, ADAM, steps.count)
+    kept = {name: each.detach() + 1 for name, each in whole_state(network).items()}
+    learner.begin(kept, steps)
+    assert torch.equal(learner.finish()["mean"], torch.ones(4))
     with pytest.raises(InvalidData, match="what is kept of 'mean' does not fit the network"):
-        set_state(network, {name: each for name, each in kept.items() if name != "mean"})
+        learner.begin({name: each for name, each in kept.items() if name != "mean"}, steps)
+    with pytest.raises(InvalidData, match="what is kept of 'spare' does not fit the network"):
+        learner.begin({**kept, "spare": torch.zeros(1)}, steps)
     with pytest.raises(InvalidData, match=r"what is kept of 'head\.bias' does not fit the network"):
-        set_state(network, {**kept, "head.bias": np.zeros(9, dtype=np.float32)})
+        learner.begin({**kept, "head.bias": torch.zeros(9)}, steps)
 
 
 def test_a_mask_of_attention_is_no_sign_of_divergence() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dubito.errors import DubitoError, InvalidArgument
+from dubito.experiments.models.networks.inputs import colour_units, normalised
 from dubito.experiments.models.networks.refusals import (
     check_form,
     check_head,
@@ -15,7 +16,7 @@ from dubito.experiments.models.networks.refusals import (
     copied,
     whole_state,
 )
-from dubito.experiments.models.networks.training import Training, colour_units, normalised
+from dubito.experiments.models.networks.training import Training
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +52,7 @@ class Split:
         self.of_body = list({id(each): name for name, each in reversed(whole_state(self.body).items())}.values())
         """Names of what the body holds, one where several share a tensor."""
         self.device, self.batch = training.device, training.batch
-        self.is_narrow = training.precision == "bfloat16" or (training.precision == "auto" and self.device != "cpu")
+        self.is_narrow = training.stated_precision == "bfloat16"
         self.units = colour_units(self.device)
 
     def __call__(self, weights: Weights, rows: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":

@@ -1,4 +1,4 @@
-"""VGG16 as the paper uses it: the convolutions of configuration D and one linear layer on what they leave.
+"""``vgg16``, VGG16 as the paper uses it: the convolutions of configuration D and one linear layer on what they leave.
 
 Layers go by torchvision's names and numbers, so that its weights fit. No batch norm, no hidden layers after the
 convolutions. A file with weights is read as safetensors, or by torch with ``weights_only=True``.
@@ -6,17 +6,22 @@ convolutions. A file with weights is read as safetensors, or by torch with ``wei
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dubito.checks import check_integer
 from dubito.errors import InvalidData
-from dubito.experiments.published.weights import IMAGENET, find_weights
+from dubito.experiments.chance import draw
+from dubito.experiments.models.base import Facts, Fitted, Lesson
+from dubito.experiments.models.networks.devices import steady
+from dubito.experiments.models.networks.network import Network, fit_network
+from dubito.experiments.published.weights import IMAGENET, describe_weights, find_weights
 from dubito.files import open_source
-from dubito.matrix import AnyArray
+from dubito.matrix import AnyArray, IntArray
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +31,38 @@ BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512
 WIDTH = BLOCKS[-1][-1]
 SIDE = 32
 """Images of this height and width are one place after the last pooling; larger ones several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vgg16(Network):
+    """VGG16's convolutions and one linear layer on their 512 features, as in the paper."""
+
+    weights: str = IMAGENET
+    """What the convolutions start from: ``imagenet``, a ``.safetensors`` or ``.pth`` file, or ``none``."""
+    kind: ClassVar[str] = "vgg16"
+    head: ClassVar[str] = "head"
+
+    def network(self, n_classes: int, seed: int) -> "torch.nn.Module":
+        """The network before any training; the seed draws its last layer."""
+        with steady(draw(seed, "weights"), self.training.device):
+            return vgg16(n_classes, self.weights)
+
+    def facts(self) -> dict[str, str]:
+        """And which weights."""
+        return {**Network.facts(self), "weights": describe_weights(self.weights)}
+
+    def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
+        """Also with other weights than it began with."""
+        if begun.get("weights", now["weights"]) != now["weights"]:
+            return (
+                f"the weights have changed since: {begun['weights']} then, {now['weights']} now. Bring the old file "
+                "back, or run the experiment in another folder."
+            )
+        return Network.refusal(self, begun, now, labels)
+
+    def fit(self, lesson: Lesson) -> Fitted:
+        """O(m) passes forward and back: days of a CPU for the paper's experiments, minutes of a GPU."""
+        return fit_network(self, lesson)
 
 
 def vgg16(n_classes: int, weights: str = IMAGENET) -> "torch.nn.Module":
