@@ -112,6 +112,13 @@ DATA: dict[str, tuple[Callable[[Pool], None], tuple[str, ...], int, str]] = {
         3,
         "'y'",
     ),
+    "column of names": (
+        write("bad.csv", b"name,x\ncat,2\ndog,4\n"),
+        ("select", "bad.csv", "--budget", "1", "-s", "coreset"),
+        3,
+        "if it identifies the rows pass --id-column name, if it is their class --label-column name, else choose the "
+        "columns with --feature-columns.",
+    ),
     "missing feature column": (
         write("bad.csv", b"x,y\n1,2\n3,4\n"),
         ("select", "bad.csv", "--budget", "1", "-s", "coreset", "--feature-columns", "x,z"),

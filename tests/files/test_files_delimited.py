@@ -111,7 +111,7 @@ def test_text_after_the_sampled_rows_is_found_with_its_line(tmp_path: Path) -> N
     [
         (
             "name,x\ncat,1\n",
-            r"column 'name' of .*pool.csv holds text such as 'cat', .* --id-column name .*--feature-columns",
+            r"column 'name' of .*pool.csv holds text such as 'cat', .* pass Columns\(id='name'\), .*Columns\(features=",
         ),
         ("note,x\n,1\n,2\n", r"column 'note' of .*pool.csv holds nothing, but features are numbers"),
         ("x,y\n1,\n2,3\n", r"column 'y' of .*pool.csv is empty in line 2; mend or drop that row"),

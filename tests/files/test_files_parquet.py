@@ -115,7 +115,7 @@ def test_holes_in_parquet_are_refused_with_their_row(
 
 def test_two_list_columns_are_listed(tmp_path: Path) -> None:
     path = parquet_file(tmp_path / "pool.parquet", x=LISTS, y=LISTS, z=[1, 2, 3])
-    with pytest.raises(MissingFile, match=r"and 2 that could be the features .*Name one with --feature-columns"):
+    with pytest.raises(MissingFile, match=r"and 2 that could be the features .*Name one with Columns\(features="):
         read_pool(path)
     assert np.asarray(read_pool(path, columns=Columns(features=["y"])).features).tolist() == LISTS
     with pytest.raises(InvalidData, match=r"column 'x' of .* holds lists of double; the features must be columns"):

@@ -59,7 +59,7 @@ def open_npz(path: str) -> Source:
             read = partial(_read_member, path, member.filename, n_bytes)
             entries[name] = _entry(path, name, shape, dtype, read)
     if not entries:
-        raise InvalidData(f"{path} holds no arrays; write it with numpy.savez.")
+        raise InvalidData(f"{path} holds no arrays", mend="write it with numpy.savez.")
     return Source(path, entries)
 
 
@@ -103,8 +103,8 @@ def _entry(path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[np.gene
 def _refuse_objects(path: str, name: str) -> AnyArray:
     which = f"the array {name!r} of {path}" if name else path
     raise InvalidData(
-        f"{which} holds Python objects, which only unpickling could read, and dubito never unpickles; "
-        "save it again as numbers or text, such as array.astype(float) or array.astype(str)."
+        f"{which} holds Python objects, which only unpickling could read, and dubito never unpickles",
+        mend="save it again as numbers or text, such as array.astype(float) or array.astype(str).",
     )
 
 
@@ -166,7 +166,7 @@ def _tensor(path: str, name: str, shape: tuple[int, ...], code: str, offset: int
 
 
 def _refuse_type(path: str, name: str, code: str) -> AnyArray:
-    raise InvalidData(f"the array {name!r} of {path} is of type {code}; save it as float32 or float16.")
+    raise InvalidData(f"the array {name!r} of {path} is of type {code}", mend="save it as float32 or float16.")
 
 
 def _map_tensor(path: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], offset: int, widen: bool) -> AnyArray:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files.entries import Entry, Source
+from dubito.wording import PASS, by_door
 
 MatrixRole = Literal["features", "labelled"]
 DoubtRole = Literal["probabilities", "logits", "doubt"]
@@ -55,6 +56,8 @@ class Columns:
 
 
 ANY_COLUMNS = Columns()
+AS_FEATURES = by_door("Columns(features=[...])", command="--feature-columns", toml="feature_columns")
+"""How a person says which columns are features."""
 
 
 def choose(source: Source, role: Role, key: str | None, columns: Columns) -> list[str]:
@@ -86,11 +89,11 @@ def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
         fitting = lists
     if len(fitting) == 1:
         return fitting
-    how = "--feature-columns" if source.is_table and role == "features" else f"{source.path}::NAME"
+    how = AS_FEATURES if source.is_table and role == "features" else f"{source.path}::NAME"
     raise MissingFile(
         f"{source.path} has no {source.noun} called {' or '.join(USUAL_NAMES[role])}, and "
-        f"{len(fitting) or 'none'} that could be the {role} ({SHAPES[role][1]}); it holds {source.listing()}. "
-        f"Name one with {how}."
+        f"{len(fitting) or 'none'} that could be the {role} ({SHAPES[role][1]})",
+        mend=f"it holds {source.listing()}. Name one with {how}.",
     )
 
 
@@ -99,13 +102,20 @@ def _number_columns(source: Source, role: Role, free: dict[str, Entry]) -> list[
     for name, entry in free.items():
         if entry.content != "numbers":
             raise InvalidData(
-                f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers; "
-                f"if it identifies the rows pass --id-column {name} (Columns(id={name!r})), if it is their class "
-                f"--label-column {name} (label=), else choose the columns with --feature-columns (features=)."
+                f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers",
+                mend=f"if it identifies the rows {PASS} {_as_column('id', name)}, if it is their class "
+                f"{_as_column('label', name)}, else choose the columns with {AS_FEATURES}.",
             )
     if not free:
-        raise MissingFile(f"{source.path} has no columns that could be the {role}; it holds {source.listing()}.")
+        raise MissingFile(
+            f"{source.path} has no columns that could be the {role}", mend=f"it holds {source.listing()}."
+        )
     return list(free)
+
+
+def _as_column(role: str, name: str) -> str:
+    """How a person says what a column is."""
+    return by_door(f"Columns({role}={name!r})", command=f"--{role}-column {name}", toml=f'{role}_column = "{name}"')
 
 
 def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Entry]:
@@ -128,7 +138,8 @@ def _feature_columns(source: Source, columns: Columns) -> list[str]:
     """The columns named, and those that a pattern fits and no other role claims."""
     if not source.is_table:
         raise InvalidArgument(
-            f"feature columns are for CSV and Parquet, not for {source.path}; name an array with {source.path}::NAME."
+            f"feature columns are for CSV and Parquet, not for {source.path}",
+            mend=f"name an array with {source.path}::NAME.",
         )
     chosen: dict[str, Entry] = {}
     free = _free_entries(source, "features", columns)
@@ -163,8 +174,8 @@ def check_numbers(source: Source, name: str, role: Role) -> None:
     entry = source.entry(name)
     if entry.ndim != 1 or entry.content != "numbers":
         raise InvalidData(
-            f"column {name!r} of {source.path} holds {entry.summary.strip('()')}; the {role} must be columns of "
-            "numbers, or one column of lists."
+            f"column {name!r} of {source.path} holds {entry.summary.strip('()')}",
+            mend=f"the {role} must be columns of numbers, or one column of lists.",
         )
 
 

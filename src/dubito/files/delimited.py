@@ -101,8 +101,9 @@ class Table:
         for row in rows:
             if len(row[1]) != len(rows[0][1]):
                 raise InvalidData(
-                    f"column {name!r} of {self.path} has {len(row[1])} numbers in line {row[0]} and {len(rows[0][1])} "
-                    f"in line {rows[0][0]}; every list must be equally long."
+                    f"column {name!r} of {self.path} has {len(row[1])} numbers in line {row[0]} and "
+                    f"{len(rows[0][1])} in line {rows[0][0]}",
+                    mend="every list must be equally long.",
                 )
         return np.stack([values for _, values in rows]) if rows else np.empty((0, 0))
 
@@ -135,7 +136,7 @@ class Table:
         odd = what_is_odd(row[place])
         why = f"which has {odd}" if odd else "which is no number"
         what = f"holds {row[place]!r}, {why}," if row[place].strip() else "is empty"
-        raise InvalidData(f"column {name!r} of {self.path} {what} in line {line}; mend or drop that row.")
+        raise InvalidData(f"column {name!r} of {self.path} {what} in line {line}", mend="mend or drop that row.")
 
 
 def open_delimited(path: str, delimiter: str) -> Source:
@@ -170,8 +171,9 @@ def read_lines(text: Text, dialect: Dialect) -> Iterator[Line]:
                     yield reader.line_num + dialect.skipped_lines, row
         except csv.Error as error:
             raise InvalidData(
-                f"line {reader.line_num + dialect.skipped_lines} of {text.path} is cut short, or has a quote out of "
-                f"place ({error}); mend it."
+                f"line {reader.line_num + dialect.skipped_lines} of {text.path} is cut short, or has a quote out "
+                f"of place ({error})",
+                mend="mend it.",
             ) from error
 
 
@@ -199,7 +201,7 @@ def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple
     nameless: list[int] = []
     for place, name in enumerate(first):
         if name in places and name:
-            raise InvalidData(f"{text.path} has two columns called {name!r}; rename one.")
+            raise InvalidData(f"{text.path} has two columns called {name!r}", mend="rename one.")
         # An index that pandas writes stands first and has no name.
         if name or (place == 0 and any(row[0].strip() for row in data)):
             places[name] = place
@@ -217,13 +219,14 @@ def _is_header(row: list[str], decimal_comma: bool) -> bool:
 
 def _refuse_nameless(path: str, place: int, number: int) -> NoReturn:
     raise InvalidData(
-        f"line {number} of {path} has a value in field {place + 1}, and the header no name there; name that column."
+        f"line {number} of {path} has a value in field {place + 1}, and the header no name there",
+        mend="name that column.",
     )
 
 
 def _name(path: str, name: str, number: int, text: str) -> str:
     if not text:
-        raise InvalidData(f"column {name!r} of {path} is empty in line {number}; fill it in.")
+        raise InvalidData(f"column {name!r} of {path} is empty in line {number}", mend="fill it in.")
     return text
 
 

@@ -132,9 +132,9 @@ def naming_output(path: str) -> Iterator[None]:
     except DubitoError:
         raise
     except FileNotFoundError as error:
-        raise MissingFile(f"{path} cannot be written: its folder does not exist; make it first.") from error
+        raise MissingFile(f"{path} cannot be written: its folder does not exist", mend="make it first.") from error
     except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
-        raise InvalidArgument(f"{path} cannot be written: {reason(error)}; choose another path.") from error
+        raise InvalidArgument(f"{path} cannot be written: {reason(error)}", mend="choose another path.") from error
     except OSError as error:
         kind = InvalidArgument if error.errno == errno.EROFS else DubitoError
         raise kind(f"{path} cannot be written: {reason(error)}.") from error

@@ -75,10 +75,9 @@ class Source:
         if name in self.entries:
             return self.entries[name]
         if "" in self.entries and not self.is_table:
-            raise MissingFile(f"{self.path} holds one array without a name; leave out {name!r}.")
-        raise MissingFile(
-            f"{self.path} has no {self.noun} {name!r};{nearest(name, self.names)} it holds {self.listing()}."
-        )
+            raise MissingFile(f"{self.path} holds one array without a name", mend=f"leave out {name!r}.")
+        mend = f"{nearest(name, self.names)} it holds {self.listing()}.".strip()
+        raise MissingFile(f"{self.path} has no {self.noun} {name!r}", mend=mend)
 
     def listing(self) -> str:
         """The entries and what each is, for an error."""
@@ -126,7 +125,7 @@ def reading(path: str) -> Iterator[None]:
     except DubitoError:
         raise
     except FileNotFoundError as error:
-        raise MissingFile(f"{path} does not exist; check the path.") from error
+        raise MissingFile(f"{path} does not exist", mend="check the path.") from error
     except Exception as error:
         # One that names no file comes from a place that a damaged file sent its reader to.
         if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
@@ -160,8 +159,8 @@ def one_below_another(parts: Sequence[Matrix], paths: Sequence[str]) -> Matrix:
     for part, path in zip(parts, paths, strict=True):
         if part.shape[1:] != first.shape[1:]:
             raise InvalidData(
-                f"{path} has rows of shape {part.shape[1:]}, but {paths[0]} has {first.shape[1:]}; "
-                "shards must be equally wide."
+                f"{path} has rows of shape {part.shape[1:]}, but {paths[0]} has {first.shape[1:]}",
+                mend="shards must be equally wide.",
             )
     if len(parts) == 1:
         return first

@@ -41,7 +41,7 @@ def split_spec(spec: str) -> tuple[str, str | None]:
     if not mark or os.path.exists(spec):
         return spec, None
     if not path or not key:
-        raise InvalidArgument(f"{spec!r} is not of the form path::key; name both, or leave out the '::'.")
+        raise InvalidArgument(f"{spec!r} is not of the form path::key", mend="name both, or leave out the '::'.")
     return path, key
 
 
@@ -91,7 +91,7 @@ def _open_any(path: str) -> Source:
         if stat.S_ISDIR(mode):
             return _open_folder(path)
     if not stat.S_ISREG(mode):
-        raise InvalidArgument(f"{path} is neither a file nor a folder; save the data to a file first.")
+        raise InvalidArgument(f"{path} is neither a file nor a folder", mend="save the data to a file first.")
     return _open_file(path)
 
 
@@ -99,11 +99,11 @@ def _open_file(path: str) -> Source:
     suffix = suffix_of(path)
     if suffix in PICKLES:
         raise InvalidArgument(
-            f"{path} is a pickle by its name, and dubito never unpickles; save the array with numpy.save."
+            f"{path} is a pickle by its name, and dubito never unpickles", mend="save the array with numpy.save."
         )
     if suffix not in OPENERS:
         raise InvalidArgument(
-            f"{path} has the suffix {suffix!r}; readable are {', '.join(OPENERS)} and folders of them."
+            f"{path} has the suffix {suffix!r}", mend=f"readable are {', '.join(OPENERS)} and folders of them."
         )
     if os.path.getsize(path) == 0:
         raise InvalidData(f"{path} is empty (0 bytes).")
@@ -114,10 +114,10 @@ def _open_folder(path: str) -> Source:
     names = [name for name in os.listdir(path) if not name.startswith((".", "_")) and suffix_of(name) in OPENERS]
     shards = [os.path.join(path, name) for name in sorted(names, key=natural_order)]
     if not shards:
-        raise MissingFile(f"the folder {path} holds no data; readable are {', '.join(OPENERS)}.")
+        raise MissingFile(f"the folder {path} holds no data", mend=f"readable are {', '.join(OPENERS)}.")
     odd = next((shard for shard in shards if suffix_of(shard) != suffix_of(shards[0])), None)
     if odd is not None:
-        raise InvalidData(f"{odd} is of another format than {shards[0]}; the shards of a folder must be of one.")
+        raise InvalidData(f"{odd} is of another format than {shards[0]}", mend="the shards of a folder must be of one.")
     return _joined(path, [_open_file(shard) for shard in shards])
 
 
@@ -134,7 +134,7 @@ def _joined_entry(name: str, sources: list[Source]) -> Entry:
     odd = next((place for place, part in enumerate(parts) if part.ndim != first.ndim), None)
     if odd is not None:
         raise InvalidData(
-            f"{paths[odd]} holds {parts[odd].summary}, but {paths[0]} {first.summary}; shards must be alike."
+            f"{paths[odd]} holds {parts[odd].summary}, but {paths[0]} {first.summary}", mend="shards must be alike."
         )
     content: Content = next((part.content for part in parts if part.content != "numbers"), "numbers")
     summary = f"{first.summary} in {len(parts)} shards"

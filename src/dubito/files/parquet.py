@@ -23,7 +23,7 @@ def open_parquet(path: str) -> Source:
         schema = file.schema_arrow
     twice = next((name for name, count in Counter(schema.names).items() if count > 1), None)
     if twice is not None:
-        raise InvalidData(f"{path} has two columns called {twice!r}; rename one.")
+        raise InvalidData(f"{path} has two columns called {twice!r}", mend="rename one.")
     entries = {field.name: _entry(path, field.name, field.type) for field in schema}
     if not entries:
         raise InvalidData(f"{path} holds no columns.")
@@ -39,7 +39,7 @@ def read_bytes(path: str, name: str) -> list[bytes]:
         _refuse_nulls(column, path, name, 0)
     if not (types.is_binary(column.type) or types.is_large_binary(column.type)):
         raise InvalidData(
-            f"column {name!r} of {path} is of type {kind}; bytes, or records with a field bytes, are read."
+            f"column {name!r} of {path} is of type {kind}", mend="bytes, or records with a field bytes, are read."
         )
     values: list[bytes] = column.to_pylist()
     return values
@@ -66,7 +66,9 @@ def _is_numeric(types: ModuleType, kind: Any) -> bool:
 
 
 def _refuse(path: str, name: str, kind: Any) -> AnyArray:
-    raise InvalidData(f"column {name!r} of {path} is of type {kind}; numbers, lists of numbers or text can be read.")
+    raise InvalidData(
+        f"column {name!r} of {path} is of type {kind}", mend="numbers, lists of numbers or text can be read."
+    )
 
 
 def _read(path: str, names: Sequence[str]) -> list[Any]:
@@ -82,7 +84,7 @@ def _read(path: str, names: Sequence[str]) -> list[Any]:
 def _refuse_nulls(values: Any, path: str, name: str, first_row: int, width: int = 1) -> None:
     if values.null_count:
         row = first_row + int(np.argmax(np.asarray(values.is_null()))) // width
-        raise InvalidData(f"column {name!r} of {path} has no value in row {row}; fill it in or drop the row.")
+        raise InvalidData(f"column {name!r} of {path} has no value in row {row}", mend="fill it in or drop the row.")
 
 
 def _column(path: str, name: str) -> AnyArray:
@@ -144,8 +146,9 @@ def _rows(chunk: Any, path: str, name: str, first_row: int, width: int) -> AnyAr
     odd = np.flatnonzero(lengths != width)
     if len(odd):
         raise InvalidData(
-            f"column {name!r} of {path} has {lengths[odd[0]]} numbers in row {first_row + odd[0]} "
-            f"and {width} in the rows before it; every list must be equally long."
+            f"column {name!r} of {path} has {lengths[odd[0]]} numbers in row {first_row + odd[0]} and {width} in "
+            "the rows before it",
+            mend="every list must be equally long.",
         )
     values = chunk.flatten()
     _refuse_nulls(values, path, name, first_row, width)

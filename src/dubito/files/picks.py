@@ -86,13 +86,13 @@ def add_round(selection: Picks, path: str, *, format: Format | None = None) -> N
     chosen = output_format(path, format)
     if chosen == "json":
         raise InvalidArgument(
-            f"{path}: a json file describes one run and cannot be added to; use csv, jsonl, parquet or npy."
+            f"{path}: a json file describes one run and cannot be added to", mend="use csv, jsonl, parquet or npy."
         )
     if not os.path.exists(path):
         write_atomically(path, render_selection(selection, chosen), new=True)
         return
     if suffix_of(path) != f".{chosen}":
-        raise InvalidArgument(f"{path} cannot be added to as {chosen}; give it the suffix .{chosen}.")
+        raise InvalidArgument(f"{path} cannot be added to as {chosen}", mend=f"give it the suffix .{chosen}.")
     earlier = read_picks(path)
     _check_new(path, earlier, selection.indices)
     added = {**selection.columns(), "rank": range(len(earlier) + 1, len(earlier) + len(selection.indices) + 1)}
@@ -132,7 +132,9 @@ def _below(path: str, added: PickColumns) -> bytes:
             for field in old.schema
         ]
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
-        raise InvalidData(f"the ids in {path} are of another type than the new ones; choose another file.") from error
+        raise InvalidData(
+            f"the ids in {path} are of another type than the new ones", mend="choose another file."
+        ) from error
     buffer = io.BytesIO()
     parquet.write_table(pyarrow.concat_tables([old, pyarrow.table(new, schema=old.schema)]), buffer)
     return buffer.getvalue()
@@ -143,7 +145,7 @@ def _check_columns(path: str, names: Sequence[str], added: PickColumns) -> None:
     first, more = list(names)[: len(added)], list(names)[len(added) :]
     if first != list(added) or "id" in more:
         raise InvalidData(
-            f"{path} has the columns {','.join(names)} but the new picks {','.join(added)}; choose another file."
+            f"{path} has the columns {','.join(names)} but the new picks {','.join(added)}", mend="choose another file."
         )
 
 
@@ -151,7 +153,8 @@ def _check_new(path: str, earlier: IntArray, indices: IntArray) -> None:
     again = np.flatnonzero(np.isin(indices, earlier))
     if len(again):
         raise InvalidArgument(
-            f"row {indices[again[0]]} is among the picks of {path} already; pass them as labelled to the new round."
+            f"row {indices[again[0]]} is among the picks of {path} already",
+            mend="pass them as labelled to the new round.",
         )
 
 
@@ -168,7 +171,7 @@ def _json_records(path: str) -> list[object]:
             return [json.loads(line) for line in file if line.strip()]
         content = json.load(file)
     if not isinstance(content, dict) or not isinstance(content.get("picks"), list):
-        raise InvalidData(f"{path} holds no picks; dubito writes them as an object with a list called picks.")
+        raise InvalidData(f"{path} holds no picks", mend="dubito writes them as an object with a list called picks.")
     records: list[object] = content["picks"]
     return records
 
@@ -186,5 +189,5 @@ def _as_indices(path: str, values: AnyArray) -> IntArray:
     if not np.array_equal(indices, values) or (indices < 0).any():
         raise InvalidData(f"{path} holds no picks: row numbers are integers from 0.")
     if len(np.unique(indices)) < len(indices):
-        raise InvalidData(f"{path} names a row more than once; each can be picked once.")
+        raise InvalidData(f"{path} names a row more than once", mend="each can be picked once.")
     return indices

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from dubito.errors import OutputExists
 from dubito.files.disk import LONGEST_NAME, is_free, naming_output
-from dubito.wording import by_door
+from dubito.wording import FORCE
 
 SECONDS_KEPT = 60.0
 """A temporary file is left alone for so long, whoever holds it: not every file system tells of another host's locks."""
@@ -104,8 +104,7 @@ def _put_new(path: str, temporary: str, target: str) -> None:
     except FileExistsError:
         if os.path.isdir(target):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
-        force = by_door("force=True", command="--force")
-        raise OutputExists(f"{path} exists", mend=f"pass {force} to replace it, or another path.") from None
+        raise OutputExists(f"{path} exists", mend=f"pass {FORCE} to replace it, or another path.") from None
 
 
 def sweep(folder: str, name: str) -> None:

@@ -69,7 +69,7 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
     source = open_source(path)
     features = _read(source, "features", key, columns)
     if not len_of(features):
-        raise InvalidData(f"{spec} holds no rows; a pool needs at least one.")
+        raise InvalidData(f"{spec} holds no rows", mend="a pool needs at least one.")
     ids = find_array(source, "ids", columns=columns)
     if ids is not None:
         _check_ids(source.path, ids, len_of(features))
@@ -195,7 +195,8 @@ def _as_names(source: Source, name: str, values: AnyArray) -> AnyArray:
         return values
     if not _are_whole(values):
         raise InvalidData(
-            f"{source.noun} {name!r} of {source.path} holds fractions or NaN; ids and labels must be integers or text."
+            f"{source.noun} {name!r} of {source.path} holds fractions or NaN",
+            mend="ids and labels must be integers or text.",
         )
     return values.astype(np.int64)
 
@@ -213,9 +214,11 @@ def _are_whole(values: AnyArray) -> bool:
 
 def _check_ids(path: str, ids: AnyArray, n_rows: int) -> None:
     if len(ids) != n_rows:
-        raise InvalidData(f"{path} has {len(ids)} ids for {n_rows} rows; there must be one for each.")
+        raise InvalidData(f"{path} has {len(ids)} ids for {n_rows} rows", mend="there must be one for each.")
     values, counts = np.unique(ids, return_counts=True)
     if len(values) < len(ids):
         twice = values[np.argmax(counts > 1)].item()
         first, second = np.flatnonzero(ids == twice)[:2]
-        raise InvalidData(f"the ids of {path} repeat {twice!r} (rows {first} and {second}); each must be unique.")
+        raise InvalidData(
+            f"the ids of {path} repeat {twice!r} (rows {first} and {second})", mend="each must be unique."
+        )

@@ -88,7 +88,9 @@ def _checked(text: Text) -> Text:
         letters = decoder.decode(chunk)
         if "\0" in letters:
             line += letters[: letters.index("\0")].count("\n")
-            raise InvalidData(f"{text.path} holds a NUL in line {line}: it is damaged, or no text; write it again.")
+            raise InvalidData(
+                f"{text.path} holds a NUL in line {line}: it is damaged, or no text", mend="write it again."
+            )
         line += letters.count("\n")
     decoder.decode(b"", final=True)
     return text
@@ -107,7 +109,8 @@ def _eight_bit(path: str) -> Text:
     if n_letters and 2 * n_letters >= n_others:  # Hardly a word of Western European looks like one letter of UTF-8.
         raise InvalidData(
             f"{path} is UTF-8 with {n_others} damaged byte{'s' * (n_others != 1)}, the first in line "
-            f"{_first_bad(path)}; write it again."
+            f"{_first_bad(path)}",
+            mend="write it again.",
         )
     if is_binary:
         raise InvalidData(f"{path} holds bytes that no text has: it is damaged, or a file of another kind.")

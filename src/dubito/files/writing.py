@@ -15,6 +15,7 @@ from dubito.files.entries import nearest, suffix_of
 from dubito.files.replacing import is_device, write_atomically
 from dubito.matrix import FloatArray, IntArray
 from dubito.optional import require
+from dubito.wording import keyword
 
 Format = Literal["csv", "json", "jsonl", "parquet", "npy"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -166,13 +167,13 @@ def output_format(path: str, format: str | None = None) -> Format:
     """
     known = ", ".join(FORMATS)
     if format is not None and format not in FORMATS:
-        raise InvalidArgument(f"format={format!r} is unknown;{nearest(format, FORMATS)} known are {known}.")
+        mend = f"{nearest(format, FORMATS)} known are {known}.".strip()
+        raise InvalidArgument("is unknown", argument="format", value=format, mend=mend)
     if format is None and suffix_of(path)[1:] not in FORMATS:
         suffix = suffix_of(path)
         what = f"suffix {suffix} is not known" if suffix else "there is no suffix that tells the format"
-        raise InvalidArgument(
-            f"{path}: {what}; use {', '.join(f'.{name}' for name in FORMATS)}, or pass --format (format=)."
-        )
+        mend = f"use {', '.join(f'.{name}' for name in FORMATS)}, or pass {keyword('format')}."
+        raise InvalidArgument(f"{path}: {what}", mend=mend)
     return cast(Format, format or suffix_of(path)[1:])
 
 
