@@ -39,6 +39,7 @@ def diagnose(
 
     from dubito.cli.inputs import files
     from dubito.cli.inputs.session import reading_files
+    from dubito.cli.printing.plain import put
     from dubito.errors import InvalidArgument
 
     check_plot(plot, force)
@@ -52,7 +53,7 @@ def diagnose(
     if as_json:
         print(json.dumps({"schema": 1, **told.to_dict()}, indent=2, allow_nan=False))
     else:
-        print("\n".join(report(told)))
+        put(report(told))
     if plot is not None:
         draw(told, plot, force, quiet)
 

@@ -31,13 +31,14 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", metavar="", help="Pri
         print(json.dumps({"schema": 1, **asdict(found)}, indent=2))
         return
     from rich.table import Table
-    from rich.text import Text
+
+    from dubito.cli.printing.plain import plain_cells
 
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in lines(found):
-        table.add_row(name, Text(text))
+        table.add_row(*plain_cells(name, text))
     show(table)
 
 

@@ -14,8 +14,11 @@ from dubito.cli import options
 from dubito.cli.commands.run import RunsDir
 from dubito.cli.inputs.published import DataDir, Download
 from dubito.cli.printing.messages import say, show
+from dubito.cli.printing.plain import plain, put
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from dubito.experiments.plans.experiment import Experiment
     from dubito.paper import Exhibit, Measured, Study
 
@@ -97,7 +100,7 @@ def reproduce(
     if as_json:
         print(json.dumps({"schema": 1, "measured": told}, indent=2, ensure_ascii=False))
     elif len(told) > 1:
-        print(f"{tally(told)}; pictures in {output}")
+        put([f"{tally(told)}; pictures in {output}"])
 
 
 def tally(told: Sequence[Mapping[str, object]]) -> str:
@@ -161,7 +164,7 @@ def measure_one(
     pictures = save_figure(paper_figure(finding), folder / exhibit.id, force=True)
     record = write_measured(told, folder)
     if not as_json:
-        print("\n".join(report(exhibit, told, [str(path) for path in (*pictures, record)])))
+        put(report(exhibit, told, [str(path) for path in (*pictures, record)]))
     return {**told.as_dict(), "claim": exhibit.claim, "files": [str(path) for path in (*pictures, record)]}
 
 
@@ -239,13 +242,15 @@ def show_list(folder: Path) -> None:
         cost = f"{each.cost}\nquick {each.quick_cost}"
         table.add_row(each.id, shown, cost, outcome_of(known.get(each.id)), end_section=True)
     show(table)
-    print("Run one with  dubito reproduce figure-3 ; all that a CPU can:  dubito reproduce all --quick")
+    put(["Run one with  dubito reproduce figure-3 ; all that a CPU can:  dubito reproduce all --quick"])
 
 
-def outcome_of(known: "tuple[Measured, str] | None") -> str:
+def outcome_of(known: "tuple[Measured, str] | None") -> "Text":
     """The last column."""
+    from rich.text import Text
+
     if known is None:
-        return "[dim]not yet[/dim]"
+        return Text("not yet", "dim")
     told, whose = known
-    colour = "green" if told.holds else "yellow"
-    return f"[{colour}]{told.outcome}[/{colour}]\n[dim]{told.when[:10]}, {'quick, ' if told.quick else ''}{whose}[/dim]"
+    when = f"{told.when[:10]}, {'quick, ' if told.quick else ''}{whose}"
+    return Text.assemble((plain(told.outcome), "green" if told.holds else "yellow"), "\n", (plain(when), "dim"))

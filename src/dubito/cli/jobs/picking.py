@@ -16,6 +16,7 @@ from dubito.cli.inputs.files import Inputs, read_number
 from dubito.cli.inputs.labelled import Labelled, read_candidate_rows
 from dubito.cli.printing.failures import Stopped, naming_files
 from dubito.cli.printing.messages import Bar, say
+from dubito.cli.printing.plain import put, put_data
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
 from dubito.estimating import ESTIMATED, estimate
 from dubito.files import (
@@ -200,8 +201,7 @@ def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence
 def write(selection: Selection, target: Target) -> None:
     """To stdout, to a file that is replaced whole, or below what a file holds, which is ours by now."""
     if target.path is None:
-        sys.stdout.buffer.write(render_selection(selection, target.format))
-        sys.stdout.buffer.flush()
+        put_data(render_selection(selection, target.format))
     elif target.append:
         add_round(selection, target.path, format=target.format)
     else:
@@ -279,4 +279,4 @@ def show_sizes(found: Inputs, allowed: IntArray | None, method: Method, as_json:
         print(json.dumps({"schema": 1, **told}, indent=2))
     else:
         for name, value in told.items():
-            print(f"{name:<12}{'none' if value is None else value}")
+            put([f"{name:<12}{'none' if value is None else value}"])

@@ -11,6 +11,7 @@ from dubito.cli.inputs.files import read_number
 from dubito.cli.printing.board import Board
 from dubito.cli.printing.failures import Stopped
 from dubito.cli.printing.messages import program_name, say, show
+from dubito.cli.printing.plain import plain_cells, put
 from dubito.errors import MissingFile
 from dubito.experiments.datasets.images import COLLECTIONS
 from dubito.experiments.lanes.studio import rows_trained
@@ -39,7 +40,7 @@ def finish(experiment: Experiment, folder: Path, workers: int, *, as_json: bool,
         print(json.dumps(as_record(experiment, folder, rounds), indent=2))
     else:
         show_results(experiment, rounds)
-        print(f"\n{folder / 'journal.jsonl'} holds every round. Next:\n  {command('report', folder)}")
+        put(["", f"{folder / 'journal.jsonl'} holds every round. Next:", f"  {command('report', folder)}"])
 
 
 def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
@@ -122,7 +123,8 @@ def show_results(experiment: Experiment, rounds: Sequence[Round]) -> None:
         table.add_column(f"{labels[place]} labels", justify="right", no_wrap=True)
     for curve in found:
         cells = [f"{100 * curve.mean[place]:.1f} ± {100 * curve.spread[place]:.1f}" for place in places]
-        table.add_row(curve.name, *(cells if len(experiment.seeds) > 1 else [cell.split(" ")[0] for cell in cells]))
+        shown = cells if len(experiment.seeds) > 1 else [cell.split(" ")[0] for cell in cells]
+        table.add_row(*plain_cells(curve.name, *shown))
     show(table)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from dubito.checks import check_real
 from dubito.cli.inputs.files import read_number
 from dubito.cli.printing.messages import show
+from dubito.cli.printing.plain import plain_cells, put
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.experiments.datasets.images import COLLECTIONS, load_images
 from dubito.experiments.findings.pairs import shown_p
@@ -141,7 +142,7 @@ def tell(
         print(json.dumps({**content, "files": [str(path) for path in files]}, indent=1))
         return
     show_table(written.summary)
-    print("\n".join([*found(written), *targets_told(written.summary, asked), *advice, "", *paths(written, also)]))
+    put([*found(written), *targets_told(written.summary, asked), *advice, "", *paths(written, also)])
 
 
 def targets_told(told: Summary, asked: Sequence[float]) -> Iterator[str]:
@@ -172,7 +173,6 @@ def show_table(told: Summary) -> None:
     """A row for each strategy: accuracy in the end, gain over random, labels saved."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("strategy", no_wrap=True)
@@ -180,7 +180,7 @@ def show_table(told: Summary) -> None:
     for head in heads:
         table.add_column(head, justify="right")
     for name, cells in table_rows(told):
-        table.add_row(*map(Text, (name, *cells)))  # As it is: rich would take [not reached ...] for markup.
+        table.add_row(*plain_cells(name, *cells))
     show(table)
 
 

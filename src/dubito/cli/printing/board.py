@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from dubito.cli.printing.messages import PATIENCE
+from dubito.cli.printing.plain import plain
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -39,7 +40,7 @@ class Board:
             self.drawn = new_board()
             self.drawn.start()
             each = standing.total // len(standing.by_strategy)
-            self.tasks = {name: self.drawn.add_task(name, total=each, note="") for name in standing.by_strategy}
+            self.tasks = {name: self.drawn.add_task(plain(name), total=each, note="") for name in standing.by_strategy}
             self.tasks[""] = self.drawn.add_task("trainings in all", total=standing.total, note="")
         for name, done in standing.by_strategy.items():
             self.drawn.update(self.tasks[name], completed=done)

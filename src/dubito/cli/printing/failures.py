@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 
 import typer
 
+from dubito.cli.printing.plain import plain
 from dubito.cli.printing.streams import let_go, whole_streams
 from dubito.errors import DubitoError
 from dubito.wording import Door, Span, in_library, option_of
@@ -79,7 +80,7 @@ def attempt(program: Callable[[], object], door: Door) -> int:
 def complain(message: str, code: int) -> int:
     """Print the error as one line, and hand its exit code back."""
     with suppress(OSError):  # Where stderr is the one that is full, the code alone can tell.
-        print(f"dubito: error: {' '.join(message.split())}", file=sys.stderr)
+        print(f"dubito: error: {plain(' '.join(message.split()))}", file=sys.stderr)
     return code
 
 

@@ -7,6 +7,8 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from dubito.cli.printing.plain import plain
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
     from rich.table import Table
@@ -20,7 +22,7 @@ OFF_TERMINAL = 400
 def say(message: str, *, quiet: bool = False) -> None:
     """A note on stderr, so that stdout holds nothing but data."""
     if not quiet:
-        print(f"dubito: {message}", file=sys.stderr)
+        print(f"dubito: {plain(message)}", file=sys.stderr)
 
 
 def show(table: "Table") -> None:
@@ -69,7 +71,7 @@ def new_progress() -> "Progress":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
