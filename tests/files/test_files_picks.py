@@ -169,3 +169,12 @@ def test_arrays_that_are_no_picks_are_refused(tmp_path: Path) -> None:
         read_picks(str(tmp_path / "other.csv"))
     with pytest.raises(MissingFile, match=r"none.json does not exist"):
         read_picks(str(tmp_path / "none.json"))
+
+
+@pytest.mark.parametrize("name", ["picks.json", "picks.jsonl", "picks.csv"])
+def test_an_index_of_400_digits_is_the_file_s_fault(tmp_path: Path, name: str) -> None:
+    number = "9" * 400
+    content = {".csv": f"index\n{number}\n", ".jsonl": f'{{"index": {number}}}\n'}
+    (tmp_path / name).write_text(content.get(Path(name).suffix, f'{{"picks": [{{"index": {number}}}]}}'))
+    with pytest.raises(InvalidData, match=rf"{name} holds no picks"):
+        read_picks(str(tmp_path / name))

@@ -22,7 +22,9 @@ def read_toml(path: str) -> dict[str, object]:
             return tomllib.load(stream)
     except FileNotFoundError:
         raise MissingFile(f"{path} is not there; pass the path of an experiment's TOML file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise InvalidData(f"{path} is not valid TOML: its brackets are nested too deeply.") from None
+    except ValueError as error:  # No TOML, no UTF-8, or a number of thousands of digits.
         raise InvalidData(f"{path} is not valid TOML: {str(error).rstrip('.')}.") from None
     except OSError as error:
         raise MissingFile(f"{path} cannot be read: {str(error.strerror).lower()}.") from None

@@ -43,7 +43,7 @@ def read_picks(path: str) -> IntArray:
     [2, 1]
     """
     if suffix_of(path) in PICKS_WITHOUT_ARRAYS:
-        values = np.array([_index_of(record, path) for record in _json_records(path)], dtype=np.float64)
+        values = np.array([_index_of(record, path) for record in _json_records(path)], dtype=np.int64)
     else:
         values = _index_column(open_source(path))
     return _as_indices(path, values)
@@ -178,7 +178,7 @@ def _json_records(path: str) -> list[object]:
 
 def _index_of(record: object, path: str) -> int:
     index = record.get("index") if isinstance(record, dict) else None
-    if type(index) is not int:
+    if type(index) is not int or index.bit_length() > 63:
         raise InvalidData(f"{path} holds no picks: each must be an object with an integer called index.")
     return index
 

@@ -261,3 +261,49 @@ def test_what_cannot_be_imported_is_said_with_the_folder_that_was_searched(
     words = rf"'nowhere_at_all\.Forest' cannot be imported .* current folder, {tmp_path}, and installed packages"
     with pytest.raises(InvalidArgument, match=words):
         Sklearn("nowhere_at_all.Forest")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("schema = 1\nx = " + "[" * 20_000 + "]" * 20_000, r"plan.toml is not valid TOML: its brackets are nested too"),
+        ("schema = " + "9" * 5_000, r"plan.toml is not valid TOML: Exceeds the limit"),
+        (
+            'schema = 1\nname = "a"\nseeds = 1000000000000\nstrategies = ["random"]',
+            r"seeds = 1000000000000 is too many",
+        ),
+    ],
+)
+def test_a_file_beyond_all_reason_is_the_file_s_fault(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(InvalidData, match=message):
+        read_experiment(str(tmp_path / "plan.toml"))
+
+
+@pytest.mark.parametrize("rounds", [10**12, 10**30])
+def test_too_many_rounds_are_blamed_on_the_rounds(rounds: int) -> None:
+    schedule = Schedule(initial=20, budget=20, rounds=rounds)
+    with pytest.raises(InvalidArgument, match=rf"rounds={rounds} of budget=20 .* has 160 rows; pass rounds <= 7"):
+        schedule.check_size(160)
+    with pytest.raises(InvalidArgument, match=rf"rounds={rounds} is beyond all reason"):
+        assert len(schedule.labels)
+
+
+class Counted(int):
+    """A seed that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return int.__eq__(self, other)
+
+    __hash__ = int.__hash__
+
+
+def test_seeds_are_compared_in_proportion_to_their_number() -> None:
+    Counted.compared = 0
+    Experiment("many", (Arm("random"),), Data(builtin="digits"), seeds=tuple(map(Counted, range(2_000))))
+    assert Counted.compared <= 2_000
+    with pytest.raises(InvalidArgument, match="seeds holds 7 twice"):
+        Experiment("many", (Arm("random"),), Data(builtin="digits"), seeds=(7, 8, 7))

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, cast
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 SCHEMA = 1
+MOST_SEEDS = 1_000_000
 KEYS = ("schema", "name", "seeds", "pool", "data", "model", "schedule", "strategies")
 PUBLISHED = (*COLLECTIONS, "imagenet", "none")
 """What stands where a path could, and is none."""
@@ -157,7 +159,10 @@ def read_seeds(value: object) -> tuple[int, ...]:
     """
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(check_integer("seeds", each, least=0) for each in value)
-    return tuple(range(check_integer("seeds", value, least=1)))
+    count = check_integer("seeds", value, least=1)
+    if count > MOST_SEEDS:
+        raise InvalidArgument("is too many", argument="seeds", value=count, mend=f"pass {MOST_SEEDS:,} or fewer.")
+    return tuple(range(count))
 
 
 def _section(table: Mapping[str, object], key: str, kind: type[Data | Schedule] | None = None) -> dict[str, Any]:
@@ -213,7 +218,7 @@ def _settings(settings: Data | Schedule, explicit: bool) -> dict[str, object]:
     return {each.name: table[each.name] for each in fields(settings) if explicit or table[each.name] != each.default}
 
 
-def _refuse_twice(name: str, values: Sequence[object], mend: str) -> None:
-    for place, value in enumerate(values):
-        if value in values[:place]:
+def _refuse_twice(name: str, values: Sequence[str | int], mend: str) -> None:
+    for value, count in Counter(values).items():
+        if count > 1:
             raise InvalidArgument(f"{name} holds {value!r} twice; {mend}.")

@@ -10,6 +10,7 @@ from dubito.experiments.datasets.images.loading import COLLECTIONS, is_table
 from dubito.matrix import IntArray
 
 DEFAULT_TEST_SHARE = 0.2
+MOST_ROUNDS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class Schedule:
     @property
     def labels(self) -> IntArray:
         """(rounds + 1,) labels owned at each training."""
+        if self.rounds > MOST_ROUNDS:
+            raise InvalidArgument("is beyond all reason", argument="rounds", value=self.rounds, mend="pass fewer.")
         return self.initial + self.budget * np.arange(self.rounds + 1)
 
     def check_size(self, n_train: int) -> None:
@@ -87,7 +90,7 @@ class Schedule:
             raise InvalidArgument(
                 f"initial={self.initial} exceeds the {n_train} rows of the training part; pass initial <= {n_train}."
             )
-        wanted, most = int(self.labels[-1]), (n_train - self.initial) // self.budget
+        wanted, most = self.initial + self.budget * self.rounds, (n_train - self.initial) // self.budget
         if wanted > n_train:
             raise InvalidArgument(
                 f"rounds={self.rounds} of budget={self.budget} after initial={self.initial} want {wanted} labels and "
