@@ -85,7 +85,8 @@ Five rounds of the first seed at standard deviation 1. Both uncertainty methods 
 rounds are those of figure 12, kept from there.""",
     "negative-result": """\
 *Barely* was fixed as: not significant (paired over seeds, Holm's correction), or under two points. Cost is the
-time of a selection, the model's predictions included. The rounds are those of figures 11 and 12, kept from there.""",
+time of a selection; in these records the model's predictions are in it. The rounds are those of figures 11 and 12,
+kept from there.""",
     "timing": """\
 A generated pool shaped like the features of a network, in float32. Both sizes of the statement and one between,
 taking turns; every run is shown and the least counts. The claim is checked as: no slower than the paper at each

@@ -162,7 +162,7 @@ def test_classes_are_named_and_one_the_test_set_lacks_has_a_dash(written: Writte
 
 
 def test_times_of_selections_say_what_they_include(page: Page) -> None:
-    assert any("includes the model's predictions over the pool" in words for words in page.words)
+    assert any("The time of a selection is what choosing took" in words for words in page.words)
 
 
 def test_labels_saved_stand_next_to_the_accuracy(written: Written) -> None:

@@ -11,7 +11,7 @@ from dubito import theory
 from dubito.checks import check_integer
 from dubito.distances import core_set_radii
 from dubito.doubt import doubt_from_probabilities
-from dubito.experiments.cells.loop import lesson_of
+from dubito.experiments.cells.rounds import labelled_at, lesson_on
 from dubito.experiments.cells.stage import Stage, set_stage
 from dubito.experiments.datasets.builtin import builtin_dataset
 from dubito.experiments.datasets.dataset import Dataset
@@ -107,7 +107,7 @@ def slopes_of(plan: Experiment, data: Dataset, rounds: Sequence[Round], seed: in
 
 
 def _slopes(plan: Experiment, stage: Stage, asked: Sequence[IntArray], turn: int) -> tuple[float, float]:
-    lesson = lesson_of(plan, stage, asked, turn, {})
+    lesson = lesson_on(stage, labelled_at(stage, asked, turn), turn, {})
     model = plan.model.fit(lesson)
     doubt = doubt_from_probabilities(model.predict_proba(stage.data.features))
     radii = core_set_radii(stage.data.features, lesson.features)

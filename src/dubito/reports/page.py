@@ -33,8 +33,8 @@ METHOD = (
     "Ratios of variances have the interval of Pitman and Morgan for paired samples, and are told from 10 seeds on.",
 )
 TIMES = (
-    "Of models trained on a CPU the time of a selection includes the model's predictions over the pool, which is why "
-    "random takes time, too; of networks trained side by side on a GPU it does not."
+    "The time of a selection is what choosing took, with the training of a committee where one was asked. Runs begun "
+    "on a CPU with a dubito before 0.1.0 have the model's predictions over the pool in it, too."
 )
 
 

@@ -13,8 +13,9 @@ from dubito.doubt import doubt_from_probabilities
 from dubito.errors import InvalidArgument
 from dubito.experiments.cells import loop, measures
 from dubito.experiments.cells.claims import CHECKPOINTS, Cell, Checkpoints
-from dubito.experiments.cells.loop import lesson_of, play
+from dubito.experiments.cells.loop import play
 from dubito.experiments.cells.measures import Coverage
+from dubito.experiments.cells.rounds import labelled_at, lesson_on
 from dubito.experiments.cells.stage import prepare, set_stage
 from dubito.experiments.datasets.dataset import Dataset, make_dataset
 from dubito.experiments.models.base import Model
@@ -58,7 +59,8 @@ def test_a_round_records_what_the_paper_names(data: Dataset, tmp_path: Path) -> 
     seen = stage.data
     labelled = stage.initial
     for turn, each in enumerate(rounds):
-        fitted = Linear().fit(lesson_of(experiment, stage, [np.array(r.picked, int) for r in rounds], turn, {}))
+        rows = labelled_at(stage, [np.array(each.picked, int) for each in rounds], turn)
+        fitted = Linear().fit(lesson_on(stage, rows, turn, {}))
         guessed = fitted.predict_proba(seen.features)
         doubt = doubt_from_probabilities(guessed)
         assert (each.turn, each.labels, each.seed) == (turn, len(labelled), 5)

@@ -138,7 +138,7 @@ def digits_bytes() -> bytes:
 
 def draw_picks(experiment: "Experiment", folder: Path) -> None:
     """The first questions of the first seed, as images."""
-    from dubito.experiments.cells.loop import lesson_of
+    from dubito.experiments.cells.rounds import lesson_on
     from dubito.experiments.cells.sources import find_source
     from dubito.experiments.cells.stage import set_stage
     from dubito.experiments.runs.run import read_rounds
@@ -147,7 +147,7 @@ def draw_picks(experiment: "Experiment", folder: Path) -> None:
 
     seed = experiment.seeds[0]
     stage = set_stage(experiment, find_source(experiment)(seed), seed)
-    guessed = experiment.model.fit(lesson_of(experiment, stage, [], 0, {})).predict_proba(stage.data.features)
+    guessed = experiment.model.fit(lesson_on(stage, stage.initial, 0, {})).predict_proba(stage.data.features)
     wrong = guessed.argmax(axis=1) != stage.data.labels
     first = [each for each in read_rounds(folder) if (each.seed, each.turn) == (seed, 0)]
     asked = [what_was_asked(each, wrong) for each in first]

@@ -14,12 +14,11 @@ from typing import TypeGuard, cast
 
 import numpy as np
 
-from dubito.errors import InvalidData
 from dubito.experiments.cells.claims import Cell, Checkpoints, clear
 from dubito.experiments.cells.ledger import Ledger
+from dubito.experiments.cells.rounds import Turn, asked_in, finish_round, labelled_at, measure
 from dubito.experiments.cells.sources import Source
 from dubito.experiments.cells.stage import Stage, set_stage
-from dubito.experiments.lanes.rounds import choose, measure
 from dubito.experiments.lanes.studio import Assignment, Studio, tuned
 from dubito.experiments.models.base import Model
 from dubito.experiments.models.networks.fitting import as_state, as_weights
@@ -51,7 +50,7 @@ class Player:
 
     def rows(self) -> IntArray:
         """What is labelled at its turn, ascending."""
-        return np.sort(np.concatenate([self.stage.initial, *self.asked[: self.turn]]))
+        return labelled_at(self.stage, self.asked, self.turn)
 
 
 @dataclass(slots=True, eq=False)
@@ -100,11 +99,7 @@ def play_together(
 
 def begin(cell: Cell, experiment: Experiment, stage: Stage, folder: Path, ledger: Ledger) -> Player:
     """A cell as the journal and its last checkpoint have it."""
-    asked = [np.array(each.picked, dtype=np.int64) for each in ledger.played(cell)]
-    if any(rows.max(initial=0) >= len(stage.data.labels) for rows in asked):
-        raise InvalidData(
-            f"the journal asks for rows of {cell.arm.name!r} that the data does not have; bring the old data back."
-        )
+    asked = asked_in(ledger.played(cell), cell, stage)
     player = Player(cell, stage, asked, Checkpoints(cell, folder))
     if experiment.schedule.from_scratch:
         player.turn = len(asked)
@@ -159,10 +154,11 @@ def record(
     """Measure a network, let each of its players choose, and write that down; what the journal has is passed over."""
     waiting = [player for player in group.players if player.turn >= len(player.asked)]
     if waiting:
-        reading = studio.look(group.assignment.seed, weights)
-        known = measure(reading, waiting[0].stage, group.assignment.rows)
+        rows, view = group.assignment.rows, studio.look(group.assignment, weights)
+        known = measure(view, waiting[0].stage, rows)
         for player in waiting:
-            done = choose(player.cell.arm, experiment, player.stage, group.assignment, reading, known, seconds)
+            turn = Turn(player.cell.arm, experiment, player.stage, player.turn, rows)
+            done = finish_round(turn, view, known, seconds)
             ledger.write_round(done)
             player.asked.append(np.array(done.picked, dtype=np.int64))
             step()

@@ -1,13 +1,16 @@
 """What a network makes of the whole data, read on the device: features, probabilities, and how far points lie."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dubito.experiments.models.base import State
+from dubito.experiments.models.networks.learner import Answer
 from dubito.experiments.models.networks.split import Weights
+from dubito.experiments.plans.arms import Arm
 from dubito.matrix import FloatArray, IntArray
+from dubito.selecting import select
 
 if TYPE_CHECKING:
     import torch
@@ -21,36 +24,57 @@ SETTLED = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
-    """What a trained network makes of a seed's data."""
+class OnDevice:
+    """What a trained network makes of a seed's data: a `dubito.experiments.cells.rounds.View`."""
 
     features: "torch.Tensor"
     """(n, e) float32 on the device: inputs of the head for the training part."""
-    probabilities: FloatArray
+    guessed: FloatArray
     """(n, c) for the training part, in float64."""
     tested: FloatArray
     """(t, c) for the test set."""
+    labelled: IntArray
+    """What the network was trained on, ascending."""
+    nearest: "torch.Tensor"
+    """(n,) squared distance to the nearest labelled row, in float32."""
+
+    @property
+    def state(self) -> State:
+        """Nothing: members of a committee of networks start anew."""
+        return {}
+
+    def largest(self, doubt: FloatArray | None = None) -> float:
+        """δ, or δ̂."""
+        return largest_distance(self.features, self.labelled, self.nearest, doubt)
+
+    def choose(self, arm: Arm, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
+        """Rows to ask for; the features stay where they are."""
+        return select(
+            self.features,
+            budget,
+            labelled=self.labelled,
+            probabilities=probabilities,
+            strategy=arm.build(),
+            metric=arm.metric,
+            seed=seed,
+        ).indices
 
 
 def read_all(
-    answer: Callable[..., "tuple[torch.Tensor, torch.Tensor]"],
-    weights: Weights,
-    rows: "torch.Tensor",
-    tests: "torch.Tensor",
-) -> Reading:
+    answer: Answer, weights: Weights, rows: "torch.Tensor", tests: "torch.Tensor", labelled: IntArray
+) -> OnDevice:
     """Put all rows through a network."""
     features, logits = read_rows(answer, weights, rows)
     _, tested = read_rows(answer, weights, tests)
-    return Reading(features, probabilities(logits), probabilities(tested))
+    nearest = nearest_squared(features, labelled)
+    return OnDevice(features, probabilities(logits), probabilities(tested), labelled, nearest)
 
 
-def read_rows(
-    answer: Callable[..., "tuple[torch.Tensor, torch.Tensor]"], weights: Weights, rows: "torch.Tensor"
-) -> "tuple[torch.Tensor, torch.Tensor]":
+def read_rows(answer: Answer, weights: Weights, rows: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
     """(n, e) features and (n, c) logits."""
     import torch
 
-    seen, told = list[torch.Tensor](), list[torch.Tensor]()
+    seen, said = list[torch.Tensor](), list[torch.Tensor]()
     size = min(READ_ROWS, len(rows))
     with torch.no_grad():
         for start in range(0, len(rows), size):
@@ -60,8 +84,8 @@ def read_rows(
                 block = torch.cat([block, block[:1].expand(size - n, *block.shape[1:])])
             features, logits = answer(weights, block)
             seen.append(features[:n].flatten(1))
-            told.append(logits[:n])
-    return torch.cat(seen), torch.cat(told)
+            said.append(logits[:n])
+    return torch.cat(seen), torch.cat(said)
 
 
 def probabilities(logits: "torch.Tensor") -> FloatArray:

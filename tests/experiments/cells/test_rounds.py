@@ -1,0 +1,115 @@
+"""A round is put together in one place: the same meaning in the loop of a CPU and in the lanes of a GPU."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dubito.errors import InvalidData
+from dubito.experiments.cells import loop
+from dubito.experiments.cells.loop import InMemory
+from dubito.experiments.datasets.dataset import Dataset
+from dubito.experiments.lanes import reading
+from dubito.experiments.lanes.reading import OnDevice
+from dubito.experiments.lanes.studio import Studio
+from dubito.experiments.models.networks.fitting import NetworkFit
+from dubito.experiments.models.networks.module import Torch
+from dubito.experiments.plans.arms import Arm
+from dubito.experiments.plans.experiment import Experiment, Schedule
+from dubito.experiments.records import Round
+from dubito.experiments.runs import work as working
+from dubito.experiments.runs.run import run_experiment
+
+
+def flat_network(n_classes: int) -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, n_classes))
+
+
+MODEL = Torch(factory=f"{__name__}.flat_network", head="2", epochs=2, later_epochs=1, batch=8, device="cpu", samples=2)
+
+
+def clouds() -> Dataset:
+    labels = np.arange(60) % 2
+    points = (np.random.default_rng(0).normal(size=(60, 3)) + labels[:, None]).astype(np.float32)
+    return Dataset("clouds", points[:40], labels[:40], ("low", "high"), points[40:], labels[40:])
+
+
+def played(folder: Path, *arms: Arm) -> list[Round]:
+    plan = Experiment("clouds", arms, model=MODEL, schedule=Schedule(9, 4, 2), seeds=(0,))
+    return run_experiment(plan, folder, dataset=clouds())
+
+
+@pytest.fixture(params=[False, True], ids=["alone", "side by side"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells played one after another, and side by side though there is no GPU."""
+    monkeypatch.setattr(working, "trains_together", lambda model: request.param)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time that passes only while something is done: 1 for choosing, 10 for training, 100 for predicting."""
+    now = [0.0]
+
+    def takes(seconds: float, owner: Any, name: str) -> None:
+        done: Callable[..., Any] = getattr(owner, name)
+
+        def slow(*given: Any, **named: Any) -> Any:
+            result = done(*given, **named)
+            now[0] += seconds
+            return result
+
+        monkeypatch.setattr(owner, name, slow)
+
+    takes(1.0, InMemory, "choose")
+    takes(1.0, OnDevice, "choose")
+    takes(10.0, Torch, "fit")
+    takes(10.0, Studio, "train")
+    takes(100.0, NetworkFit, "predict_proba")
+    takes(100.0, reading, "read_rows")
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 1e9)
+
+
+@pytest.mark.usefixtures("either_way", "clock")
+def test_the_time_of_a_selection_is_that_of_choosing_alone(tmp_path: Path) -> None:
+    rounds = played(tmp_path, Arm("random"))
+    assert [each.select_seconds for each in rounds] == [1.0, 1.0, 0.0]
+    assert [each.train_seconds for each in rounds] == [10.0, 10.0, 10.0]
+
+
+@pytest.mark.usefixtures("either_way", "clock")
+def test_a_committee_that_is_asked_is_part_of_choosing(tmp_path: Path) -> None:
+    rounds = played(tmp_path, Arm("bald"))
+    assert [each.select_seconds for each in rounds] == [2 * (10.0 + 100.0) + 1.0, 2 * (10.0 + 100.0) + 1.0, 0.0]
+
+
+@pytest.mark.usefixtures("either_way")
+def test_rows_that_the_data_does_not_have_are_refused_either_way(tmp_path: Path) -> None:
+    played(tmp_path, Arm("random"))
+    journal = tmp_path / "journal.jsonl"
+    header, first, *_ = journal.read_text().splitlines()
+    torn = first.replace('"picked": [', '"picked": [999, ')
+    journal.write_text(f"{header}\n{torn}\n")
+    with pytest.raises(InvalidData, match="asks for rows of 'random' that the data does not have"):
+        played(tmp_path, Arm("random"))
+
+
+def test_what_is_measured_is_the_same_either_way_but_for_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = played(tmp_path / "alone", Arm("random"), Arm("margin"))
+    monkeypatch.setattr(working, "trains_together", lambda model: True)
+    beside = played(tmp_path / "beside", Arm("random"), Arm("margin"))
+    for one, other in zip(alone, beside, strict=True):
+        assert (one.strategy, one.turn, one.labels, one.picked) == (
+            other.strategy,
+            other.turn,
+            other.labels,
+            other.picked,
+        )
+        for name in ("test_accuracy", "train_accuracy", "core_set_loss", "radius", "scaled_radius"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-4), name
