@@ -116,7 +116,8 @@ Strategy = Annotated[
         rich_help_panel=METHOD,
         autocompletion=strategy_names,
         help="doubt-coreset, coreset, doubt-coverage, coverage, random, least-confidence, margin, entropy, "
-        "closest-kmeans, optimal-coreset, badge, bald, batchbald or probabilistic-coreset.",
+        "largest-cluster, filter-then-cover, power, typiclust, closest-kmeans, optimal-coreset, badge, bald, batchbald "
+        "or probabilistic-coreset.",
     ),
 ]
 Strength = Annotated[

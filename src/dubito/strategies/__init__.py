@@ -13,12 +13,16 @@ from dubito.errors import InvalidArgument
 from dubito.strategies.badge import Badge
 from dubito.strategies.bald import Bald, BatchBald
 from dubito.strategies.base import Choice, Strategy
+from dubito.strategies.clusters import LargestCluster
 from dubito.strategies.coreset import Coreset, DoubtCoreset
 from dubito.strategies.coverage import Coverage, DoubtCoverage
+from dubito.strategies.filtering import FilterThenCover
 from dubito.strategies.kmeans import ClosestKMeans
 from dubito.strategies.optimal import OptimalCoreset
+from dubito.strategies.power import PowerSampling
 from dubito.strategies.probabilistic import ProbabilisticCoreset
 from dubito.strategies.random import Random
+from dubito.strategies.typical import TypiClust
 from dubito.strategies.uncertainty import Entropy, LeastConfidence, Margin
 from dubito.wording import named
 
@@ -33,12 +37,16 @@ __all__ = [
     "DoubtCoreset",
     "DoubtCoverage",
     "Entropy",
+    "FilterThenCover",
+    "LargestCluster",
     "LeastConfidence",
     "Margin",
     "OptimalCoreset",
+    "PowerSampling",
     "ProbabilisticCoreset",
     "Random",
     "Strategy",
+    "TypiClust",
     "build_strategy",
     "installed_strategies",
 ]
@@ -54,6 +62,10 @@ BUILT_IN: dict[str, Factory] = {
     "doubt-coreset": DoubtCoreset,
     "coverage": Coverage,
     "doubt-coverage": DoubtCoverage,
+    "largest-cluster": LargestCluster,
+    "filter-then-cover": FilterThenCover,
+    "power": PowerSampling,
+    "typiclust": TypiClust,
     "closest-kmeans": ClosestKMeans,
     "optimal-coreset": OptimalCoreset,
     "badge": Badge,

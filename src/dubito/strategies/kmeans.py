@@ -45,10 +45,7 @@ def cluster_centres(points: FloatArray, n_clusters: int, seed: int) -> FloatArra
     >>> sorted(cluster_centres(np.array([[0.0], [1.0], [8.0], [9.0]]), 2, seed=0).ravel().tolist())
     [0.5, 8.5]
     """
-    clustering = _Clustering(_small(points), n_clusters, np.random.default_rng(seed))
-    for _ in range(MOST_STEPS):
-        if clustering.step() < SETTLED * len(points):
-            break
+    clustering = _settled(points, n_clusters, seed)
     # Where points coincide a cluster may be empty: its centre is the point it began at.
     centres = points[clustering.seeds]
     order = np.argsort(clustering.cluster, kind="stable")
@@ -56,6 +53,26 @@ def cluster_centres(points: FloatArray, n_clusters: int, seed: int) -> FloatArra
     for name, members in zip(there.tolist(), np.split(order, starts[1:]), strict=True):
         centres[name] = points[members].mean(axis=0)
     return centres
+
+
+def cluster_points(points: FloatArray, n_clusters: int, seed: int) -> IntArray:
+    """(n,) the K-means cluster that each point is in; where points coincide some may be empty.
+
+    Examples
+    --------
+    >>> cluster = cluster_points(np.array([[0.0], [1.0], [8.0], [9.0]]), 2, seed=0)
+    >>> (cluster == cluster[0]).tolist()
+    [True, True, False, False]
+    """
+    return _settled(points, n_clusters, seed).cluster
+
+
+def _settled(points: FloatArray, n_clusters: int, seed: int) -> "_Clustering":
+    clustering = _Clustering(_small(points), n_clusters, np.random.default_rng(seed))
+    for _ in range(MOST_STEPS):
+        if clustering.step() < SETTLED * len(points):
+            break
+    return clustering
 
 
 def _small(points: FloatArray) -> AnyArray:

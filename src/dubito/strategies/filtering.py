@@ -1,0 +1,58 @@
+"""Doubt first, then cover: the points that cover the most doubtful part of the pool."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from dubito.checks import check_choice, check_real
+from dubito.doubt import margin_doubt
+from dubito.matrix import FloatArray
+from dubito.problem import Request
+from dubito.strategies.base import Choice, need_doubt
+from dubito.strategies.coreset import Coreset
+from dubito.strategies.coverage import Coverage, Kind
+
+Cover = Literal["coreset", "coverage"]
+
+
+@dataclass(frozen=True, slots=True)
+class FilterThenCover:
+    """Of the most doubtful candidates, some times as many as are asked for, those that cover the pool.
+
+    Parameters
+    ----------
+    times : float
+        Candidates kept for each pick; the most doubtful are kept, of equals those of lowest index.
+    cover : {"coreset", "coverage"}
+        How the picks are chosen among them.
+    doubt : {"margin", "confidence"}
+        ``1 - (p1 - p2)`` of the two largest probabilities, or ``1 - p1``. Doubt that was handed in as such is taken.
+    """
+
+    times: float = 4.0
+    cover: Cover = "coreset"
+    doubt: Kind = "margin"
+    name: str = "filter-then-cover"
+    uses_engine: bool = True
+
+    def __post_init__(self) -> None:
+        check_real("times", self.times, least=1.0)
+        check_choice("cover", self.cover, get_args(Cover))
+        check_choice("doubt", self.doubt, get_args(Kind))
+
+    def choose(self, request: Request) -> Choice:
+        """As the strategy that covers; its priorities and its radius."""
+        n_kept = min(len(request.candidates), int(self.times * request.budget))
+        doubts = doubt_of(request, self.name, self.doubt)[request.candidates]
+        kept = np.sort(np.argsort(-doubts, kind="stable")[:n_kept])
+        proper = Coreset() if self.cover == "coreset" else Coverage()
+        # What is known of a Pool's rows is of all of them, whoever may be picked.
+        return proper.choose(replace(request, candidates=request.candidates[kept]))
+
+
+def doubt_of(request: Request, strategy: str, kind: Kind) -> FloatArray:
+    """(n,) doubt of that kind; doubt that was handed in as such is of any."""
+    if kind == "margin" and request.probabilities is not None:
+        return margin_doubt(request.probabilities)
+    return need_doubt(request, strategy)

@@ -1,0 +1,45 @@
+"""Power sampling: doubt decides the odds, chance the picks (Kirsch et al., 2023)."""
+
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+
+from dubito.checks import check_choice, check_real
+from dubito.problem import Request
+from dubito.strategies.base import Choice, rank_by
+from dubito.strategies.coverage import Kind
+from dubito.strategies.filtering import doubt_of
+
+
+@dataclass(frozen=True, slots=True)
+class PowerSampling:
+    """Rows drawn without replacement, each with odds proportional to its doubt to a power.
+
+    A batch of the most doubtful rows is often many times the same question; chance spreads it at no cost. Rows without
+    any doubt come last, in their order. O(n log n).
+
+    Parameters
+    ----------
+    power : float
+        0 draws evenly among rows with any doubt, large numbers draw the most doubtful.
+    doubt : {"margin", "confidence"}
+        ``1 - (p1 - p2)`` of the two largest probabilities, or ``1 - p1``. Doubt that was handed in as such is taken.
+    """
+
+    power: float = 1.0
+    doubt: Kind = "margin"
+    name: str = "power"
+    uses_engine: bool = False
+
+    def __post_init__(self) -> None:
+        check_real("power", self.power, least=0.0)
+        check_choice("doubt", self.doubt, get_args(Kind))
+
+    def choose(self, request: Request) -> Choice:
+        """Priorities are the logarithm of the odds and noise (Gumbel's): the largest are a draw by these odds."""
+        doubts = doubt_of(request, self.name, self.doubt)
+        noise = np.random.default_rng(request.seed).gumbel(size=len(doubts))
+        with np.errstate(divide="ignore"):
+            scores = np.where(doubts > 0.0, self.power * np.log(doubts) + noise, -np.inf)
+        return rank_by(request, scores)
