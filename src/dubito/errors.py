@@ -113,3 +113,7 @@ class MissingExtra(DubitoError, ImportError):
 
 class SolverFailed(DubitoError, RuntimeError):
     """An outside solver gave up."""
+
+
+class ScaleWarning(UserWarning):
+    """Very few of a frame's columns make nearly all of the distances, and nothing was said about that."""

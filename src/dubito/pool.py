@@ -39,6 +39,8 @@ class Pool:
         Names to label by, unique; by default row numbers.
     metric : {"euclidean", "cosine"}
         As in `dubito.select`.
+    standardise : bool, optional
+        As in `dubito.select`.
 
     Examples
     --------
@@ -52,9 +54,14 @@ class Pool:
     """
 
     def __init__(
-        self, features: object, *, ids: Sequence[object] | AnyArray | None = None, metric: Metric = "euclidean"
+        self,
+        features: object,
+        *,
+        ids: Sequence[object] | AnyArray | None = None,
+        metric: Metric = "euclidean",
+        standardise: bool | None = None,
     ):
-        self._points = check_points(features, None, metric, ids)
+        self._points = check_points(features, None, metric, ids, standardise)
         self._order = np.empty(0, dtype=np.int64)
         self.ids = self._points.ids
         self._known = Known(np.full(len(self), np.inf), np.zeros(len(self), np.int32), self._order)
@@ -71,7 +78,8 @@ class Pool:
 
     def __repr__(self) -> str:
         n, d = self._points.pool.shape
-        return f"Pool({n} x {d}, {len(self._order)} labelled, metric={self._points.metric!r})"
+        standardised = ", standardised" if self._points.is_standardised else ""
+        return f"Pool({n} x {d}, {len(self._order)} labelled, metric={self._points.metric!r}{standardised})"
 
     def label(self, which: object = None, *, rows: object = None, ids: object = None) -> None:
         """Count these as labelled from now on.
@@ -198,12 +206,13 @@ class Pool:
         *,
         ids: Sequence[object] | AnyArray | None = None,
         metric: Metric = "euclidean",
+        standardise: bool | None = None,
     ) -> "Pool":
         """A saved pool again, with the features it was made of; a file that was damaged is refused."""
-        pool = cls(features, ids=ids, metric=metric)
+        pool = cls(features, ids=ids, metric=metric, standardise=standardise)
         saved = _read(path, len(pool))
         if str(saved["fingerprint"]) != pool._fingerprint():
-            problem = f"{path} was saved with other features or another metric"
+            problem = f"{path} was saved with other features, another metric or on another scale"
             raise InvalidData(problem, mend="pass those it was made with.")
         _check_saved(path, saved, len(pool))
         pool._order = saved["order"]

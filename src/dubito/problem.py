@@ -73,6 +73,8 @@ class Request:
     known: Known | None = None
     labelled: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Rows of the pool that are labelled; none where the references are features of their own."""
+    standardised: bool = False
+    """Whether pool and references are on the pool's scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,8 @@ class Selection:
     """How far a pick covers; None for a strategy that does not cover."""
     sampled: int | None = None
     """Rows that stood for the whole pool, where a strategy was told to cover a sample; None where every row counted."""
+    standardised: bool = False
+    """Whether features were brought to mean 0 and standard deviation 1 over the pool: radii are then in such units."""
     cover: Callable[[], float] | None = None
     """Computes the covering radius; `covering_radius` calls it."""
 
@@ -183,6 +187,7 @@ class Selection:
         facts += [] if self.covered is None or not len(self) else [f"covered={self.covered[-1]:.1%}"]
         facts += [] if self.sampled is None else [f"by a sample of {self.sampled:,} rows"]
         facts += [] if len(self.configurations) < 2 else [f"configurations={len(self.configurations)}"]
+        facts += ["standardised"] if self.standardised else []
         facts += [] if self.complete else ["interrupted"]
         told = f"{len(self)} of {self.n_pool:,} rows by {self.strategy}" + (f": {shown}" if shown else "")
         return f"Selection({'; '.join([told, *facts])})"

@@ -14,7 +14,10 @@ from dubito.checks import (
     check_labelled,
     check_memory_limit,
     check_pool,
+    check_standardise,
     refuse_zero_rows,
+    standardise_points,
+    warn_of_scales,
 )
 from dubito.doubt import read_doubt
 from dubito.engines.dispatch import choose_engine
@@ -44,6 +47,7 @@ def select(
     candidates: object = None,
     ids: object = None,
     metric: Metric = "euclidean",
+    standardise: bool | None = None,
     engine: str = "auto",
     memory_limit: int | str | None = None,
     seed: int = 0,
@@ -80,6 +84,12 @@ def select(
         What the pool's rows are called, each once, where ``pool`` does not say so itself. 7, 7.0 and "7" are one id.
     metric : {"euclidean", "cosine"}
         ``cosine`` is the chord: Euclidean distance between unit vectors.
+    standardise : bool, optional
+        Bring every feature to mean 0 and standard deviation 1 over the pool before distances are measured: for columns
+        of different units. ``labelled`` features go by the pool's means and deviations, and a column that is the same
+        in every row becomes 0. Computed in float64 and block by block, not copied; priorities and radii are then in
+        such units. By default features are taken as they are, with a `ScaleWarning` where they are a frame's named
+        columns and very few of those make nearly all of a distance.
     engine : str
         ``auto``, or the name of one; a named engine never falls back.
     memory_limit : int or str, optional
@@ -112,7 +122,7 @@ def select(
     started = time.perf_counter()
     chosen = configure_strategy(strategy, engine, strength, beam_width, scaling)
     terms = check_terms(engine, memory_limit, seed, progress)
-    points = check_points(pool, labelled, metric, ids)
+    points = check_points(pool, labelled, metric, ids, standardise)
     request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt))
     return answer(request, chosen, points.ids, started)
 
@@ -134,6 +144,7 @@ class CheckedPoints(NamedTuple):
     metric: Metric
     largest: float
     names: RowNames = NO_NAMES
+    is_standardised: bool = False
 
     @property
     def ids(self) -> AnyArray | None:
@@ -169,16 +180,23 @@ def check_terms(engine: str, memory_limit: object, seed: object, progress: Progr
     return Terms(engine, check_memory_limit(memory_limit), check_integer("seed", seed, least=0), progress)
 
 
-def check_points(pool: object, labelled: object, metric: object, ids: object = None) -> CheckedPoints:
-    """The pool, what is labelled, and how far apart points are."""
+def check_points(
+    pool: object, labelled: object, metric: object, ids: object = None, standardise: object = None
+) -> CheckedPoints:
+    """The pool, what is labelled, and how far apart points are; called by what the user calls."""
     known_metric: Metric = check_choice("metric", metric, get_args(Metric))
+    wanted = check_standardise(standardise)
     (matrix, largest), names = check_pool(pool, ids)
     seen = check_labelled(labelled, matrix, names)
+    if wanted:
+        matrix, seen, largest, _ = standardise_points(matrix, seen)
+    elif wanted is None:
+        warn_of_scales(pool, matrix, stacklevel=3)
     if known_metric == "cosine":
         refuse_zero_rows("pool", matrix)
         refuse_zero_rows("labelled", seen.references)
-        return CheckedPoints(matrix, seen, known_metric, 1.0, names)
-    return CheckedPoints(matrix, seen, known_metric, max(largest, seen.largest), names)
+    top = 1.0 if known_metric == "cosine" else max(largest, seen.largest)
+    return CheckedPoints(matrix, seen, known_metric, top, names, bool(wanted))
 
 
 def build_request(
@@ -209,6 +227,7 @@ def build_request(
         progress=terms.progress,
         known=known,
         labelled=points.labelled.rows,
+        standardised=points.is_standardised,
     )
 
 
@@ -232,6 +251,7 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
         covered=best.covered,
         reach=best.reach,
         sampled=choice.sampled,
+        standardised=request.standardised,
         cover=lambda: covering_radius(request, best.indices),
     )
     if not choice.complete:

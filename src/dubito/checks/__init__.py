@@ -8,12 +8,14 @@ recognised without importing their packages.
 from dubito.checks.arrays import as_array, as_matrix
 from dubito.checks.frames import check_pool, in_pool_order
 from dubito.checks.rows import Features, check_features, check_finite, refuse_zero_rows, unlike_features
+from dubito.checks.scaled import Standardised, check_standardise, standardise_points, warn_of_scales
 from dubito.checks.values import check_budget, check_choice, check_integer, check_memory_limit, check_real
 from dubito.checks.which import Labelled, check_candidates, check_labelled, check_rows, rows_in_order
 
 __all__ = [
     "Features",
     "Labelled",
+    "Standardised",
     "as_array",
     "as_matrix",
     "check_budget",
@@ -27,8 +29,11 @@ __all__ = [
     "check_pool",
     "check_real",
     "check_rows",
+    "check_standardise",
     "in_pool_order",
     "refuse_zero_rows",
     "rows_in_order",
+    "standardise_points",
     "unlike_features",
+    "warn_of_scales",
 ]

@@ -44,6 +44,14 @@ def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
     return features, RowNames(_check_ids(ids, len_of(features.matrix)), names.index)
 
 
+def feature_names(pool: Any) -> list[str]:
+    """The names of a frame's columns that are features; none for what is no frame, or where they are numbers."""
+    columns = _columns(pool)
+    ids = usual(columns, IDS)
+    odd = {ids, *(each for each in index_names(columns) if could_be_index(each, _values("pool", pool, each)))}
+    return [name for name in columns if name not in odd]
+
+
 def in_pool_order(name: str, value: Any, pool: RowNames, n_pool: int) -> Any:
     """A row for each row of the pool, by ids where both have ids; otherwise as it is."""
     value, own = take_names(name, value)

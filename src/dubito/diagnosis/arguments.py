@@ -7,6 +7,7 @@ from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix
 from dubito.names import NO_NAMES, RowNames
 from dubito.problem import Metric
+from dubito.scales import Scale
 from dubito.wording import named
 
 FEWEST_CHECKED = 50
@@ -30,6 +31,11 @@ def check_head(head: object, n_features: int, probabilities: Matrix | None, metr
         raise InvalidArgument(f"has shape {weights.shape}", argument="head", mend=mend)
     check_finite("head", weights)
     return weights
+
+
+def head_on_scale(weights: AnyArray, scale: Scale) -> AnyArray:
+    """The same head on standardised features: what a step of one deviation changes, in a constant column nothing."""
+    return weights * np.where(np.isfinite(scale.deviation), scale.deviation, 0.0)
 
 
 def check_outcomes(

@@ -6,9 +6,17 @@ from typing import get_args
 import numpy as np
 
 from dubito import theory
-from dubito.checks import check_candidates, check_choice, check_labelled, check_pool, refuse_zero_rows
+from dubito.checks import (
+    check_candidates,
+    check_choice,
+    check_labelled,
+    check_pool,
+    check_standardise,
+    refuse_zero_rows,
+    standardise_points,
+)
 from dubito.diagnosis.advice import advise, caveats
-from dubito.diagnosis.arguments import check_head, check_outcomes
+from dubito.diagnosis.arguments import check_head, check_outcomes, head_on_scale
 from dubito.diagnosis.record import QUANTILES, Diagnosis, Outcomes, Regime
 from dubito.diagnosis.relation import relate
 from dubito.distances import squared_radii
@@ -34,6 +42,7 @@ def diagnose(
     wrong: object = None,
     ids: object = None,
     metric: Metric = "euclidean",
+    standardise: bool | None = None,
 ) -> Diagnosis:
     """Read the theory on a pool: how far it lies from its labels, and what doubt can be expected to add.
 
@@ -58,6 +67,8 @@ def diagnose(
         What the pool's rows are called, as `select` takes it: ``labelled`` and ``checked`` may name rows by it.
     metric : {"euclidean", "cosine"}
         As `select`. The head's bound holds for Euclidean distances alone.
+    standardise : bool, optional
+        As `select`. The head is one on the features as they are given, and is brought to the same scale.
 
     Examples
     --------
@@ -66,6 +77,7 @@ def diagnose(
     (2.0, 0.5, 0.25, 0.125, 'quadratic')
     """
     known_metric: Metric = check_choice("metric", metric, get_args(Metric))
+    wanted = check_standardise(standardise)
     (matrix, _), names = check_pool(pool, ids)
     seen = check_labelled(labelled, matrix, names)
     references, labelled_rows = seen.references, seen.rows
@@ -79,6 +91,9 @@ def diagnose(
         raise InvalidArgument("no doubt was given", mend=f"pass {DOUBT_SOURCES}.")
     weights = check_head(head, matrix.shape[1], classes, known_metric)
     outcomes = check_outcomes(checked, wrong, len_of(matrix), labelled_rows, names)
+    if wanted:
+        matrix, (references, _, _), _, scale = standardise_points(matrix, seen)
+        weights = None if weights is None else head_on_scale(weights, scale)
     if known_metric == "cosine":
         refuse_zero_rows("pool", matrix)
         refuse_zero_rows("labelled", references)

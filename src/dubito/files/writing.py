@@ -86,6 +86,11 @@ class Picks(Ranked, Protocol):
         """False after an interruption."""
         ...
 
+    @property
+    def standardised(self) -> bool:
+        """Whether distances were measured between standardised features."""
+        ...
+
     def columns(self) -> PickColumns:
         """rank, index, id where there are ids, priority."""
         ...
@@ -190,6 +195,8 @@ def _object_bytes(selection: Picks) -> bytes:
         "n_pool": selection.n_pool,
         "picks": _records(selection.columns()),
     }
+    if selection.standardised:
+        content["standardised"] = True
     if len(selection.configurations) > 1:
         content["configurations"] = [_configuration(each) for each in selection.configurations]
     return (json.dumps(content, indent=2, allow_nan=False, default=str) + "\n").encode()

@@ -1,0 +1,260 @@
+"""Columns of different units on one scale: exact, by blocks, from the pool's facts alone."""
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.preprocessing import StandardScaler
+
+import dubito
+from dubito.checks import check_labelled, check_standardise, standardise_points
+from dubito.errors import InvalidArgument, InvalidData, ScaleWarning
+from dubito.matrix import AnyArray, FloatArray, OnDevice, Rows, Stack, blocks
+from dubito.problem import Metric
+from dubito.scales import Scaled, dominant, largest_scaled, measure_scale, on_scale, told_dominant
+
+UNITS = np.array([1.0, 1000.0, 0.01, 30.0])
+
+
+def table(n: int = 300, seed: int = 0) -> FloatArray:
+    """Four columns of very different units, far from zero."""
+    values: FloatArray = (np.random.default_rng(seed).normal(size=(n, 4)) + 5.0) * UNITS
+    return values
+
+
+def by_hand(pool: FloatArray) -> FloatArray:
+    scaled: FloatArray = (pool - pool.mean(axis=0)) / pool.std(axis=0)
+    return scaled
+
+
+# Facts
+
+
+@given(arrays(np.float64, st.tuples(st.integers(2, 40), st.integers(1, 5)), elements=st.floats(-1e6, 1e6)))
+def test_mean_and_deviation_are_those_of_numpy_and_a_constant_column_has_none(values: FloatArray) -> None:
+    told = measure_scale(values)
+    assert np.allclose(told.mean, values.mean(axis=0), rtol=1e-12, atol=1e-9)
+    same = np.ptp(values, axis=0) == 0.0
+    assert np.isinf(told.deviation[same]).all()
+    varied = np.isfinite(told.deviation)
+    assert np.allclose(told.deviation[varied], values.std(axis=0)[varied], rtol=1e-6)
+    assert (values.std(axis=0)[~varied] <= 1e-14 * np.abs(values).max(axis=0)[~varied]).all()
+    scaled = Scaled(values, told)[:]
+    assert (scaled[:, same] == 0.0).all()
+    assert largest_scaled(values, told) == np.abs(scaled).max()
+
+
+def test_a_small_spread_far_from_zero_is_not_lost() -> None:
+    values = 1e9 + np.random.default_rng(1).normal(size=(5000, 1))
+    assert measure_scale(values).deviation[0] == pytest.approx(np.std(values - 1e9), rel=1e-9)
+
+
+def test_a_spread_that_is_rounding_alone_counts_as_none() -> None:
+    values = np.full((50, 2), 0.1)
+    values[::2, 1] = np.nextafter(0.1, 1.0)
+    assert np.isinf(measure_scale(values).deviation).all()
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int32])
+def test_shards_maps_and_arrays_of_the_same_rows_give_the_same_bits(kind: type, tmp_path: Path) -> None:
+    values: AnyArray = table(2000).astype(kind)
+    np.save(tmp_path / "pool.npy", values)
+    mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
+    stacked = Stack([values[:7], values[7:1500], values[1500:]])
+    fortran = np.asfortranarray(values)
+    facts = [measure_scale(each) for each in (values, mapped, stacked, fortran)]
+    whole = Scaled(values, facts[0])[:]
+    for matrix, told in zip((values, mapped, stacked, fortran), facts, strict=True):
+        assert all(np.array_equal(ours, theirs) for ours, theirs in zip(told, facts[0], strict=True))
+        view = Scaled(matrix, told)
+        parts = np.concatenate([view[span] for span in blocks(2000, 13)])
+        assert np.array_equal(parts, whole)
+        assert np.array_equal(view[np.array([5, 3, 5])], whole[[5, 3, 5]])
+        assert view.dtype == whole.dtype == (np.float32 if kind in (np.float16, np.float32) else np.float64)
+
+
+def test_a_tensor_on_a_device_is_scaled_there_to_the_same_bits() -> None:
+    for kind in (torch.float16, torch.float32, torch.float64):
+        tensor = torch.from_numpy(table(400)).to(kind)
+        kept = tensor.clone()
+        scale = measure_scale(OnDevice(tensor))
+        there = on_scale(OnDevice(tensor), scale)
+        assert isinstance(there, OnDevice)
+        assert np.array_equal(there[:], Scaled(tensor.numpy(), scale)[:])
+        assert torch.equal(tensor, kept)
+
+
+# Picks
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["euclidean", "cosine"]), st.sampled_from(["rows", "features", "none"]))
+def test_picks_are_those_of_features_standardised_by_hand(seed: int, metric: str, seen: str) -> None:
+    pool, rng = table(80, seed), np.random.default_rng(seed)
+    doubt, foreign = rng.random(80), table(5, seed + 1)
+    labelled = {"rows": [3, 9], "features": foreign, "none": None}[seen]
+    scaled = {"rows": [3, 9], "features": (foreign - pool.mean(axis=0)) / pool.std(axis=0), "none": None}[seen]
+    known: Metric = "cosine" if metric == "cosine" else "euclidean"
+    ours = dubito.select(pool, 12, labelled=labelled, doubt=doubt, metric=known, standardise=True)
+    theirs = dubito.select(by_hand(pool), 12, labelled=scaled, doubt=doubt, metric=known)
+    assert ours.indices.tolist() == theirs.indices.tolist()
+    assert ours.priorities == pytest.approx(theirs.priorities, rel=1e-9)
+    assert ours.covering_radius() == pytest.approx(theirs.covering_radius(), rel=1e-9)
+    assert (ours.standardised, theirs.standardised) == (True, False)
+    assert repr(ours).endswith("; standardised)")
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int64])
+def test_every_engine_sees_the_same_standardised_points(kind: type, tmp_path: Path) -> None:
+    pool: AnyArray = table(120).astype(kind)
+    np.save(tmp_path / "pool.npy", pool)
+    mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
+    doubt = np.random.default_rng(2).random(120)
+    for strategy in ("doubt-coreset", "coreset"):
+        picks = [
+            dubito.select(each, 20, labelled=[0], doubt=doubt, strategy=strategy, standardise=True, engine=engine)
+            for each in (pool, mapped)
+            for engine in ("cpu", "reference")
+        ]
+        assert all(each.indices.tolist() == picks[0].indices.tolist() for each in picks)
+        assert all(each.priorities.tolist() == picks[0].priorities.tolist() for each in picks)
+
+
+def test_a_column_that_never_changes_counts_for_nothing() -> None:
+    pool = np.column_stack([table(60), np.full(60, 0.1)])
+    foreign = np.column_stack([table(3, seed=5), [1e6, 2e6, 3e6]])
+    doubt = np.random.default_rng(0).random(60)
+    ours = dubito.select(pool, 8, labelled=foreign, doubt=doubt, standardise=True)
+    without = dubito.select(pool[:, :4], 8, labelled=foreign[:, :4], doubt=doubt, standardise=True)
+    assert ours.indices.tolist() == without.indices.tolist()
+    assert ours.priorities == pytest.approx(without.priorities, rel=1e-12)
+
+
+def test_nothing_is_copied_and_nothing_handed_in_is_changed() -> None:
+    pool = table(50)
+    kept = pool.copy()
+    pool.setflags(write=False)
+    told = standardise_points(pool, check_labelled([1, 2], pool))
+    assert isinstance(told.pool, Scaled)
+    assert told.pool.matrix is pool
+    assert isinstance(told.labelled.references, Rows)
+    assert told.labelled.references.matrix is told.pool
+    dubito.select(pool, 3, strategy="coreset", standardise=True)
+    assert (pool == kept).all()
+
+
+def test_without_it_the_widest_column_decides() -> None:
+    pool, doubt = table(), np.ones(300)
+    plain = dubito.select(pool, 10, labelled=[0], doubt=doubt)
+    widest = dubito.select(pool[:, 1:2], 10, labelled=[0], doubt=doubt)
+    scaled = dubito.select(pool, 10, labelled=[0], doubt=doubt, standardise=True)
+    assert plain.indices[:3].tolist() == widest.indices[:3].tolist()
+    assert scaled.indices.tolist() != plain.indices.tolist()
+    assert (
+        dubito.select(pool, 10, labelled=[0], doubt=doubt, standardise=False).indices.tolist() == plain.indices.tolist()
+    )
+
+
+def test_labelled_features_that_leave_the_pool_s_scale_altogether_are_refused() -> None:
+    pool = table(20) * 1e-100
+    with pytest.raises(InvalidData, match=r"labelled holds .* distances would overflow"):
+        dubito.select(pool, 2, labelled=np.full((1, 4), 1e100), strategy="coreset", standardise=True)
+
+
+@pytest.mark.parametrize("value", ["auto", 1, "yes"])
+def test_standardise_is_true_or_false(value: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"standardise=.* is not allowed; pass True or False"):
+        check_standardise(value)
+
+
+def test_picks_saved_as_json_say_that_they_are_standardised(tmp_path: Path) -> None:
+    for name, said in (("yes", True), ("no", False)):
+        dubito.select(table(), 3, strategy="coreset", standardise=said).save(str(tmp_path / f"{name}.json"))
+    told = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("yes", "no")]
+    assert told[0]["standardised"] is True
+    assert "standardised" not in told[1]
+
+
+# Pools and diagnoses
+
+
+def test_a_pool_keeps_its_scale_over_rounds_and_in_its_file(tmp_path: Path) -> None:
+    features, rng = table(), np.random.default_rng(4)
+    ours, theirs = dubito.Pool(features, standardise=True), dubito.Pool(by_hand(features))
+    for _ in range(3):
+        doubt = rng.random(300)
+        picked = ours.select(7, doubt=doubt)
+        assert picked.indices.tolist() == theirs.select(7, doubt=doubt).indices.tolist()
+        assert picked.standardised
+        ours.label(picked)
+        theirs.label(picked)
+    assert repr(ours).endswith("standardised)")
+    ours.save(str(tmp_path / "pool.npz"))
+    again = dubito.Pool.load(str(tmp_path / "pool.npz"), features, standardise=True)
+    assert again.select(5, doubt=doubt).indices.tolist() == ours.select(5, doubt=doubt).indices.tolist()
+    with pytest.raises(InvalidData, match="on another scale"):
+        dubito.Pool.load(str(tmp_path / "pool.npz"), features)
+
+
+def test_a_diagnosis_of_standardised_features_is_that_of_features_and_head_scaled_by_hand() -> None:
+    pool = np.column_stack([table(), np.ones(300)])
+    head = np.random.default_rng(3).normal(size=(3, 5)) / np.append(UNITS, 1.0)
+    logits = pool @ head.T
+    told = dubito.diagnose(pool, labelled=np.arange(30), logits=logits, head=head, standardise=True)
+    hand = dubito.diagnose(
+        by_hand(pool[:, :4]), labelled=np.arange(30), logits=logits, head=head[:, :4] * pool[:, :4].std(axis=0)
+    )
+    assert told.delta == pytest.approx(hand.delta)
+    assert told.lambda_c_head == pytest.approx(hand.lambda_c_head)
+    assert told.lambda_c_data == pytest.approx(hand.lambda_c_data)
+    assert told.advice == hand.advice
+
+
+def test_scikit_learn_s_scaler_gives_the_same_picks() -> None:
+    pool = table(500, seed=9)
+    ours = dubito.select(pool, 30, strategy="coreset", standardise=True)
+    theirs = dubito.select(StandardScaler().fit_transform(pool), 30, strategy="coreset")
+    assert ours.indices.tolist() == theirs.indices.tolist()
+
+
+# Words
+
+
+def test_the_columns_that_dominate_are_named_with_their_share() -> None:
+    told = measure_scale(table() * [1.0, 1.0, 1.0, 30.0])
+    assert dominant(told) == [1, 3]
+    assert told_dominant(told, ["a", "b", "c", "d"]).startswith("b and d make over 99.9%")
+    assert told_dominant(measure_scale(by_hand(table())), ["a", "b", "c", "d"]) == ""
+    many = measure_scale(np.random.default_rng(0).normal(size=(99, 20)) * ([100.0] * 5 + [1.0] * 15))
+    assert " and 2 more make" in told_dominant(many, [f"x{place}" for place in range(20)])
+    assert dominant(measure_scale(np.ones((3, 2)))) == []
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_a_frame_whose_named_columns_are_dominated_warns_unless_something_was_said(frame: type) -> None:
+    named = frame({"age": table()[:, 0], "income": table()[:, 1], "rate": table()[:, 2]})
+    with pytest.warns(
+        ScaleWarning, match="^income makes over 99.9% of the squared distances between rows of pool"
+    ) as caught:
+        dubito.select(named, 3, strategy="coreset")
+    assert caught[0].filename == __file__
+    with pytest.warns(ScaleWarning) as caught:
+        dubito.Pool(named)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for said in (True, False):
+            dubito.select(named, 3, strategy="coreset", standardise=said)
+        dubito.select(table(), 3, strategy="coreset")
+        dubito.select(pd.DataFrame(table()), 3, strategy="coreset")
+        dubito.select(
+            frame({"x": table()[:, 0], "y": table(seed=1)[:, 0], "z": table(seed=2)[:, 0]}), 3, strategy="coreset"
+        )
+        dubito.select(frame({"only": table()[:, 0]}), 3, strategy="coreset")
