@@ -3,6 +3,7 @@
 Only typer is imported before a command runs, so that ``--help`` and ``--version`` are quick.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -72,5 +73,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dubito 0.1.0
     0
     """
-    given, (call, options) = None if arguments is None else list(arguments), tidied(app)
-    return exit_code_of(lambda: call(args=given, prog_name="dubito", standalone_mode=False), in_words_of(options))
+    given, command = sys.argv[1:] if arguments is None else list(arguments), tidied(app)
+    door = in_words_of(command.options_of(given))
+    return exit_code_of(lambda: command.call(args=given, prog_name="dubito", standalone_mode=False), door)

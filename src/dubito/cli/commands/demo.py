@@ -98,7 +98,7 @@ def prepare_folder(experiment: "Experiment", folder: Path) -> None:
     from dubito.files import write_atomically
 
     if folder.is_file():
-        raise OutputExists(f"{folder} is a file; pass -o with another folder.")
+        raise OutputExists(f"{folder} is a file", mend="pass -o with another folder.")
     try:
         check_folder(experiment, folder)
     except InvalidArgument:

@@ -48,7 +48,7 @@ def diagnose(
     with reading_files(input_limit, quiet=quiet):
         found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
         if not len(found.labelled.rows) and not found.labelled.foreign:
-            raise InvalidArgument("nothing is labelled; pass --labelled FILE.")
+            raise InvalidArgument("nothing is labelled", mend="pass --labelled FILE.")
         told = measure(found, head, checked, id_column, metric)
     if as_json:
         print(json.dumps({"schema": 1, **told.to_dict()}, indent=2, allow_nan=False))
@@ -127,11 +127,12 @@ def check_plot(plot: str | None, force: bool) -> None:
     if plot is None:
         return
     if not plot.endswith((".png", ".svg")):
-        raise InvalidArgument(f"--plot {plot} is neither a .png nor a .svg; give it one of these suffixes.")
+        mend = "give it one of these suffixes."
+        raise InvalidArgument("is neither a .png nor a .svg", argument="plot", value=plot, mend=mend)
     if not os.path.isdir(os.path.dirname(plot) or "."):
-        raise MissingFile(f"{plot} cannot be written: its folder does not exist; make it first.")
+        raise MissingFile(f"{plot} cannot be written: its folder does not exist", mend="make it first.")
     if os.path.exists(plot) and not force:
-        raise OutputExists(f"{plot} exists; pass --force to replace it, or another path.")
+        raise OutputExists(f"{plot} exists", mend="pass --force to replace it, or another path.")
 
 
 def draw(told: "Diagnosis", plot: str, force: bool, quiet: bool) -> None:

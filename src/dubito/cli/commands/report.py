@@ -47,7 +47,7 @@ def report(
 
     played = playing.latest(Path("dubito-runs")) if folder is None else Path(folder)
     if not played.is_dir():
-        raise MissingFile(f"{folder} is no folder; pass that of a run.")
+        raise MissingFile(f"{folder} is no folder", mend="pass that of a run.")
     if folder is None:
         say(f"the run worked on last is {played}", quiet=quiet)
     where = played if output is None else Path(output)

@@ -115,7 +115,7 @@ def check_folder(folder: str) -> None:
     from dubito.errors import OutputExists
 
     if os.path.isfile(folder):
-        raise OutputExists(f"{folder} is a file; pass -o with another folder.")
+        raise OutputExists(f"{folder} is a file", mend="pass -o with another folder.")
 
 
 @contextmanager

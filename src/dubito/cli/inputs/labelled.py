@@ -62,8 +62,8 @@ def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> La
         if id_column is None:
             raise
         raise InvalidArgument(
-            f"{path} names rows by {id_column}, and the pool has no ids; name them with --id-column, or give {path} an "
-            "index column of row numbers."
+            f"{path} names rows by {id_column}, and the pool has no ids",
+            mend=f"name them with --id-column, or give {path} an index column of row numbers.",
         ) from error
 
 
@@ -110,7 +110,7 @@ def named_rows(table: Table, id_column: str | None, pool: PoolFile) -> IntArray:
         return rows_by_id(table, column, pool)
     if "index" in table.header:
         return rows_by_index(table, len_of(pool.features))
-    raise MissingFile(f"{table.path} has no column that names rows of the pool; give it an id or index.")
+    raise MissingFile(f"{table.path} has no column that names rows of the pool", mend="give it an id or index.")
 
 
 def read_plain(spec: str, pool: PoolFile, columns: Columns) -> Labelled:
@@ -150,8 +150,9 @@ def rows_by_id(table: Table, column: str, pool: PoolFile) -> IntArray:
     for number, name in enumerate(names, start=1):
         if name not in places:
             raise InvalidData(
-                f"{table.path} holds the {column} {name!r} in row {number}, which is none of the {len(places)} ids of "
-                "the pool; correct or drop it."
+                f"{table.path} holds the {column} {name!r} in row {number}, which is none of the {len(places)} "
+                "ids of the pool",
+                mend="correct or drop it.",
             )
     return np.array([places[name] for name in names], dtype=np.int64)
 
@@ -161,7 +162,9 @@ def rows_by_index(table: Table, n_pool: int) -> IntArray:
     try:
         rows = np.array([int(text) for text in table.named("index")], dtype=np.int64)
     except (ValueError, OverflowError) as error:
-        raise InvalidData(f"{table.path} holds an index that is no row number ({error}); pass integers.") from None
+        raise InvalidData(
+            f"{table.path} holds an index that is no row number ({error})", mend="pass integers."
+        ) from None
     check_rows(table.path, rows, n_pool)
     return rows
 
@@ -170,7 +173,7 @@ def read_outcomes(path: str, pool: PoolFile, id_column: str | None) -> tuple[Int
     """Rows that were checked, and whether the model was wrong there: a table with ``wrong`` and an id or index."""
     table = read_table(path, "index", Columns(id=id_column))
     if table is None or "wrong" not in table.header:
-        raise MissingFile(f"{path} has no column wrong; pass a table with an id or index, and 0 or 1 in wrong.")
+        raise MissingFile(f"{path} has no column wrong", mend="pass a table with an id or index, and 0 or 1 in wrong.")
     rows = named_rows(table, id_column, pool)
     return rows, np.array([truth(text, path) for text in table.named("wrong")], dtype=np.bool_)
 
@@ -179,6 +182,6 @@ def truth(text: str, path: str) -> bool:
     """Yes or no, as people write it."""
     if text.lower() not in ("0", "1", "true", "false", "yes", "no"):
         raise InvalidData(
-            f"{path} holds {text!r} in wrong; write 1 where the model was wrong and 0 where it was right."
+            f"{path} holds {text!r} in wrong", mend="write 1 where the model was wrong and 0 where it was right."
         )
     return text.lower() in ("1", "true", "yes")

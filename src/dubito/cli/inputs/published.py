@@ -63,22 +63,23 @@ def gather(experiment: "Experiment", folder: Path, download: bool, quiet: bool) 
     from dubito.experiments.datasets.images import COLLECTIONS, load_images
     from dubito.experiments.published.weights import find_weights
     from dubito.experiments.runs.run import EXPERIMENT, is_finished
+    from dubito.wording import Span
 
     if (folder / EXPERIMENT).is_file() and is_finished(folder):
         return
     images, weights = experiment.data.images, getattr(experiment.model, "weights", None)
-    missing = []
+    missing: list[str] = []
     with download_bar(quiet) as progress:
         try:
             if images in COLLECTIONS:
                 load_images(images, download=download, progress=progress)
         except MissingFile as error:
-            missing.append(str(error))
+            missing.append(error.worded(Span.marked))
         try:
             if isinstance(weights, str):
                 find_weights(weights, download=download, progress=progress)
         except MissingFile as error:
-            missing.append(str(error))
+            missing.append(error.worded(Span.marked))
     if missing:
         raise MissingFile(" And ".join(missing))
 

@@ -33,7 +33,7 @@ class Table:
         """The values of a column as text."""
         for number, record in enumerate(self.records, start=1):
             if record.get(name) in (None, ""):
-                raise InvalidData(f"{self.path} has no {name} in row {number}; fill it in or drop the row.")
+                raise InvalidData(f"{self.path} has no {name} in row {number}", mend="fill it in or drop the row.")
         return [str(record[name]).strip() for record in self.records]
 
     def label_column(self, wanted: str | None, *, elsewhere: bool) -> str | None:
@@ -42,7 +42,7 @@ class Table:
             return wanted
         if wanted is not None and not elsewhere:
             raise MissingFile(
-                f"{self.path} has no column {wanted!r} (--label-column); it holds {', '.join(self.header)}."
+                f"{self.path} has no column {wanted!r} (--label-column)", mend=f"it holds {', '.join(self.header)}."
             )
         return next((name for name in self.header if name.lower() in LABEL_NAMES), None)
 
@@ -99,7 +99,7 @@ def json_records(path: str) -> list[object]:
         content = json.load(file)
     records = content.get("picks") if isinstance(content, dict) else content
     if not isinstance(records, list):
-        raise InvalidData(f"{path} holds no list of labelled items; pass a list of objects with an id or index.")
+        raise InvalidData(f"{path} holds no list of labelled items", mend="pass a list of objects with an id or index.")
     return records
 
 
@@ -108,7 +108,7 @@ def table_of_records(path: str, records: Sequence[object]) -> Table:
     rows: list[dict[str, object]] = []
     for number, record in enumerate(records, start=1):
         if not isinstance(record, dict):
-            raise InvalidData(f"{path} holds {record!r} as item {number}; pass objects with an id or index.")
+            raise InvalidData(f"{path} holds {record!r} as item {number}", mend="pass objects with an id or index.")
         rows.append(record)
     header = tuple(dict.fromkeys(name for row in rows for name in row))
     return Table(path, header, rows)

@@ -53,28 +53,32 @@ class Target:
 def check_target(output: str | None, format: str | None, as_json: bool, append: bool, force: bool) -> Target:
     """Refuse an output that could not be written, before anything is computed."""
     if as_json and format not in (None, "json"):
-        raise InvalidArgument(f"--json and --format {format} disagree; pass one of them.")
+        raise InvalidArgument(f"--json and --format {format} disagree", mend="pass one of them.")
     path = None if output == "-" else output
     wanted = "json" if as_json else format
     if path is None:
         if append:
-            raise InvalidArgument("--append has no file to add to; pass -o FILE.")
+            raise InvalidArgument("--append has no file to add to", mend="pass -o FILE.")
         chosen = output_format("stdout", wanted or "csv")
         if chosen in BINARY and sys.stdout.isatty():
-            raise InvalidArgument(f"--format {chosen} is not for a terminal; pass -o FILE.")
+            raise InvalidArgument("is not for a terminal", argument="format", value=chosen, mend="pass -o FILE.")
         return Target(None, chosen, append, force)
     chosen, suffix = output_format(path, wanted), suffix_of(path)[1:]
     if suffix in FORMATS and suffix != chosen:
         asked = "--json" if as_json else f"--format {chosen}"
-        raise InvalidArgument(f"{asked} and -o {path} disagree; leave {asked} out, or give the file another suffix.")
+        raise InvalidArgument(
+            f"{asked} and -o {path} disagree", mend=f"leave {asked} out, or give the file another suffix."
+        )
     if append and force:
-        raise InvalidArgument("--append adds to the file and --force replaces it; pass one of them.")
+        raise InvalidArgument("--append adds to the file and --force replaces it", mend="pass one of them.")
     if append and chosen == "json":
-        raise InvalidArgument(f"{path}: json describes one run and cannot be added to; use csv, jsonl, parquet or npy.")
+        raise InvalidArgument(
+            f"{path}: json describes one run and cannot be added to", mend="use csv, jsonl, parquet or npy."
+        )
     if os.path.isfile(path) and not (append or force):
-        raise OutputExists(f"{path} exists; pass --force to replace it, --append to add to it, or another path.")
+        raise OutputExists(f"{path} exists", mend="pass --force to replace it, --append to add to it, or another path.")
     if not os.path.isdir(os.path.dirname(path) or "."):
-        raise MissingFile(f"{path} cannot be written: its folder does not exist; make it first.")
+        raise MissingFile(f"{path} cannot be written: its folder does not exist", mend="make it first.")
     return Target(path, chosen, append, force)
 
 

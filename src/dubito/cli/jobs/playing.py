@@ -152,14 +152,16 @@ def latest_unfinished(runs: Path) -> Path:
         if not is_finished(folder):
             return folder
     there = f"every run in {runs} is done" if found else f"{runs} holds no run"
-    raise MissingFile(f"{there}: there is nothing to resume; begin one with dubito run FILE.toml.")
+    raise MissingFile(f"{there}: there is nothing to resume", mend="begin one with dubito run FILE.toml.")
 
 
 def latest(runs: Path) -> Path:
     """The run in that folder that was worked on last, done or not."""
     found = by_recency(runs)
     if not found:
-        raise MissingFile(f"{runs} holds no run; pass the folder of one, or begin one with dubito run FILE.toml.")
+        raise MissingFile(
+            f"{runs} holds no run", mend="pass the folder of one, or begin one with dubito run FILE.toml."
+        )
     return found[0]
 
 

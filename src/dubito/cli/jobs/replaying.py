@@ -22,6 +22,7 @@ from dubito.experiments.plans.arms import Arm, parse_strategy
 from dubito.experiments.plans.experiment import Data, Experiment, Schedule
 from dubito.experiments.runs.run import check_folder, dataset_for, run_experiment
 from dubito.files import Columns, open_source, split_spec, write_atomically
+from dubito.wording import in_library, named
 
 STRATEGIES = ("random", "margin", "least-confidence", "coreset", "doubt-coreset", "doubt-coreset:strength=0.5")
 """Compared where none is named."""
@@ -96,12 +97,13 @@ def read_model(text: str) -> Model:
     for part in rest.split(",") if rest.strip() else ():
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not name or not equals or not value:
-            raise InvalidArgument(f"--model {text} has the setting {part.strip()!r}; write kind:name=value,name=value.")
+            problem = f"has the setting {part.strip()!r}"
+            raise InvalidArgument(problem, argument="model", value=text, mend="write kind:name=value,name=value.")
         table[name.replace("-", "_")] = read_number(value)
     try:
         return model_from_table(table)
     except (InvalidArgument, InvalidData) as error:
-        raise InvalidArgument(f"--model {text}: {error}") from error
+        raise error.again(in_library, f"{named('model', text)}: ", InvalidArgument) from error
 
 
 def check_committee(arms: Sequence[Arm], model: Model, text: str) -> None:
@@ -110,8 +112,10 @@ def check_committee(arms: Sequence[Arm], model: Model, text: str) -> None:
     if asking and not model.samples:
         join = "," if ":" in text else ":"
         raise InvalidArgument(
-            f"--strategy {asking[0]} asks a committee, and --model {text} has none; "
-            f"pass --model {text}{join}samples=10."
+            f"asks a committee, and {named('model', text)} has none",
+            argument="strategy",
+            value=asking[0],
+            mend=f"pass {named('model', f'{text}{join}samples=10')}.",
         )
 
 
@@ -152,7 +156,9 @@ def read_data(data: str, test: str | None, columns: Columns) -> Dataset:
     for path in [split_spec(each)[0] for each in (data, test) if each is not None]:
         source = open_source(path)
         if not any(entry.ndim == 1 for entry in source.entries.values()):
-            raise MissingFile(f"{path} holds no labels, only {source.listing()}; add an array labels, one class a row.")
+            raise MissingFile(
+                f"{path} holds no labels, only {source.listing()}", mend="add an array labels, one class a row."
+            )
     return read_dataset(data, test=test, columns=columns)
 
 
@@ -165,8 +171,10 @@ def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:
         most = getattr(arm.build(), "max_pool", n_train)
         if n_train > most:
             raise InvalidArgument(
-                f"--strategy {arm.name} takes at most {most:,} points, and the training part has {n_train:,}; "
-                "leave it out, or take coreset."
+                f"takes at most {most:,} points, and the training part has {n_train:,}",
+                argument="strategy",
+                value=arm.name,
+                mend="leave it out, or take coreset.",
             )
     return replace(draft, schedule=sizes.schedule(n_train, len(data.classes), n_clean))
 
@@ -174,7 +182,7 @@ def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:
 def open_run(experiment: Experiment, folder: Path, force: bool) -> None:
     """Refuse a folder that holds something else, or clear it of an earlier run if that is wanted."""
     if folder.is_file():
-        raise OutputExists(f"{folder} is a file; pass -o with another folder.")
+        raise OutputExists(f"{folder} is a file", mend="pass -o with another folder.")
     if force:
         clear_run(folder)
     elif (folder / "experiment.toml").exists():
@@ -182,10 +190,13 @@ def open_run(experiment: Experiment, folder: Path, force: bool) -> None:
             check_folder(experiment, folder)
         except InvalidArgument:
             raise OutputExists(
-                f"{folder} holds a run with other settings; pass --force to begin anew, or -o with another folder."
+                f"{folder} holds a run with other settings",
+                mend="pass --force to begin anew, or -o with another folder.",
             ) from None
     elif folder.is_dir() and any(folder.iterdir()):
-        raise OutputExists(f"{folder} holds other files; pass -o with another folder, or --force to write into it.")
+        raise OutputExists(
+            f"{folder} holds other files", mend="pass -o with another folder, or --force to write into it."
+        )
 
 
 def clear_run(folder: Path) -> None:

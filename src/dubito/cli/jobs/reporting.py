@@ -34,7 +34,8 @@ def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
         value = read_number(text.removesuffix("%"))
         share = check_real("target", value, least=0.0) / (100.0 if text.endswith("%") else 1.0)
         if not 0.0 < share <= 1.0:
-            raise InvalidArgument(f"--target {text} is no accuracy; pass a share such as 0.9, or 90%.")
+            mend = "pass a share such as 0.9, or 90%."
+            raise InvalidArgument("is no accuracy", argument="target", value=text, mend=mend)
         found.append(share)
     return tuple(found)
 
@@ -112,7 +113,7 @@ def make_report(folder: Path, output: Path, targets: Sequence[float], force: boo
     experiment = read_folder(folder)
     rounds = read_rounds(folder)
     if not rounds:
-        raise InvalidArgument(f"{folder} has no records yet; run or resume it first.")
+        raise InvalidArgument(f"{folder} has no records yet", mend="run or resume it first.")
     detail = f"{experiment.name}, {experiment.model.kind} model" + (
         "" if experiment.pool == "clean" else f", {experiment.pool} pool"
     )

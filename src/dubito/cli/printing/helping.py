@@ -1,6 +1,6 @@
 """The program as ``--help`` shows it: flags without a ``<bool>``, arguments by their names alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import typer
@@ -10,10 +10,14 @@ HELP_NAMES = ["-h", "--help"]
 
 
 class Program(NamedTuple):
-    """What to call, and the names of all its options, such as ``--beam-width``."""
+    """What to call, and the names of each command's options, such as ``--beam-width``."""
 
     call: Callable[..., object]
-    options: frozenset[str]
+    options: Mapping[str, frozenset[str]]
+
+    def options_of(self, arguments: Sequence[str]) -> frozenset[str]:
+        """The options of the command that is called."""
+        return next((self.options[each] for each in arguments if each in self.options), frozenset())
 
 
 def tidied(app: typer.Typer) -> Program:
@@ -22,16 +26,17 @@ def tidied(app: typer.Typer) -> Program:
     Newer typers write ``{POOL}`` and ``POOL <str>`` for an argument that has a metavar. Older ones do not, and have no
     method to replace: nothing changes there.
     """
-    program, options = typer.main.get_command(app), list[str]()
-    commands = [program, *(program.commands.values() if isinstance(program, TyperGroup) else ())]
-    for command in commands:
-        for parameter in command.get_params(typer.Context(command, help_option_names=HELP_NAMES)):
-            options += parameter.opts
+    program, options = typer.main.get_command(app), dict[str, frozenset[str]]()
+    commands = {"": program, **(program.commands if isinstance(program, TyperGroup) else {})}
+    for name, command in commands.items():
+        parameters = command.get_params(typer.Context(command, help_option_names=HELP_NAMES))
+        options[name] = frozenset(option for parameter in parameters for option in parameter.opts)
+        for parameter in parameters:
             if getattr(parameter, "is_flag", False):
                 parameter.metavar = ""
             elif parameter.param_type_name == "argument" and parameter.metavar:
                 vars(parameter).update(named_alone(parameter.metavar))
-    return Program(program, frozenset(options))
+    return Program(program, options)
 
 
 def named_alone(name: str) -> dict[str, Callable[..., object]]:
