@@ -6,13 +6,14 @@ import os
 import struct
 import zipfile
 from functools import partial
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.files.entries import Entry, Source, content_of, reading
 from dubito.files.limits import hold
+from dubito.files.objects import each_once
 from dubito.matrix import AnyArray
 
 SAFETENSORS_TYPES = {
@@ -71,7 +72,7 @@ def open_safetensors(path: str) -> Source:
         room = os.fstat(file.fileno()).st_size - 8 - length
         if room < 0:
             raise ValueError("the header is longer than the file")
-        header = json.loads(file.read(length), object_pairs_hook=_each_once)
+        header = json.loads(file.read(length), object_pairs_hook=each_once)
         header.pop("__metadata__", None)
         for name, info in header.items():
             shape, code = tuple(map(int, info["shape"])), str(info["dtype"])
@@ -147,14 +148,6 @@ def _check_cover(spans: list[tuple[int, ...]], room: int) -> None:
     ends = [0, *(end for _, end in sorted(spans))]
     if [start for start, _ in sorted(spans)] != ends[:-1] or ends[-1] != room:
         raise ValueError("its tensors do not fill it")
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON in which no key stands twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name stands twice in its header")
-    return found
 
 
 def _tensor(path: str, name: str, shape: tuple[int, ...], code: str, offset: int) -> Entry:

@@ -13,6 +13,7 @@ from dubito.files.arrays import open_npy, open_npz, open_safetensors
 from dubito.files.delimited import open_delimited
 from dubito.files.entries import Content, Entry, Source, one_below_another, reading, suffix_of, whole
 from dubito.files.notes import gather
+from dubito.files.objects import open_json, open_jsonl
 from dubito.files.parquet import open_parquet
 from dubito.matrix import AnyArray, BoolArray, Matrix
 
@@ -25,7 +26,13 @@ OPENERS: dict[str, Callable[[str], Source]] = {
     ".tsv": partial(open_delimited, delimiter="\t"),
     ".csv.gz": partial(open_delimited, delimiter=","),
     ".tsv.gz": partial(open_delimited, delimiter="\t"),
+    ".jsonl": open_jsonl,
+    ".jsonl.gz": open_jsonl,
+    ".json": open_json,
+    ".json.gz": open_json,
 }
+BESIDE = (".json",)
+"""Kinds that stand beside shards to say something of them, unless a folder holds nothing else."""
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
 
 
@@ -51,9 +58,9 @@ def open_source(path: str) -> Source:
     Parameters
     ----------
     path : str
-        A ``.npy``, ``.npz``, ``.safetensors``, ``.parquet``, ``.csv`` or ``.tsv`` file, or a folder with files of
-        one of these kinds. Shards go in natural name order (shard2 before shard10); hidden files, names that
-        begin with an underscore and other kinds of file in the folder are left alone.
+        A file of one of the kinds in `OPENERS`, or a folder with files of one of these kinds. Shards go in natural
+        name order (shard2 before shard10); hidden files, names that begin with an underscore, other kinds of file and
+        a ``.json`` beside shards of another kind are left alone.
 
     Returns
     -------
@@ -112,6 +119,7 @@ def _open_file(path: str) -> Source:
 
 def _open_folder(path: str) -> Source:
     names = [name for name in os.listdir(path) if not name.startswith((".", "_")) and suffix_of(name) in OPENERS]
+    names = [name for name in names if suffix_of(name) not in BESIDE] or names
     shards = [os.path.join(path, name) for name in sorted(names, key=natural_order)]
     if not shards:
         raise MissingFile(f"the folder {path} holds no data", mend=f"readable are {', '.join(OPENERS)}.")

@@ -1,0 +1,145 @@
+"""Tables that are held whole, cell by cell, as JSON and workbooks give them."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from dubito.errors import InvalidData
+from dubito.files.cells import as_list, as_names
+from dubito.files.entries import Entry, Source
+from dubito.matrix import AnyArray, BoolArray, FloatArray
+
+Kind = Literal["nothing", "number", "text", "list", "other"]
+LARGEST_NUMBER = 10**308
+"""A larger whole number is no float."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Columns of cells: None, truth values, numbers, text, arrays of numbers (for lists), or anything else."""
+
+    path: str
+    columns: Mapping[str, Sequence[object]]
+    places: Sequence[int]
+    """What each row is called in messages, such as the number of its line."""
+    noun: str
+    """What a place is: a line, a row, an item."""
+
+    def source(self, notes: Sequence[str] = ()) -> Source:
+        """The table as any other file is handed on."""
+        entries = {name: self._entry(name, cells) for name, cells in self.columns.items()}
+        return Source(self.path, entries, self.numbers, tuple(notes))
+
+    def numbers(self, names: Sequence[str]) -> FloatArray:
+        """Columns of numbers as an array (n, number of names)."""
+        if not names:
+            return np.empty((len(self.places), 0))
+        return np.stack([self.column(name) for name in names], axis=1)
+
+    def column(self, name: str) -> FloatArray:
+        """One column of numbers (n,)."""
+        return np.array([self._number(name, *each) for each in self._cells(name)], dtype=np.float64)
+
+    def names(self, name: str) -> AnyArray:
+        """One column of names: integers where all are, else text."""
+        return as_names([self._name(name, *each) for each in self._cells(name)])
+
+    def filled(self, name: str) -> BoolArray:
+        """Which rows hold anything in a column."""
+        return np.array([kind_of(cell) != "nothing" for cell in self.columns[name]], dtype=np.bool_)
+
+    def lists(self, name: str) -> AnyArray:
+        """A column of lists of numbers as an array (n, ...)."""
+        arrays = [self._list(name, *each) for each in self._cells(name)]
+        odd = next((row for row, array in enumerate(arrays) if array.shape != arrays[0].shape), None)
+        if odd is not None:
+            raise InvalidData(
+                f"column {name!r} of {self.path} has a list of shape {arrays[odd].shape} in {self.noun} "
+                f"{self.places[odd]} and {arrays[0].shape} in {self.noun} {self.places[0]}",
+                mend="every list must be equally long.",
+            )
+        return np.stack(arrays) if arrays else np.empty((0, 0))
+
+    def _cells(self, name: str) -> Iterator[tuple[int, object]]:
+        return zip(self.places, self.columns[name], strict=True)
+
+    def _entry(self, name: str, cells: Sequence[object]) -> Entry:
+        kinds = {kind_of(cell) for cell in cells} - {"nothing"}
+        names, filled = partial(self.names, name), partial(self.filled, name)
+
+        def entry(ndim: int, content: Literal["numbers", "text"], told: str, read: Callable[[str], AnyArray]) -> Entry:
+            return Entry(ndim, content, f"({told})", partial(read, name), names, filled)
+
+        first = next((cell for cell in cells if kind_of(cell) != "nothing"), None)
+        if kinds <= {"number"} and (kinds or not cells):
+            return entry(1, "numbers", "numbers", self.column)
+        if kinds == {"list"} or (kinds == {"text"} and all(map(_is_list_or_nothing, cells))):
+            ndim = 1 + (first.ndim if isinstance(first, np.ndarray) else 1)
+            return entry(ndim, "numbers", "lists of numbers", self.lists)
+        if kinds <= {"number", "text"}:
+            shown = next((cell for cell in cells if kind_of(cell) == "text"), None)
+            return entry(1, "text", "nothing" if shown is None else f"text such as {shown!r}", self.column)
+        read = partial(self._refuse, name)
+        odd = next((cell for cell in cells if kind_of(cell) == "other"), first)
+        return Entry(1, "other", f"(values such as {_shown(odd)})", read, read, filled)
+
+    def _number(self, name: str, place: int, cell: object) -> float:
+        if isinstance(cell, float) or (isinstance(cell, int) and abs(cell) <= LARGEST_NUMBER):
+            return float(cell)
+        what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is no number,"
+        raise InvalidData(
+            f"column {name!r} of {self.path} {what} in {self.noun} {place}", mend="mend or drop that row."
+        )
+
+    def _name(self, name: str, place: int, cell: object) -> str:
+        if kind_of(cell) in ("number", "text"):
+            is_whole = isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53
+            return str(int(cell)) if isinstance(cell, float) and is_whole else str(cell)
+        what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is no name,"
+        raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {place}", mend="fill it in.")
+
+    def _list(self, name: str, place: int, cell: object) -> AnyArray:
+        found = as_list(cell) if isinstance(cell, str) else cell
+        if isinstance(found, np.ndarray):
+            return found
+        what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is no list of numbers,"
+        raise InvalidData(
+            f"column {name!r} of {self.path} {what} in {self.noun} {place}", mend="mend or drop that row."
+        )
+
+    def _refuse(self, name: str) -> AnyArray:
+        odd = next((each for each in self._cells(name) if kind_of(each[1]) == "other"), (self.places[0], "a mixture"))
+        raise InvalidData(
+            f"column {name!r} of {self.path} holds {_shown(odd[1])} in {self.noun} {odd[0]}",
+            mend="numbers, lists of numbers or text can be read.",
+        )
+
+
+def kind_of(cell: object) -> Kind:
+    """What a cell holds; NaN and blank text are nothing.
+
+    Examples
+    --------
+    >>> [kind_of(cell) for cell in (None, 1, " ", "a", {})]
+    ['nothing', 'number', 'nothing', 'text', 'other']
+    """
+    if cell is None or (isinstance(cell, str) and not cell.strip()) or (isinstance(cell, float) and math.isnan(cell)):
+        return "nothing"
+    if isinstance(cell, bool | int | float):
+        return "number"
+    if isinstance(cell, str):
+        return "text"
+    return "list" if isinstance(cell, np.ndarray) else "other"
+
+
+def _is_list_or_nothing(cell: object) -> bool:
+    return kind_of(cell) == "nothing" or (isinstance(cell, str) and as_list(cell) is not None)
+
+
+def _shown(cell: object) -> str:
+    text = repr(cell)
+    return text if len(text) <= 40 else text[:20] + " ... " + text[-15:]
