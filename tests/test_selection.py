@@ -1,6 +1,10 @@
 """What `select` gives back, and what is left of it after an interruption."""
 
+import copy
+import gc
 import json
+import pickle
+import weakref
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -15,7 +19,7 @@ from hypothesis import strategies as st
 import dubito
 from dubito.distances import unit_rows
 from dubito.errors import OutputExists
-from dubito.matrix import FloatArray
+from dubito.matrix import FloatArray, Rows
 from dubito.problem import Selection
 
 LINE = np.array([[0.0], [1.0], [4.0], [9.0]])
@@ -38,11 +42,12 @@ def test_the_covering_radius_is_that_of_the_whole_pool(seed: int, metric: str, l
         candidates=np.arange(4, 12),
         metric="cosine" if metric == "cosine" else "euclidean",
     )
+    found = picked.covering_radius()
     known = {"features": foreign, "rows": pool[[0, 7]], "none": pool[:0]}[labelled]
     centres = np.concatenate([known, pool[picked.indices]])
     if metric == "cosine":
         pool, centres = unit_rows(pool), unit_rows(centres)
-    assert picked.covering_radius() == pytest.approx(brute_radius(pool, centres), rel=1e-12)
+    assert found == pytest.approx(brute_radius(pool, centres), rel=1e-12)
 
 
 @pytest.mark.parametrize("strategy", ["random", "least-confidence", "optimal-coreset"])
@@ -53,8 +58,65 @@ def test_every_strategy_has_a_covering_radius(strategy: str) -> None:
 
 def test_a_selection_made_by_hand_has_no_cover_to_compute() -> None:
     made = Selection(np.array([1]), np.array([2.0]), None, None, (), "mine", None, 0, 0.0, 3)
-    assert made.covering_radius() == 0.0
+    assert made.covering_radius() is None
     assert made.mask.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_a_selection_lets_the_pool_go_and_then_its_cover_is_unknown(foreign: bool) -> None:
+    pool, labelled = np.random.default_rng(0).standard_normal((50, 3)), np.zeros((2, 3))
+    picked = dubito.select(pool, 4, labelled=labelled if foreign else [0], strategy="coreset")
+    assert picked.covering_radius() == picked.radius
+    held = weakref.ref(pool)
+    del pool
+    gc.collect()
+    assert held() is None
+    assert picked.covering_radius() is None
+    assert len(picked) == 4
+
+
+def test_the_cover_is_unknown_once_the_features_of_what_is_labelled_are_gone() -> None:
+    pool = np.random.default_rng(0).standard_normal((50, 3))
+    picked = dubito.select(pool, 4, labelled=np.zeros((2, 3)), strategy="coreset")
+    gc.collect()
+    assert picked.covering_radius() is None
+
+
+def test_a_pool_of_rows_of_others_is_let_go_too() -> None:
+    features = np.random.default_rng(0).standard_normal((50, 3))
+    pool = dubito.Pool(Rows(features, np.arange(0, 50, 2)))
+    picked = pool.select(3, strategy="coreset")
+    assert picked.covering_radius() == picked.radius
+    del pool
+    gc.collect()
+    assert picked.covering_radius() is None
+
+
+def test_a_pool_written_as_a_list_has_a_cover() -> None:
+    assert dubito.select([[0.0], [1.0], [9.0]], 1, labelled=[0], strategy="coreset").covering_radius() == 1.0
+    assert dubito.select([[0.0], [1.0], [9.0]], 1, labelled=[[7.0]], strategy="coreset").covering_radius() == 2.0
+
+
+def test_a_selection_is_pickled_without_its_pool() -> None:
+    pool = np.random.default_rng(0).standard_normal((2000, 50))
+    picked = dubito.select(pool, 5, labelled=[0], doubt=np.linspace(0.1, 0.9, 2000), beam_width=3)
+    packed = pickle.dumps(picked)
+    assert len(packed) < 10_000
+    again: Selection = pickle.loads(packed)
+    assert repr(again) == repr(picked)
+    assert again.indices.tolist() == picked.indices.tolist()
+    assert again.priorities.tobytes() == picked.priorities.tobytes()
+    assert [each.radius for each in again.configurations] == [each.radius for each in picked.configurations]
+    assert again.covering_radius() is None
+    assert picked.covering_radius() is not None
+
+
+def test_a_deep_copy_of_a_selection_is_one_of_its_own() -> None:
+    picked = dubito.select(LINE, 2, strategy="coreset")
+    copied = copy.deepcopy(picked)
+    copied.indices[0] = 99
+    assert picked.indices[0] != 99
+    assert copied.covering_radius() == picked.covering_radius()
 
 
 def test_a_selection_shows_itself_shortly() -> None:
@@ -200,3 +262,15 @@ def test_progress_is_told_up_to_the_last_pick() -> None:
     done = [count for count, _ in watcher.told]
     assert done == sorted(done)
     assert watcher.told[-1] == (50, 50)
+
+
+def test_the_cover_of_standardised_features_is_in_their_units() -> None:
+    pool = np.array([[0.0, 0.0], [1.0, 1000.0], [2.0, 2000.0], [3.0, -3000.0]])
+    for labelled in ([0], pool[:1].copy()):
+        picked = dubito.select(pool, 1, labelled=labelled, strategy="coreset", standardise=True)
+        assert picked.covering_radius() == picked.radius
+    round_of_a_pool = dubito.Pool(pool, standardise=True).select(1, strategy="coreset")
+    assert round_of_a_pool.covering_radius() is None
+    kept = dubito.Pool(pool, standardise=True)
+    kept.label([0])
+    assert kept.select(1, strategy="coreset").covering_radius() == picked.radius

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -208,9 +209,15 @@ def test_a_strategy_that_is_wrong_is_caught(
         check_strategy(Fixed(answer))
 
 
+class Unsaid(Coreset):
+    """Uses an engine and denies it."""
+
+    uses_engine: ClassVar[bool] = False
+
+
 def test_a_strategy_must_say_whether_it_uses_an_engine() -> None:
     with pytest.raises(AssertionError, match="names engine='cpu'"):
-        check_strategy(Coreset(uses_engine=False))
+        check_strategy(Unsaid())
 
 
 def test_a_strategy_that_keeps_its_word_meets_the_contract() -> None:

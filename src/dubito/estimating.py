@@ -1,5 +1,7 @@
 """`estimate`: bytes and seconds before a run."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dubito.checks import check_choice, check_integer, check_memory_limit
@@ -7,10 +9,11 @@ from dubito.coverage import CoverageProblem
 from dubito.engines.base import Estimate
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument
-from dubito.problem import Problem
+from dubito.problem import Problem, Request
+from dubito.strategies.base import Planner, Strategy
 from dubito.wording import named
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["Estimate", "Forecast", "estimate", "forecast"]
 
 COVERS = ("coverage", "doubt-coverage")
 ESTIMATED = ("coreset", "doubt-coreset", *COVERS)
@@ -63,6 +66,24 @@ def estimate(
         mend = f"pass {named('engine', 'auto')}."
         raise InvalidArgument("cannot tell what it costs", argument="engine", value=engine, mend=mend)
     return found
+
+
+class Forecast(NamedTuple):
+    """What a request will take."""
+
+    engine: str | None
+    """Who would solve it; None for a strategy that uses no engine, or does not say what it would ask of one."""
+    cost: Estimate | None
+    """None where that is not known."""
+
+
+def forecast(strategy: Strategy, request: Request) -> Forecast:
+    """Who would do the work of a request, and what it would take; whatever a run would refuse is refused."""
+    problem = strategy.plan(request) if isinstance(strategy, Planner) else None
+    if problem is None:
+        return Forecast(None, None)
+    engine = choose_engine(request.engine, problem)
+    return Forecast(engine.name, engine.estimate(problem))
 
 
 def _core_set(n: int, d: int, m: int, budget: int, width: int, scaled: bool, limit: int | None) -> Problem:

@@ -39,7 +39,7 @@ class Matrix(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Rows:
     """Some rows of a matrix, in the given order, read when asked for."""
 

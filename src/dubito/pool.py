@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dubito.checks import Labelled, check_rows
+from dubito.covering import Given
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.files.sealed import load_sealed, save_sealed
@@ -179,7 +180,7 @@ class Pool:
         points = self._points._replace(labelled=labelled)
         request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt), self._known)
         try:
-            return answer(request, chosen, self.ids, started)
+            return answer(request, chosen, self.ids, started, Given(self._points.pool, None, is_checked=True))
         except BaseException:
             self._known = self._before
             raise

@@ -171,8 +171,8 @@ class Selection:
     """Rows that stood for the whole pool, where a strategy was told to cover a sample; None where every row counted."""
     standardised: bool = False
     """Whether features were brought to mean 0 and standard deviation 1 over the pool: radii are then in such units."""
-    cover: Callable[[], float] | None = None
-    """Computes the covering radius; `covering_radius` calls it."""
+    cover: Callable[[], float | None] | None = None
+    """Computes the covering radius; `covering_radius` calls it. Copies in other processes have none."""
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -199,12 +199,14 @@ class Selection:
         mask[self.indices] = True
         return mask
 
-    def covering_radius(self) -> float:
+    def covering_radius(self) -> float | None:
         """Largest unscaled distance from a pool point to its nearest labelled or picked point (δ).
 
-        Computed when asked for, and not kept: about the cost of one more pick of an unscaled core-set.
+        Computed when asked for, and not kept: about the cost of one more pick of an unscaled core-set. A selection
+        does not hold on to the pool: None once the pool, or the features of what is labelled, are gone, and for a
+        selection that was pickled. `dubito.theory.covering_radius` takes points and centres at any time.
         """
-        return 0.0 if self.cover is None else self.cover()
+        return None if self.cover is None else self.cover()
 
     def columns(self) -> dict[str, Sequence[object]]:
         """The table of picks: ``rank`` (from 1), ``index``, ``id`` where there are ids, ``priority``."""

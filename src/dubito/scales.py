@@ -38,7 +38,7 @@ class Scale(NamedTuple):
         return wide.astype(dtype, copy=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Scaled:
     """A matrix whose blocks are standardised as they are read.
 

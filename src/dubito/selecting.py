@@ -3,8 +3,6 @@
 import time
 from typing import NamedTuple, get_args
 
-import numpy as np
-
 from dubito.checks import (
     Labelled,
     check_budget,
@@ -19,12 +17,12 @@ from dubito.checks import (
     standardise_points,
     warn_of_scales,
 )
+from dubito.covering import Cover, Given
 from dubito.doubt import read_doubt
-from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument
-from dubito.matrix import AnyArray, IntArray, Matrix, Rows, Stack, len_of
+from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.names import NO_NAMES, RowNames
-from dubito.problem import Interrupted, Known, Metric, Problem, Progress, Request, Scaling, Selection
+from dubito.problem import Interrupted, Known, Metric, Progress, Request, Scaling, Selection
 from dubito.strategies import Strategy, build_strategy
 from dubito.wording import named
 
@@ -124,7 +122,7 @@ def select(
     terms = check_terms(engine, memory_limit, seed, progress)
     points = check_points(pool, labelled, metric, ids, standardise)
     request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt))
-    return answer(request, chosen, points.ids, started)
+    return answer(request, chosen, points.ids, started, Given(pool, labelled))
 
 
 class Terms(NamedTuple):
@@ -153,7 +151,11 @@ class CheckedPoints(NamedTuple):
 
 
 def configure_strategy(
-    strategy: object, engine: object, strength: object, beam_width: object, scaling: object
+    strategy: object,
+    engine: object,
+    strength: object = DEFAULTS["strength"],
+    beam_width: object = DEFAULTS["beam_width"],
+    scaling: object = DEFAULTS["scaling"],
 ) -> Strategy:
     """The strategy with those of select()'s options that were given."""
     if not isinstance(engine, str):
@@ -231,8 +233,11 @@ def build_request(
     )
 
 
-def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: float) -> Selection:
-    """What the strategy chooses, as a Selection; raises Interrupted with what there is after Ctrl-C."""
+def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: float, given: Given) -> Selection:
+    """What the strategy chooses, as a Selection; raises Interrupted with what there is after Ctrl-C.
+
+    ``given`` is what others hold on to, and the Selection does not.
+    """
     choice = strategy.choose(request)
     best = choice.configurations[0]
     selection = Selection(
@@ -252,33 +257,8 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
         reach=best.reach,
         sampled=choice.sampled,
         standardised=request.standardised,
-        cover=lambda: covering_radius(request, best.indices),
+        cover=Cover(given, request, best.indices),
     )
     if not choice.complete:
         raise Interrupted(selection)
     return selection
-
-
-def covering_radius(request: Request, picked: IntArray) -> float:
-    """δ: the largest distance from a pool point to its nearest labelled or picked one.
-
-    It is the radius a plain core-set sees before its next pick, so an engine computes it.
-    """
-    everything = np.arange(len_of(request.pool))
-    rest = np.setdiff1d(everything, picked)
-    if len(rest) == 0:
-        return 0.0
-    references: Matrix = Rows(request.pool, picked)
-    if len_of(request.references):
-        references = Stack([request.references, references])
-    problem = Problem(
-        request.pool,
-        references,
-        rest,
-        budget=1,
-        metric=request.metric,
-        largest=request.largest,
-        memory_limit=request.memory_limit,
-    )
-    solution = choose_engine("auto", problem).solve(problem)
-    return float(solution.configurations[0].priorities[0])

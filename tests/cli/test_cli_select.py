@@ -21,7 +21,10 @@ import dubito
 from dubito.cli.inputs.files import read_inputs
 from dubito.cli.jobs import picking
 from dubito.cli.printing.failures import Stopped
+from dubito.engines.base import Estimate
+from dubito.engines.cuda.engine import CudaEngine
 from dubito.files import Columns
+from dubito.problem import Problem
 
 from .conftest import Pool, Program
 
@@ -164,6 +167,38 @@ def test_a_dry_run_finds_what_a_run_would_find(pool: Pool, run: Program) -> None
     dry = run("select", "features.npy", "--budget", "3", "--dry-run").complaint
     assert dry == wet
     assert "pass --probabilities, --logits or --doubt" in dry
+
+
+def test_a_dry_run_tells_the_engine_and_the_cost_of_the_run_that_would_follow(
+    pool: Pool, run: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[Problem]()
+
+    def estimate(self: CudaEngine, problem: Problem) -> Estimate:
+        seen.append(problem)
+        return Estimate(bytes=7_000_000, seconds=0.25, engine="cuda")
+
+    monkeypatch.setattr(CudaEngine, "refusals", lambda self, problem: [])
+    monkeypatch.setattr(CudaEngine, "pays", lambda self, problem: len(problem.candidates) > 1)
+    monkeypatch.setattr(CudaEngine, "estimate", estimate)
+    facts = json.loads(run("select", "pool.npz", "--budget", "3", "--dry-run", "--json").out)
+    assert (facts["engine"], facts["megabytes"], facts["seconds"]) == ("cuda", 7.0, 0.25)
+    assert [(len(problem.candidates), problem.budget) for problem in seen] == [(28, 3)]
+    facts = json.loads(run("select", "pool.npz", "--budget", "3", "--dry-run", "--json", "--engine", "cpu").out)
+    assert facts["engine"] == "cpu"
+    assert facts["megabytes"] < 1
+
+
+@pytest.mark.parametrize("strategy", ["least-confidence", "margin", "entropy", "badge", "bald", "doubt-coreset"])
+def test_a_dry_run_refuses_what_a_strategy_would_refuse(strategy: str, pool: Pool, run: Program) -> None:
+    command = ("select", "features.npy", "--budget", "3", "--strategy", strategy)
+    assert run(*command, "--dry-run").complaint == run(*command).complaint
+
+
+def test_a_dry_run_refuses_a_pool_that_is_too_large_for_its_strategy(tmp_path: Path, run: Program) -> None:
+    np.save(tmp_path / "large.npy", np.zeros((1001, 1)))
+    command = ("select", "large.npy", "--budget", "3", "--strategy", "optimal-coreset")
+    assert "on 1001 points would hold" in run(*command, "--dry-run").complaint
 
 
 # People

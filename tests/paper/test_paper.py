@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dubito.engines.cpu.engine import CpuEngine
+from dubito.engines.cuda.engine import CudaEngine
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.experiments.plans.experiment import Experiment
 from dubito.experiments.plans.shipped import read_shipped, shipped_experiments, shipped_text
@@ -24,6 +26,7 @@ from dubito.paper.quadrants import QuadrantsStudy, farthest_in, warped_from
 from dubito.paper.radii import RadiiStudy
 from dubito.paper.timing import Timing, TimingStudy
 from dubito.paper.verdicts import Study
+from dubito.problem import Problem, Solution
 
 TOY = {"n": 200, "initial": 30, "batch": 10, "rounds": 1, "seeds": 1, "batches": 3, "iterations": 3}
 SMALL: dict[str, Study] = {
@@ -185,7 +188,7 @@ def test_a_selection_slower_than_the_papers_does_not_hold() -> None:
     slow = replace(timing, seconds={**quick, "doubt-coreset": np.array([[30.0], [40.0]])})
     steep = replace(timing, seconds={**quick, "coreset": np.array([[1.0], [4.0]])})
     assert [each.verdict().holds for each in (timing, slow, steep)] == [True, False, False]
-    more = replace(timing, budgets=np.array([5_000, 15_000]), picking=quick, device="GPU")
+    more = replace(timing, budgets=np.array([5_000, 15_000]), picking=quick, engine="cuda")
     assert more.verdict().holds
     assert "on this GPU" in more.verdict().sentence
     assert more.verdict().sentence.endswith("take 1.00 to 2.00 s scaled and 1.00 to 2.00 s plain")
@@ -193,6 +196,25 @@ def test_a_selection_slower_than_the_papers_does_not_hold() -> None:
     assert soon.verdict().sentence.endswith("take 10 to 20 ms scaled and 10 to 20 ms plain")
     assert not replace(more, picking=slow.seconds).verdict().holds
     assert not replace(more, picking=steep.seconds).verdict().holds
+
+
+def test_every_row_is_timed_on_one_engine_which_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[int]()
+
+    def solve(self: CudaEngine, problem: Problem) -> Solution:
+        asked.append(problem.budget)
+        return CpuEngine().solve(problem)
+
+    monkeypatch.setattr(CudaEngine, "refusals", lambda self, problem: [])
+    monkeypatch.setattr(CudaEngine, "pays", lambda self, problem: problem.budget >= 60)
+    monkeypatch.setattr(CudaEngine, "solve", solve)
+    study = TimingStudy(n=400, d=8, budget=20, sizes=(20, 40), repeats=1, budgets=(60,))
+    assert study.measure(0).engine == "cpu"
+    assert asked == []
+    timing = replace(study, engine="auto").measure(0)
+    assert (timing.engine, timing.device) == ("cuda", "GPU")
+    assert asked.count(20) == 2 * 2 + 2
+    assert "on this GPU" in timing.verdict().sentence
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dubito.checks import check_integer
 from dubito.matrix import FloatArray, IntArray
 from dubito.paper.verdicts import Verdict
 from dubito.selecting import select
+from dubito.theory import covering_radius
 
 STRATEGIES = ("optimal-coreset", "coreset", "closest-kmeans")
 SHARES = (0.4, 0.25, 0.2, 0.15)
@@ -86,4 +87,4 @@ def uneven_pool(seed: int, n: int) -> FloatArray:
 def cover(pool: FloatArray, k: int, strategy: str, seed: int) -> Cover:
     """``k`` picks by a strategy on a pool without labels, and their covering radius."""
     picked = select(pool, k, strategy=strategy, seed=seed)
-    return Cover(picked.indices, picked.covering_radius())
+    return Cover(picked.indices, covering_radius(pool, pool[picked.indices]))

@@ -29,7 +29,8 @@ class TimingStudy:
     repeats: int = 3
     budgets: tuple[int, ...] = ()
     """Picks, with the first of ``sizes`` labelled: the other way to read "core-set sizes"."""
-    engine: str = "auto"
+    engine: str = "cpu"
+    """One for every row: with ``"auto"`` that which the largest of them takes."""
 
     def __post_init__(self) -> None:
         for name in ("n", "d", "budget", "repeats"):
@@ -38,14 +39,15 @@ class TimingStudy:
     def measure(self, seed: int) -> "Timing":
         """Sizes and core-sets take turns, so that other work on the machine slows all alike; warmed up before."""
         pool, likely = feature_pool(seed, self.n, self.d)
-        for name in NAMES:
-            self._select(pool, likely, name, self.sizes[0], min(50, self.budget))
         asked = [(size, self.budget) for size in self.sizes] + [(self.sizes[0], budget) for budget in self.budgets]
+        engine = self._engine(pool, likely, asked)
+        for name in NAMES:
+            _time(pool, likely, name, self.sizes[0], min(50, self.budget), engine)
         seconds = {name: np.empty((len(asked), self.repeats)) for name in NAMES}
         for turn in range(self.repeats):
             for at, (size, budget) in enumerate(asked):
                 for name, taken in seconds.items():
-                    taken[at, turn] = self._select(pool, likely, name, size, budget)
+                    taken[at, turn] = _time(pool, likely, name, size, budget, engine)
         cut = len(self.sizes)
         return Timing(
             sizes=np.array(self.sizes, dtype=np.int64),
@@ -55,14 +57,23 @@ class TimingStudy:
             budget=self.budget,
             budgets=np.array(self.budgets, dtype=np.int64),
             picking={name: taken[cut:] for name, taken in seconds.items()},
-            device="GPU" if self.engine == "cuda" else "CPU",
+            engine=engine,
         )
 
-    def _select(self, pool: AnyArray, likely: FloatArray, name: str, size: int, budget: int) -> float:
-        """Seconds of one selection."""
-        started = time.perf_counter()
-        select(pool, budget, labelled=np.arange(size), probabilities=likely, strategy=name, engine=self.engine)
-        return time.perf_counter() - started
+    def _engine(self, pool: AnyArray, likely: FloatArray, asked: list[tuple[int, int]]) -> str:
+        """The name of the engine that all rows are timed on."""
+        if self.engine != "auto":
+            return self.engine
+        size, budget = max(asked, key=lambda each: (self.n - each[0]) * sum(each))
+        picked = select(pool, budget, labelled=np.arange(size), probabilities=likely, strategy=NAMES[0])
+        return str(picked.engine)
+
+
+def _time(pool: AnyArray, likely: FloatArray, name: str, size: int, budget: int, engine: str) -> float:
+    """Seconds of one selection."""
+    started = time.perf_counter()
+    select(pool, budget, labelled=np.arange(size), probabilities=likely, strategy=name, engine=engine)
+    return time.perf_counter() - started
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +89,13 @@ class Timing:
     budgets: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     picking: dict[str, FloatArray] = field(default_factory=dict)
     """(budgets, repeats) for each strategy, with the first of the sizes labelled."""
-    device: str = "CPU"
+    engine: str = "cpu"
+    """What every run was timed on."""
+
+    @property
+    def device(self) -> str:
+        """Where that engine runs."""
+        return "GPU" if self.engine == "cuda" else "CPU"
 
     def verdict(self) -> Verdict:
         """The least of the runs: no slower than the paper size by size, at most linear, and no dearer when scaled."""

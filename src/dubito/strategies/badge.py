@@ -1,6 +1,7 @@
 """BADGE: points whose gradients in the last layer are large and differ (Ash et al., 2020)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,8 +29,12 @@ class Badge:
     read in blocks. Beyond the inputs it holds n·(c + 5) numbers. Features on a GPU stay there.
     """
 
-    name: str = "badge"
-    uses_engine: bool = False
+    name: ClassVar[str] = "badge"
+    uses_engine: ClassVar[bool] = False
+
+    def plan(self, request: Request) -> None:
+        """It needs probabilities, and no engine."""
+        need_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are distances to the nearest gradient picked before; the first pick's is its gradient's length."""

@@ -1,6 +1,7 @@
 """BALD and BatchBALD: labels that tell the samples of a model's posterior apart (Houlsby 2011, Kirsch 2019)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,8 +26,12 @@ class Bald:
     ensemble. Each point is scored alone: a batch may hold the same thing many times. O(n·k·c + n log n) time.
     """
 
-    name: str = "bald"
-    uses_engine: bool = False
+    name: ClassVar[str] = "bald"
+    uses_engine: ClassVar[bool] = False
+
+    def plan(self, request: Request) -> None:
+        """It needs posterior samples, and no engine."""
+        need_posterior(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are mutual informations in nats."""
@@ -59,12 +64,16 @@ class BatchBald:
         Labellings of a batch that are held.
     """
 
+    name: ClassVar[str] = "batchbald"
+    uses_engine: ClassVar[bool] = False
     samples: int = 1024
-    name: str = "batchbald"
-    uses_engine: bool = False
 
     def __post_init__(self) -> None:
         check_integer("samples", self.samples, least=1)
+
+    def plan(self, request: Request) -> None:
+        """It needs posterior samples, and no engine."""
+        need_posterior(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are the information in nats that each pick adds; their sum is the batch's."""

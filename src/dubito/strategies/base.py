@@ -1,4 +1,4 @@
-"""What a strategy is: a frozen dataclass of its own options, with one method."""
+"""What a strategy is: a frozen dataclass of its own options, with a method that chooses and one that says how."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from dubito.doubt import DOUBT_SOURCES, uncertainty
+from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray, Matrix
 from dubito.problem import Configuration, Request
@@ -40,6 +41,25 @@ class Strategy(Protocol):
     def choose(self, request: Request) -> Choice:
         """``request.budget`` rows out of ``request.candidates``."""
         ...
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """A strategy that can say beforehand what it would do, as all of dubito's own do. A dry run asks."""
+
+    def plan(self, request: Request) -> object:
+        """The problem that it would ask an engine to solve; None where it needs no engine.
+
+        Raises what `Strategy.choose` would raise about the request.
+        """
+        ...
+
+
+def ask_engine(request: Request, problem: object) -> Choice:
+    """What the engine that was asked for makes of a problem."""
+    engine = choose_engine(request.engine, problem)
+    solution = engine.solve(problem)
+    return Choice(solution.configurations, engine.name, solution.complete)
 
 
 def rank_by(request: Request, scores: FloatArray) -> Choice:

@@ -1,6 +1,7 @@
 """The farthest point of the largest cluster (LCMD; Holzmüller et al., 2023): far, but where much of the pool lies."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,12 +32,17 @@ class LargestCluster:
     O(n·(m + b)·d) time; holds the candidates in float64.
     """
 
+    name: ClassVar[str] = "largest-cluster"
+    uses_engine: ClassVar[bool] = False
     strength: float = 0.0
-    name: str = "largest-cluster"
-    uses_engine: bool = False
 
     def __post_init__(self) -> None:
         check_real("strength", self.strength, least=0.0)
+
+    def plan(self, request: Request) -> None:
+        """With ``strength`` it needs doubt; never an engine."""
+        if self.strength > 0.0:
+            need_doubt(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are distances to the centre, scaled by doubt; infinite for a cold start's first."""

@@ -1,14 +1,13 @@
 """The greedy core-set (Algorithm 1) and the doubt-weighted core-set (Algorithm 2), with or without a beam."""
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import ClassVar, get_args
 
 from dubito.checks import check_choice, check_integer, check_real
 from dubito.doubt import beam_scores, scaling_weights
-from dubito.engines.dispatch import choose_engine
 from dubito.matrix import FloatArray
 from dubito.problem import Problem, Request, Scaling
-from dubito.strategies.base import Choice, need_doubt
+from dubito.strategies.base import Choice, ask_engine, need_doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +17,20 @@ class Coreset:
     A beam wider than 1 ranks configurations by their doubt, so it needs doubt.
     """
 
+    name: ClassVar[str] = "coreset"
+    uses_engine: ClassVar[bool] = True
     beam_width: int = 1
-    name: str = "coreset"
-    uses_engine: bool = True
 
     def __post_init__(self) -> None:
         check_integer("beam_width", self.beam_width, least=1)
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.reference` for the meaning, the engines for the cost."""
-        return _solve(request, self.name, self.beam_width, "respective", None)
+        return ask_engine(request, self.plan(request))
+
+    def plan(self, request: Request) -> Problem:
+        """Algorithm 1, or its beam."""
+        return _problem(request, self.name, self.beam_width, "respective", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,11 @@ class DoubtCoreset:
         Whose doubt scales an update: the remaining point's, or (as line 11 is printed) the pick's.
     """
 
+    name: ClassVar[str] = "doubt-coreset"
+    uses_engine: ClassVar[bool] = True
     strength: float = 1.0
     beam_width: int = 1
     scaling: Scaling = "respective"
-    name: str = "doubt-coreset"
-    uses_engine: bool = True
 
     def __post_init__(self) -> None:
         check_real("strength", self.strength, least=0.0)
@@ -57,14 +60,18 @@ class DoubtCoreset:
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.reference` for the meaning, the engines for the cost."""
+        return ask_engine(request, self.plan(request))
+
+    def plan(self, request: Request) -> Problem:
+        """Algorithm 2, or its beam; without strength Algorithm 1."""
         weights = None
         if self.strength > 0:
             weights = scaling_weights(need_doubt(request, self.name), self.strength)
-        return _solve(request, self.name, self.beam_width, self.scaling, weights)
+        return _problem(request, self.name, self.beam_width, self.scaling, weights)
 
 
-def _solve(request: Request, name: str, beam_width: int, scaling: Scaling, weights: FloatArray | None) -> Choice:
-    problem = Problem(
+def _problem(request: Request, name: str, beam_width: int, scaling: Scaling, weights: FloatArray | None) -> Problem:
+    return Problem(
         pool=request.pool,
         references=request.references,
         candidates=request.candidates,
@@ -80,6 +87,3 @@ def _solve(request: Request, name: str, beam_width: int, scaling: Scaling, weigh
         progress=request.progress,
         known=request.known,
     )
-    engine = choose_engine(request.engine, problem)
-    solution = engine.solve(problem)
-    return Choice(solution.configurations, engine.name, solution.complete)

@@ -1,17 +1,16 @@
 """Coverage: each pick covers the most of what is not covered yet, of the pool or of the model's doubt about it."""
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from dubito.checks import check_choice, check_integer, check_real
 from dubito.coverage import CoverageProblem, sample_rows
 from dubito.doubt import margin_doubt, scaling_weights
-from dubito.engines.dispatch import choose_engine
 from dubito.matrix import FloatArray, len_of
 from dubito.problem import Request
-from dubito.strategies.base import Choice
+from dubito.strategies.base import Choice, ask_engine
 
 Kind = Literal["margin", "confidence"]
 FACTOR = 1.4
@@ -32,18 +31,26 @@ class Coverage:
         Cover only so many rows, evenly chosen, in place of all: an estimate, for pools too large for more.
     """
 
+    name: ClassVar[str] = "coverage"
+    uses_engine: ClassVar[bool] = True
     radius: float | None = None
     factor: float = FACTOR
     sample: int | None = None
-    name: str = "coverage"
-    uses_engine: bool = True
 
     def __post_init__(self) -> None:
         _check(self.radius, self.factor, self.sample)
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.coverage` for the meaning, the engines for the cost."""
-        return _solve(request, np.ones(len_of(request.pool)), self.radius, self.factor, self.sample)
+        problem, sampled = self._ask(request)
+        return replace(ask_engine(request, problem), sampled=sampled)
+
+    def plan(self, request: Request) -> CoverageProblem:
+        """Every row counts alike."""
+        return self._ask(request)[0]
+
+    def _ask(self, request: Request) -> tuple[CoverageProblem, int | None]:
+        return _problem(request, np.ones(len_of(request.pool)), self.radius, self.factor, self.sample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +71,13 @@ class DoubtCoverage:
         Cover only so many rows, chosen evenly by doubt, in place of all: an estimate, for pools too large for more.
     """
 
+    name: ClassVar[str] = "doubt-coverage"
+    uses_engine: ClassVar[bool] = True
     strength: float = 1.0
     doubt: Kind = "margin"
     radius: float | None = None
     factor: float = FACTOR
     sample: int | None = None
-    name: str = "doubt-coverage"
-    uses_engine: bool = True
 
     def __post_init__(self) -> None:
         check_real("strength", self.strength, least=0.0)
@@ -79,7 +86,15 @@ class DoubtCoverage:
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.coverage` for the meaning, the engines for the cost."""
-        return _solve(request, self.weights(request), self.radius, self.factor, self.sample)
+        problem, sampled = self._ask(request)
+        return replace(ask_engine(request, problem), sampled=sampled)
+
+    def plan(self, request: Request) -> CoverageProblem:
+        """Rows count by their doubt."""
+        return self._ask(request)[0]
+
+    def _ask(self, request: Request) -> tuple[CoverageProblem, int | None]:
+        return _problem(request, self.weights(request), self.radius, self.factor, self.sample)
 
     def weights(self, request: Request) -> FloatArray:
         """(n,) doubt to the power of ``strength``."""
@@ -97,7 +112,10 @@ def _check(radius: float | None, factor: float, sample: int | None) -> None:
         check_integer("sample", sample, least=1)
 
 
-def _solve(request: Request, weights: FloatArray, radius: float | None, factor: float, sample: int | None) -> Choice:
+def _problem(
+    request: Request, weights: FloatArray, radius: float | None, factor: float, sample: int | None
+) -> tuple[CoverageProblem, int | None]:
+    """What an engine is asked, and how many rows stand for all, if fewer do."""
     weights = weights.copy()
     weights[request.labelled] = 0.0
     is_sampled = sample is not None and sample < np.count_nonzero(weights)
@@ -118,9 +136,7 @@ def _solve(request: Request, weights: FloatArray, radius: float | None, factor: 
         progress=request.progress,
         known=request.known,
     )
-    engine = choose_engine(request.engine, problem)
-    solution = engine.solve(problem)
-    return Choice(solution.configurations, engine.name, solution.complete, sample if is_sampled else None)
+    return problem, sample if is_sampled else None
 
 
 def thinned(weights: FloatArray, n_rows: int) -> FloatArray:

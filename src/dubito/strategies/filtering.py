@@ -1,7 +1,7 @@
 """Doubt first, then cover: the points that cover the most doubtful part of the pool."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -30,11 +30,11 @@ class FilterThenCover:
         ``1 - (p1 - p2)`` of the two largest probabilities, or ``1 - p1``. Doubt that was handed in as such is taken.
     """
 
+    name: ClassVar[str] = "filter-then-cover"
+    uses_engine: ClassVar[bool] = True
     times: float = 4.0
     cover: Cover = "coreset"
     doubt: Kind = "margin"
-    name: str = "filter-then-cover"
-    uses_engine: bool = True
 
     def __post_init__(self) -> None:
         check_real("times", self.times, least=1.0)
@@ -43,12 +43,23 @@ class FilterThenCover:
 
     def choose(self, request: Request) -> Choice:
         """As the strategy that covers; its priorities and its radius."""
+        return self._proper.choose(self._filtered(request))
+
+    def plan(self, request: Request) -> object:
+        """What the strategy that covers would ask."""
+        return self._proper.plan(self._filtered(request))
+
+    @property
+    def _proper(self) -> Coreset | Coverage:
+        return Coreset() if self.cover == "coreset" else Coverage()
+
+    def _filtered(self, request: Request) -> Request:
+        """The same with the most doubtful candidates alone."""
         n_kept = min(len(request.candidates), int(self.times * request.budget))
         doubts = doubt_of(request, self.name, self.doubt)[request.candidates]
         kept = np.sort(np.argsort(-doubts, kind="stable")[:n_kept])
-        proper = Coreset() if self.cover == "coreset" else Coverage()
         # What is known of a Pool's rows is of all of them, whoever may be picked.
-        return proper.choose(replace(request, candidates=request.candidates[kept]))
+        return replace(request, candidates=request.candidates[kept])
 
 
 def doubt_of(request: Request, strategy: str, kind: Kind) -> FloatArray:

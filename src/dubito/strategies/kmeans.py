@@ -1,6 +1,7 @@
 """Closest-K-means: cluster the pool into as many clusters as there are picks, take the point nearest each centre."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,8 +28,11 @@ class ClosestKMeans:
     look at the centres that moved.
     """
 
-    name: str = "closest-kmeans"
-    uses_engine: bool = False
+    name: ClassVar[str] = "closest-kmeans"
+    uses_engine: ClassVar[bool] = False
+
+    def plan(self, request: Request) -> None:
+        """It takes any request, and no engine."""
 
     def choose(self, request: Request) -> Choice:
         """Priorities are NaN: the picks have no order of merit."""

@@ -1,6 +1,7 @@
 """The optimal core-set (equation 3), by search over the distances with a set-cover question for HiGHS."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,18 +29,22 @@ class OptimalCoreset:
         Time allowed for each set-cover question.
     """
 
+    name: ClassVar[str] = "optimal-coreset"
+    uses_engine: ClassVar[bool] = False
     max_pool: int = 1000
     seconds: float = 60.0
-    name: str = "optimal-coreset"
-    uses_engine: bool = False
 
     def __post_init__(self) -> None:
         check_integer("max_pool", self.max_pool, least=1)
         check_real("seconds", self.seconds, least=0.0)
 
+    def plan(self, request: Request) -> None:
+        """It takes small pools, and no engine."""
+        self._refuse_large(len_of(request.pool))
+
     def choose(self, request: Request) -> Choice:
         """O(n²) memory, and at most 2·log₂(n) integer programs of n columns and up to n rows."""
-        self._refuse_large(len_of(request.pool))
+        self.plan(request)
         points = read_rows(request.pool, np.arange(len_of(request.pool)), request.metric)
         known = squared_radii(points, read_rows(request.references, slice(None), request.metric))
         pairwise = np.stack([settle(points, point) for point in points])[:, request.candidates]

@@ -1,7 +1,7 @@
 """Power sampling: doubt decides the odds, chance the picks (Kirsch et al., 2023)."""
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 
@@ -27,14 +27,18 @@ class PowerSampling:
         ``1 - (p1 - p2)`` of the two largest probabilities, or ``1 - p1``. Doubt that was handed in as such is taken.
     """
 
+    name: ClassVar[str] = "power"
+    uses_engine: ClassVar[bool] = False
     power: float = 1.0
     doubt: Kind = "margin"
-    name: str = "power"
-    uses_engine: bool = False
 
     def __post_init__(self) -> None:
         check_real("power", self.power, least=0.0)
         check_choice("doubt", self.doubt, get_args(Kind))
+
+    def plan(self, request: Request) -> None:
+        """It needs doubt, and no engine."""
+        doubt_of(request, self.name, self.doubt)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are the logarithm of the odds and noise (Gumbel's): the largest are a draw by these odds."""

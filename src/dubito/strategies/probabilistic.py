@@ -1,7 +1,7 @@
 """The probabilistic core-set: the random batch that tells the components of a mixture apart best (appendix)."""
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 
@@ -50,14 +50,14 @@ class ProbabilisticCoreset:
         Labellings of a batch that a score is taken over: all of them while there are at most so many, else a sample.
     """
 
+    name: ClassVar[str] = "probabilistic-coreset"
+    uses_engine: ClassVar[bool] = False
     components: int = 32
     batches: int = 1000
     quantile: float = 0.5
     exploit: float = 0.0
     covariance: Covariance = "diag"
     samples: int = 1024
-    name: str = "probabilistic-coreset"
-    uses_engine: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batches", "samples"):
@@ -66,6 +66,11 @@ class ProbabilisticCoreset:
         _check_share("quantile", self.quantile)
         _check_share("exploit", self.exploit)
         check_choice("covariance", self.covariance, get_args(Covariance))
+
+    def plan(self, request: Request) -> None:
+        """With ``exploit`` it needs doubt; never an engine."""
+        if self.exploit > 0:
+            need_doubt(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Every pick's priority is its batch's score, with ``exploit`` the weighted one; picks have no order."""

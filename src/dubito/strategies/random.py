@@ -1,6 +1,7 @@
 """Random acquisition: the baseline every other strategy must beat."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,8 +13,11 @@ from dubito.strategies.base import Choice, without_distances
 class Random:
     """Uniformly at random, without replacement; the seed decides. Its priorities are NaN."""
 
-    name: str = "random"
-    uses_engine: bool = False
+    name: ClassVar[str] = "random"
+    uses_engine: ClassVar[bool] = False
+
+    def plan(self, request: Request) -> None:
+        """It takes any request, and no engine."""
 
     def choose(self, request: Request) -> Choice:
         """O(n) time."""

@@ -1,6 +1,7 @@
 """TypiClust (Hacohen et al., 2022): one typical point of each large cluster that has no label yet."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,12 +33,15 @@ class TypiClust:
     O(n·k·d) time for a step of K-means with k clusters, and O(n²·d / k) to compare points within clusters of one size.
     """
 
+    name: ClassVar[str] = "typiclust"
+    uses_engine: ClassVar[bool] = False
     neighbours: int = 20
-    name: str = "typiclust"
-    uses_engine: bool = False
 
     def __post_init__(self) -> None:
         check_integer("neighbours", self.neighbours, least=1)
+
+    def plan(self, request: Request) -> None:
+        """It takes any request, and no engine."""
 
     def choose(self, request: Request) -> Choice:
         """Priorities are how typical a pick is: one over its mean distance to its neighbours."""
@@ -87,7 +91,7 @@ def in_turn(cluster: IntArray, typical: FloatArray, seen: IntArray, n_picks: int
     # The most typical of each cluster first, of equals the lowest.
     order = np.lexsort((np.arange(len(cluster)), -typical, cluster))
     places = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    picks = []
+    picks = list[int]()
     while len(picks) < n_picks:
         there = names[left > 0]
         name = there[np.lexsort((there, -sizes[there], seen[there]))[0]]

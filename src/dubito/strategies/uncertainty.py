@@ -1,6 +1,7 @@
 """Uncertainty alone: the most doubtful points first, however alike they are."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dubito import doubt
 from dubito.problem import Request
@@ -11,8 +12,12 @@ from dubito.strategies.base import Choice, need_doubt, need_probabilities, rank_
 class LeastConfidence:
     """The largest doubt ``1 - max P`` first. O(n log n)."""
 
-    name: str = "least-confidence"
-    uses_engine: bool = False
+    name: ClassVar[str] = "least-confidence"
+    uses_engine: ClassVar[bool] = False
+
+    def plan(self, request: Request) -> None:
+        """It needs doubt, and no engine."""
+        need_doubt(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are the doubts."""
@@ -23,8 +28,12 @@ class LeastConfidence:
 class Margin:
     """The smallest gap between the two largest probabilities first. O(n log n)."""
 
-    name: str = "margin"
-    uses_engine: bool = False
+    name: ClassVar[str] = "margin"
+    uses_engine: ClassVar[bool] = False
+
+    def plan(self, request: Request) -> None:
+        """It needs probabilities, and no engine."""
+        need_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are the gaps, negated: larger is picked sooner."""
@@ -35,8 +44,12 @@ class Margin:
 class Entropy:
     """The largest entropy of the class probabilities first. O(n log n)."""
 
-    name: str = "entropy"
-    uses_engine: bool = False
+    name: ClassVar[str] = "entropy"
+    uses_engine: ClassVar[bool] = False
+
+    def plan(self, request: Request) -> None:
+        """It needs probabilities, and no engine."""
+        need_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are the entropies in nats."""

@@ -44,7 +44,7 @@ def select(
     """
     from dubito.cli.inputs import files
     from dubito.cli.inputs.session import reading_files
-    from dubito.cli.jobs import picking
+    from dubito.cli.jobs import foretelling, picking
 
     target = picking.check_target(output, format, as_json, append, force)
     method = picking.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
@@ -56,6 +56,6 @@ def select(
             found = picking.without_earlier_picks(found, target)
             allowed = picking.read_candidates(candidates, found, columns)
         if dry_run:
-            picking.show_sizes(found, allowed, method, as_json)
+            foretelling.show_dry_run(found, allowed, method, as_json)
         else:
             picking.finish(picking.pick(found, allowed, method, quiet), target, quiet, labelled or [])

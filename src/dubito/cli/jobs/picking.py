@@ -1,12 +1,11 @@
 """What ``dubito select`` does once its options are read."""
 
-import json
 import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -16,9 +15,8 @@ from dubito.cli.inputs.files import Inputs, read_number
 from dubito.cli.inputs.labelled import Labelled, read_candidate_rows
 from dubito.cli.printing.failures import Stopped, naming_files
 from dubito.cli.printing.messages import Bar, say
-from dubito.cli.printing.plain import put, put_data
+from dubito.cli.printing.plain import put_data
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
-from dubito.estimating import ESTIMATED, estimate
 from dubito.files import (
     FORMATS,
     Columns,
@@ -31,10 +29,10 @@ from dubito.files import (
 )
 from dubito.files.disk import held
 from dubito.files.entries import suffix_of
-from dubito.matrix import IntArray, Rows, len_of
-from dubito.problem import Configuration, Interrupted, Metric, Progress, Request, Selection
+from dubito.matrix import BoolArray, IntArray, len_of
+from dubito.problem import Interrupted, Metric, Progress, Selection
 from dubito.selecting import DEFAULTS, select
-from dubito.strategies import Choice, Strategy, build_strategy
+from dubito.strategies import Strategy, build_strategy
 
 BINARY = ("parquet", "npy")
 
@@ -172,13 +170,18 @@ def call_select(found: Inputs, allowed: IntArray | None, method: Method, progres
             logits=found.doubt.get("logits"),
             doubt=found.doubt.get("doubt"),
             strategy=method.strategy,
-            candidates=None if allowed is None else np.isin(np.arange(len_of(found.pool.features)), allowed),
+            candidates=candidates_of(found, allowed),
             metric=method.metric,
             engine=method.engine,
             memory_limit=method.memory_limit,
             seed=method.seed,
             progress=progress,
         )
+
+
+def candidates_of(found: Inputs, allowed: IntArray | None) -> BoolArray | None:
+    """Rows that may be picked as a mask, which nobody can take for ids."""
+    return None if allowed is None else np.isin(np.arange(len_of(found.pool.features)), allowed)
 
 
 def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence[str] = ()) -> None:
@@ -210,77 +213,3 @@ def write(selection: Selection, target: Target) -> None:
         add_round(selection, target.path, format=target.format)
     else:
         save_selection(selection, target.path, force=target.force, format=target.format)
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """What a dry run tells."""
-
-    n: int
-    d: int
-    dtype: str
-    labelled: int
-    candidates: int
-    budget: int
-    strategy: str
-    engine: str | None
-    megabytes: float | None
-    """Memory beyond the inputs, at most; None for a strategy without an engine."""
-    seconds: float | None
-
-
-class OnlyChecks:
-    """A strategy that picks nothing: what is left of `dubito.select` is its checks.
-
-    The strategy proper is tried on a single point, so that it can say what it lacks and which engine it would use.
-    """
-
-    def __init__(self, proper: Strategy) -> None:
-        self.proper = proper
-        self.name = proper.name
-        self.uses_engine = proper.uses_engine
-        self.seen: list[Sizes] = []
-
-    def choose(self, request: Request) -> Choice:
-        """Note the sizes; an empty choice."""
-        (n, d), engine = request.pool.shape, self.proper.choose(one_point_of(request)).engine
-        dtype, m, cost = str(request.pool.dtype), len_of(request.references), None
-        if self.uses_engine:
-            width, is_scaled = getattr(self.proper, "beam_width", 1), getattr(self.proper, "strength", 0.0) > 0.0
-            kind, limit = self.name if self.name in ESTIMATED else "doubt-coreset", request.memory_limit
-            cost = estimate(
-                n, d, m, request.budget, beam_width=width, scaled=is_scaled, strategy=kind, memory_limit=limit
-            )
-        sizes = (n, d, dtype, m, len(request.candidates), request.budget, self.name, engine)
-        told = (None, None) if cost is None else (round(cost.bytes / 1e6, 1), round(cost.seconds, 2))
-        self.seen.append(Sizes(*sizes, *told))
-        return Choice((Configuration(np.empty(0, np.int64), np.empty(0), radius=None),), engine)
-
-
-def one_point_of(request: Request) -> Request:
-    """The smallest request of the same kind: the first candidate alone."""
-    first = request.candidates[:1]
-    return replace(
-        request,
-        pool=Rows(request.pool, first),
-        candidates=np.zeros(1, dtype=np.int64),
-        budget=1,
-        references=Rows(request.references, np.arange(min(1, len_of(request.references)))),
-        probabilities=None if request.probabilities is None else request.probabilities[first],
-        doubt=None if request.doubt is None else request.doubt[first],
-        progress=None,
-        labelled=first[:0],
-    )
-
-
-def show_sizes(found: Inputs, allowed: IntArray | None, method: Method, as_json: bool) -> None:
-    """Print what would be done."""
-    checks = OnlyChecks(method.strategy)
-    call_select(found, allowed, replace(method, strategy=checks))
-    (sizes,) = checks.seen
-    told = asdict(sizes)
-    if as_json:
-        print(json.dumps({"schema": 1, **told}, indent=2))
-    else:
-        for name, value in told.items():
-            put([f"{name:<12}{'none' if value is None else value}"])

@@ -1,0 +1,62 @@
+"""What ``dubito select --dry-run`` does: everything but picking."""
+
+import json
+from dataclasses import asdict, dataclass
+
+from dubito.cli.inputs.files import Inputs
+from dubito.cli.jobs.picking import Method, candidates_of
+from dubito.cli.printing.failures import naming_files
+from dubito.cli.printing.plain import put
+from dubito.estimating import forecast
+from dubito.matrix import IntArray, len_of
+from dubito.problem import Request
+from dubito.selecting import build_request, check_points, check_terms, configure_strategy
+from dubito.strategies import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a dry run tells."""
+
+    n: int
+    d: int
+    dtype: str
+    labelled: int
+    candidates: int
+    budget: int
+    strategy: str
+    engine: str | None
+    """Which would run; None for a strategy without an engine."""
+    megabytes: float | None
+    """Memory beyond the inputs, at most; None where that is not known."""
+    seconds: float | None
+
+
+def show_dry_run(found: Inputs, allowed: IntArray | None, method: Method, as_json: bool) -> None:
+    """Print what would be done."""
+    with naming_files(found.files):
+        strategy = configure_strategy(method.strategy, method.engine)
+        facts = asdict(foretell(strategy, read_request(found, allowed, method)))
+    if as_json:
+        print(json.dumps({"schema": 1, **facts}, indent=2))
+    else:
+        for name, value in facts.items():
+            put([f"{name:<12}{'none' if value is None else value}"])
+
+
+def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Request:
+    """The request of the run that would follow, after all the checks of `dubito.select`."""
+    features = found.pool.features
+    terms = check_terms(method.engine, method.memory_limit, method.seed, progress=None)
+    points = check_points(features, found.labelled.argument(features), method.metric)
+    doubts = (found.doubt.get("probabilities"), found.doubt.get("logits"), found.doubt.get("doubt"))
+    return build_request(points, terms, method.budget, candidates_of(found, allowed), doubts)
+
+
+def foretell(strategy: Strategy, request: Request) -> DryRun:
+    """Sizes, engine and cost."""
+    engine, cost = forecast(strategy, request)
+    (n, d), dtype = request.pool.shape, str(request.pool.dtype)
+    megabytes, seconds = (None, None) if cost is None else (round(cost.bytes / 1e6, 1), round(cost.seconds, 2))
+    sizes = (n, d, dtype, len_of(request.references), len(request.candidates), request.budget)
+    return DryRun(*sizes, strategy.name, engine, megabytes, seconds)
