@@ -209,7 +209,7 @@ def examples_for_contributors() -> list[str]:
 
 
 def test_the_strategy_shown_to_contributors_works() -> None:
-    example, _ = examples_for_contributors()
+    example = next(each for each in examples_for_contributors() if "class Newest" in each)
     imports = (
         "from dataclasses import dataclass\n"
         "import numpy as np\n"
@@ -223,8 +223,25 @@ def test_the_strategy_shown_to_contributors_works() -> None:
     assert picked.indices.tolist() == [3, 2]
 
 
+def test_the_model_kind_shown_to_contributors_works() -> None:
+    example = next(each for each in examples_for_contributors() if "class Forest" in each)
+    imports = (
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "from dubito.experiments.models.base import Fitted, Lesson, Model, OnHost\n"
+        "from dubito.experiments.models.estimator import Sklearn\n"
+    )
+    names: dict[str, Any] = {}
+    exec(imports + example, names)
+    forest = names["Forest"](trees=5)
+    labels = np.arange(20) % 2
+    lesson = names["Lesson"](np.column_stack([labels, labels]), labels, 2, seed=0, turn=0, state={})
+    assert isinstance(forest, names["Model"])
+    assert forest.fit(lesson).predict_proba(lesson.features).argmax(axis=1).tolist() == labels.tolist()
+
+
 def test_the_error_shown_to_contributors_reads_as_they_are_told() -> None:
-    _, example = examples_for_contributors()
+    example = next(each for each in examples_for_contributors() if "raise " in each)
     imports = "from dubito.errors import InvalidArgument\nfrom dubito.wording import PASS, named\n"
     with pytest.raises(dubito.InvalidArgument) as caught:
         exec(imports + example, {"n": 100, "budget": 120})

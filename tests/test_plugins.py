@@ -1,5 +1,6 @@
-"""Strategies and engines from other packages: a small one is really built, installed and used."""
+"""Strategies, engines, models and data from other packages: a small one is really built, installed and used."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -122,10 +123,68 @@ def test_an_installed_strategy_and_engine_meet_the_contract(installed: Path) -> 
 def test_an_installed_package_cannot_take_the_names_of_dubitos_own(installed: Path) -> None:
     program = (
         "from dubito.engines.dispatch import installed_engines\n"
+        "from dubito.experiments.models.kinds import MODELS\n"
         "from dubito.strategies import installed_strategies\n"
-        "print(type(installed_engines()['cpu'][0]).__name__, installed_strategies()['random'].__name__)"
+        "print(type(installed_engines()['cpu'][0]).__name__, installed_strategies()['random'].__name__)\n"
+        "print(MODELS.find('kind', 'linear').__name__)"
     )
-    assert run_with(installed, program) == "CpuEngine Random"
+    assert run_with(installed, program).split() == ["CpuEngine", "Random", "Linear"]
+
+
+EXPERIMENT = """
+schema = 1
+name = "rings"
+seeds = 2
+[data]
+builtin = "rings"
+[model]
+kind = "{kind}"
+temperature = 0.5
+[schedule]
+initial = 6
+budget = 3
+rounds = 2
+[[strategies]]
+strategy = "random"
+[[strategies]]
+strategy = "newest"
+"""
+
+
+def run_experiment(path: Path, folder: Path, kind: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "rings.toml").write_text(EXPERIMENT.format(kind=kind))
+    command = [sys.executable, "-m", "dubito", "run", "rings.toml", "--quiet", *options]
+    environment = {**os.environ, "PYTHONPATH": str(path), "NO_COLOR": "1"}
+    return subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_an_experiment_takes_an_installed_model_data_set_and_strategy_in_every_process(
+    installed: Path, tmp_path: Path
+) -> None:
+    done = run_experiment(installed, tmp_path, "centroids", "--workers", "2", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert [each["strategy"] for each in told["strategies"]] == ["random", "newest"]
+    assert told["strategies"][0]["mean"][-1] > 0.8
+    kept = (tmp_path / told["folder"] / "experiment.toml").read_text()
+    assert 'kind = "centroids"\ntemperature = 0.5\n' in kept
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("gone", "kind = 'gone' cannot be loaded from dubito_example.gone:Model (ModuleNotFoundError"),
+        ("half", "kind = 'half' is no model: it lacks a part of dubito.experiments.models.base.Model"),
+        ("centroid", "kind = 'centroid' is not known; did you mean 'centroids'?"),
+    ],
+)
+def test_a_model_that_cannot_be_used_is_refused_by_name(installed: Path, tmp_path: Path, kind: str, words: str) -> None:
+    done = run_experiment(installed, tmp_path, kind)
+    assert done.returncode == 3
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_strategy_that_is_not_installed_is_not_known() -> None:

@@ -150,5 +150,5 @@ def test_digits_and_toys_are_built_in() -> None:
     toy = builtin_dataset("quadrants", seed=1)
     assert toy.has_test
     assert not np.array_equal(toy.features, builtin_dataset("quadrants", seed=2).features)
-    with pytest.raises(InvalidArgument, match="choose from"):
+    with pytest.raises(InvalidArgument, match=r"builtin='digit' is not known; did you mean 'digits'\?"):
         builtin_dataset("digit", seed=0)

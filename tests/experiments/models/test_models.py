@@ -10,7 +10,8 @@ from dubito.experiments.datasets.dataset import Dataset, make_dataset
 from dubito.experiments.models.base import Lesson, Model, committee_proba
 from dubito.experiments.models.estimator import Sklearn
 from dubito.experiments.models.forest import Forest
-from dubito.experiments.models.kinds import model_as_table, model_from_table, models
+from dubito.experiments.models.kinds import MODELS as KINDS
+from dubito.experiments.models.kinds import model_as_table, model_from_table
 from dubito.experiments.models.linear import Linear
 from dubito.experiments.models.networks.module import Torch
 from dubito.experiments.models.networks.perceptron import Mlp
@@ -168,7 +169,7 @@ def test_every_kind_reads_back_from_its_table() -> None:
     for model in (*MODELS, Vgg16(weights="none", decay=True)):
         assert model_from_table(model_as_table(model)) == model
         assert model_from_table(model_as_table(model, explicit=False)) == model
-    assert set(models()) == {model.kind for model in MODELS} | {Vgg16.kind}
+    assert set(KINDS.names()) == {model.kind for model in MODELS} | {Vgg16.kind}
     assert model_as_table(Linear(), explicit=False) == {"kind": "linear"}
 
 

@@ -1,29 +1,35 @@
-"""Data that needs no file."""
+"""Data that needs no file, by the name that ``builtin =`` calls it.
+
+A data set is a function of a seed that gives a `Dataset`: the same one always, or one that is drawn anew for each seed.
+Other packages offer theirs by the entry-point group ``dubito.datasets``.
+"""
 
 from collections.abc import Callable
-from functools import lru_cache
 
-from dubito.errors import InvalidArgument
-from dubito.experiments.datasets.dataset import Dataset, make_dataset
-from dubito.experiments.datasets.toys import TOYS
+from dubito.experiments.datasets.dataset import Dataset
+from dubito.experiments.datasets.digits import digits
+from dubito.experiments.datasets.toys import clusters, overlapping, quadrants, separate, signed_line
+from dubito.experiments.plugins import Registry
+
+Maker = Callable[[int], Dataset]
+
+BUILT_IN: dict[str, Maker] = {
+    "digits": digits,
+    "quadrants": quadrants,
+    "clusters": clusters,
+    "clusters-apart": separate,
+    "clusters-many": overlapping,
+    "signed-line": signed_line,
+}
+DATASETS = Registry("dubito.datasets", BUILT_IN)
 
 
 def builtin_dataset(name: str, seed: int) -> Dataset:
-    """A dataset that needs no file: scikit-learn's ``digits``, or a toy drawn with the seed."""
-    makers = builtin_datasets()
-    if name not in makers:
-        raise InvalidArgument(f"builtin={name!r} is not known; choose from {', '.join(sorted(makers))}.")
-    return makers[name](seed)
+    """The data set of that name for a seed.
 
-
-def builtin_datasets() -> dict[str, Callable[[int], Dataset]]:
-    """What `builtin_dataset` can make, by name."""
-    return {"digits": lambda seed: _digits(), **TOYS}
-
-
-@lru_cache(maxsize=1)
-def _digits() -> Dataset:
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    return make_dataset("digits", data.data / 16.0, data.target)
+    Examples
+    --------
+    >>> builtin_dataset("digits", 0).features.shape
+    (1797, 64)
+    """
+    return DATASETS.find("builtin", name)(seed)

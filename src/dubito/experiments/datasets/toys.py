@@ -3,8 +3,6 @@
 Each takes ``seed`` for what is drawn; what a toy *is* (which cluster has which class) never depends on it.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from dubito.checks import check_integer, check_real
@@ -177,13 +175,3 @@ def overlapping(seed: int) -> Dataset:
 def separate(seed: int) -> Dataset:
     """25 clusters in five classes that hardly overlap, of standard deviation 0.5."""
     return clusters(seed, deviation=0.5)
-
-
-TOYS: dict[str, Callable[[int], Dataset]] = {
-    "quadrants": quadrants,
-    "clusters": clusters,
-    "clusters-apart": separate,
-    "clusters-many": overlapping,
-    "signed-line": signed_line,
-}
-"""What an experiment can name as its data."""

@@ -7,7 +7,7 @@ the runner asks of a plain model; then `kind` and `fit` are left to write, and a
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -59,6 +59,7 @@ class Fitted(Protocol):
         ...
 
 
+@runtime_checkable
 class Model(Protocol):
     """Something to train."""
 

@@ -1,9 +1,12 @@
-"""Every kind of model by its name, and models as the ``[model]`` tables of experiments."""
+"""Every kind of model by the name that ``kind =`` calls it, and models as the ``[model]`` tables of experiments.
+
+A kind is a frozen dataclass of its settings that meets `base.Model`. Other packages offer theirs by the entry-point
+group ``dubito.models``.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 
-from dubito.checks import check_choice
 from dubito.errors import InvalidArgument
 from dubito.experiments.models.base import Model
 from dubito.experiments.models.estimator import Sklearn
@@ -13,20 +16,19 @@ from dubito.experiments.models.networks.module import Torch
 from dubito.experiments.models.networks.perceptron import Mlp
 from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.models.probe import Probe
+from dubito.experiments.plugins import Registry
 from dubito.experiments.toml import check_keys
 
-
-def models() -> dict[str, Callable[..., Model]]:
-    """Every kind of model, by name."""
-    return {
-        "linear": Linear,
-        "forest": Forest,
-        "sklearn": Sklearn,
-        "mlp": Mlp,
-        "probe": Probe,
-        "torch": Torch,
-        "vgg16": Vgg16,
-    }
+BUILT_IN: dict[str, Callable[..., Model]] = {
+    "linear": Linear,
+    "forest": Forest,
+    "sklearn": Sklearn,
+    "mlp": Mlp,
+    "probe": Probe,
+    "torch": Torch,
+    "vgg16": Vgg16,
+}
+MODELS = Registry("dubito.models", BUILT_IN)
 
 
 def settings_of(model: object) -> dict[str, Field[object]]:
@@ -42,18 +44,26 @@ def model_from_table(table: Mapping[str, object]) -> Model:
     >>> model_from_table({"kind": "linear", "c": 10.0})
     Linear(c=10.0, iterations=1000, samples=0)
     """
-    known = models()
-    kind = check_choice("kind", table.get("kind", "linear"), known)
+    kind = table.get("kind", Linear.kind)
+    make = MODELS.find("kind", kind)
     given = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items() if key != "kind"}
-    check_keys(f"kind = {kind!r}", given, settings_of(known[kind]))
+    check_keys(f"kind = {kind!r}", given, settings_of(make))
     missing = [
         name
-        for name, each in settings_of(known[kind]).items()
+        for name, each in settings_of(make).items()
         if each.default is MISSING and each.default_factory is MISSING and name not in given
     ]
     if missing:
         raise InvalidArgument(f"kind = {kind!r} needs the key {missing[0]!r}; add it.")
-    return known[kind](**given)
+    made = make(**given)
+    if not isinstance(made, Model):
+        raise InvalidArgument(
+            "is no model: it lacks a part of dubito.experiments.models.base.Model",
+            argument="kind",
+            value=kind,
+            mend="inherit from OnHost beside it, which has all but kind and fit.",
+        )
+    return made
 
 
 def model_as_table(model: Model, *, explicit: bool = True) -> dict[str, object]:

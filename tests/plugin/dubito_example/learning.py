@@ -1,0 +1,66 @@
+"""A kind of model and a data set from outside dubito, found by their entry points."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dubito.doubt import softmax
+from dubito.experiments.datasets.dataset import Dataset, make_dataset
+from dubito.experiments.models.base import Fitted, Lesson, OnHost, State, flat, over_all_classes
+from dubito.matrix import AnyArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Centroids(OnHost):
+    """The class whose mean is nearest."""
+
+    temperature: float = 1.0
+    kind: ClassVar[str] = "centroids"
+
+    def fit(self, lesson: Lesson) -> Fitted:
+        """O(m·d)."""
+        features = flat(lesson.features)
+        means = [features[lesson.labels == code].mean(axis=0) for code in lesson.present]
+        return CentroidsFit(np.stack(means), lesson.present, lesson.n_classes, self.temperature)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CentroidsFit:
+    """Fitted `Centroids`."""
+
+    means: AnyArray
+    classes: IntArray
+    n_classes: int
+    temperature: float
+
+    @property
+    def state(self) -> State:
+        """Nothing: every turn starts anew."""
+        return {}
+
+    def predict_proba(self, features: AnyArray) -> FloatArray:
+        """(n, c)"""
+        squared = ((flat(features)[:, None] - self.means) ** 2).sum(axis=2)
+        return over_all_classes(softmax(-squared / self.temperature), self.classes, self.n_classes)
+
+    def embed(self, features: AnyArray) -> AnyArray:
+        """The features themselves."""
+        return flat(features)
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """No model: nothing is there but its name and its setting."""
+
+    temperature: float = 1.0
+    kind: ClassVar[str] = "half"
+
+
+def rings(seed: int) -> Dataset:
+    """Three clouds on a circle, drawn anew for each seed."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(120) % 3
+    angles = 2 * np.pi * labels / 3
+    points = 4 * np.column_stack([np.cos(angles), np.sin(angles)]) + rng.normal(size=(120, 2))
+    return make_dataset("rings", points, labels)
