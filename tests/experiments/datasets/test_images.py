@@ -186,7 +186,7 @@ def test_archives_that_are_cut_short_or_of_another_kind_are_refused(tmp_path: Pa
     for content in damaged:
         path.write_bytes(content)
         with pytest.raises(
-            InvalidData, match=r"cifar-10-binary.tar.gz cannot be read as .gz: it is cut short, damaged"
+            InvalidData, match=r"cifar-10-binary.tar.gz cannot be read as .tar.gz: it is cut short, damaged"
         ):
             load_images("cifar10", data_dir=tmp_path)
     write_archive(path, {"data_batch_1": b"pickle"}, "cifar-10-batches-py")
