@@ -18,6 +18,7 @@ from dubito.cli.commands.resume import resume
 from dubito.cli.commands.run import run
 from dubito.cli.commands.select import select
 from dubito.cli.commands.simulate import simulate
+from dubito.cli.options import spelled_out
 from dubito.cli.printing.failures import exit_code_of, in_words_of
 from dubito.cli.printing.helping import HELP_NAMES, tidied
 
@@ -73,6 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dubito 0.1.0
     0
     """
-    given, command = sys.argv[1:] if arguments is None else list(arguments), tidied(app)
+    given, command = spelled_out(sys.argv[1:] if arguments is None else arguments), tidied(app)
     door = in_words_of(command.options_of(given))
     return exit_code_of(lambda: command.call(args=given, prog_name="dubito", standalone_mode=False), door)

@@ -1,10 +1,30 @@
 """Every option, so that each reads the same in all commands. Numbers come as text: the library checks them."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 FILES, METHOD, OUTPUT = "Files", "Method", "Output"
+
+
+WITHOUT_A_VALUE = {"--standardise": "yes", "--standardize": "yes"}
+"""Options that may stand alone, and what they say then."""
+
+
+def spelled_out(arguments: Sequence[str]) -> list[str]:
+    """The command line with a value for every option that may stand alone.
+
+    Examples
+    --------
+    >>> spelled_out(["select", "--standardise", "-b", "5"]), spelled_out(["--standardise", "no"])
+    (['select', '--standardise', 'yes', '-b', '5'], ['--standardise', 'no'])
+    """
+    spelled: list[str] = []
+    for place, each in enumerate(arguments):
+        after = arguments[place + 1] if place + 1 < len(arguments) else "-"
+        spelled += [each, WITHOUT_A_VALUE[each]] if each in WITHOUT_A_VALUE and after.startswith("-") else [each]
+    return spelled
 
 
 def strategy_names(incomplete: str) -> list[str]:
@@ -138,6 +158,17 @@ Scaling = Annotated[
 ]
 Metric = Annotated[
     str, typer.Option("--metric", metavar="NAME", rich_help_panel=METHOD, help="euclidean or cosine (the chord).")
+]
+Standardise = Annotated[
+    str,
+    typer.Option(
+        "--standardise",
+        "--standardize",
+        metavar="WHEN",
+        rich_help_panel=METHOD,
+        help="Give every feature mean 0 and standard deviation 1 over the pool: yes, no, or auto, which does so for "
+        "columns of a table and never for a single array or a column of lists. Alone it says yes.",
+    ),
 ]
 Engine = Annotated[
     str,

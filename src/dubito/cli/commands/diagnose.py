@@ -23,6 +23,7 @@ def diagnose(
     feature_columns: options.FeatureColumns = None,
     input_limit: options.InputLimit = None,
     metric: options.Metric = "euclidean",
+    standardise: options.Standardise = "auto",
     plot: options.Plot = None,
     as_json: options.AsJson = False,
     force: options.Force = False,
@@ -38,18 +39,23 @@ def diagnose(
     import json
 
     from dubito.cli.inputs import files
+    from dubito.cli.inputs.scaling import is_wanted, read_when, told_scale
     from dubito.cli.inputs.session import reading_files
+    from dubito.cli.printing.messages import say
     from dubito.cli.printing.plain import put
     from dubito.errors import InvalidArgument
 
     check_plot(plot, force)
+    when = read_when(standardise)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     columns = files.read_columns(id_column, label_column, feature_columns)
     with reading_files(input_limit, quiet=quiet):
         found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
         if not len(found.labelled.rows) and not found.labelled.foreign:
             raise InvalidArgument("nothing is labelled", mend="pass --labelled FILE.")
-        told = measure(found, head, checked, id_column, metric)
+        told = measure(found, head, checked, id_column, metric, is_wanted(when, found.pool.feature_names))
+    if note := told_scale(when, found.pool.feature_names, found.pool.features):
+        say(note, quiet=quiet)
     if as_json:
         print(json.dumps({"schema": 1, **told.to_dict()}, indent=2, allow_nan=False))
     else:
@@ -58,7 +64,9 @@ def diagnose(
         draw(told, plot, force, quiet)
 
 
-def measure(found: "Inputs", head: str | None, checked: str | None, id_column: str | None, metric: str) -> "Diagnosis":
+def measure(
+    found: "Inputs", head: str | None, checked: str | None, id_column: str | None, metric: str, standardise: bool
+) -> "Diagnosis":
     """`dubito.diagnose` with what the files hold."""
     from typing import get_args
 
@@ -82,6 +90,7 @@ def measure(found: "Inputs", head: str | None, checked: str | None, id_column: s
             checked=rows,
             wrong=wrong,
             metric=known,
+            standardise=standardise,
         )
 
 

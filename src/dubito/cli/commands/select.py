@@ -20,6 +20,7 @@ def select(
     beam_width: options.BeamWidth = "1",
     scaling: options.Scaling = "respective",
     metric: options.Metric = "euclidean",
+    standardise: options.Standardise = "auto",
     engine: options.Engine = "auto",
     memory_limit: options.MemoryLimit = None,
     seed: options.Seed = "0",
@@ -43,18 +44,21 @@ def select(
     [bold]dubito select pool.npz --budget 100 --labelled picks.csv -o next.csv[/bold]
     """
     from dubito.cli.inputs import files
+    from dubito.cli.inputs.scaling import read_when
     from dubito.cli.inputs.session import reading_files
     from dubito.cli.jobs import foretelling, picking
 
     target = picking.check_target(output, format, as_json, append, force)
     method = picking.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
+    when = read_when(standardise)
     columns = files.read_columns(id_column, label_column, feature_columns)
     with picking.holding(target, dry_run, quiet):
         with reading_files(input_limit, memory_limit, quiet=quiet):
             found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
             found = picking.without_earlier_picks(found, target)
             allowed = picking.read_candidates(candidates, found, columns)
+            method = picking.with_scale(method, found, when, quiet)
         if dry_run:
             foretelling.show_dry_run(found, allowed, method, as_json)
         else:

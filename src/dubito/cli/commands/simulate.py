@@ -32,16 +32,6 @@ TestShare = Annotated[
         help="Share of each class to test on, if no --test: 0.2. A test set inside DATA is then left out.",
     ),
 ]
-Standardise = Annotated[
-    bool,
-    typer.Option(
-        "--standardise",
-        "--standardize",
-        metavar="",
-        rich_help_panel=options.FILES,
-        help="Give every feature mean 0 and standard deviation 1: for columns of different units.",
-    ),
-]
 Strategies = Annotated[
     list[str] | None,
     typer.Option(
@@ -130,7 +120,7 @@ def simulate(
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
     input_limit: options.InputLimit = None,
-    standardise: Standardise = False,
+    standardise: options.Standardise = "auto",
     strategy: Strategies = None,
     pool: PoolKind = "clean",
     model: ModelKind = "linear",
@@ -163,10 +153,12 @@ def simulate(
 
     from dubito.cli.inputs import features
     from dubito.cli.inputs.files import read_columns, read_number
+    from dubito.cli.inputs.scaling import columns_of, is_wanted, read_when
     from dubito.cli.inputs.session import bounded_inputs, reading_files
     from dubito.cli.jobs import replaying, reporting
     from dubito.experiments.plans.experiment import Experiment, read_seeds
 
+    when = read_when(standardise)
     columns = read_columns(id_column, label_column, feature_columns)
     sizes, targets = replaying.read_sizes(initial, budget, rounds), reporting.read_targets(target)
     arms, learner = replaying.read_arms(strategy), replaying.read_model(model)
@@ -174,7 +166,7 @@ def simulate(
     draft = Experiment(
         name=replaying.name_of(data),
         strategies=arms,
-        data=replaying.read_settings(data, test, test_share, columns, standardise=standardise),
+        data=replaying.read_settings(data, test, test_share, columns),
         model=learner,
         pool=pool,
         seeds=read_seeds(read_number(seeds)),
@@ -182,10 +174,11 @@ def simulate(
     with bounded_inputs(input_limit):
         with reading_files(quiet=quiet):
             found = replaying.read_data(data, test, columns)
+            draft = replaying.standardised(draft, is_wanted(when, columns_of(data, columns)))
         experiment = replaying.scheduled(draft, found, sizes)
         folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
         replaying.open_run(experiment, folder, force)
-        features.tell(draft.data, found, quiet=quiet)
+        features.tell(draft.data, found, when, quiet=quiet)
         command = shlex.join(["dubito", *sys.argv[1:]])
         replaying.run(experiment, folder, found, command, workers, quiet=quiet)
         reporting.tell(reporting.make_report(folder, folder, targets, force=True), as_json, asked=targets)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dubito.cli.inputs.files import told_features
+from dubito.cli.inputs.scaling import When, told_scale
 from dubito.cli.printing.messages import say
 from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.plans.experiment import Data
@@ -16,13 +17,13 @@ UNEQUAL = 100.0
 SAMPLED_ROWS = 10_000
 
 
-def tell(settings: Data, data: Dataset | None = None, *, quiet: bool) -> None:
-    """Say on stderr which columns are features, which looks like an id, and that scales differ."""
-    for note in () if quiet else notes(settings, data):
+def tell(settings: Data, data: Dataset | None = None, when: When = "no", *, quiet: bool) -> None:
+    """Say on stderr which columns are features, which looks like an id, that scales differ or were made equal."""
+    for note in () if quiet else notes(settings, data, when):
         say(note, quiet=quiet)
 
 
-def notes(settings: Data, data: Dataset | None = None) -> Iterator[str]:
+def notes(settings: Data, data: Dataset | None = None, when: When = "no") -> Iterator[str]:
     """The sentences; of data that is not at hand yet, only of a table, which is read for them."""
     features = None if data is None else data.features
     if settings.path is not None and open_source(split_spec(settings.path)[0]).is_table:
@@ -31,10 +32,12 @@ def notes(settings: Data, data: Dataset | None = None) -> Iterator[str]:
         if pool.feature_names:
             yield told_features(pool, columns)
         features = np.asarray(pool.features[:SAMPLED_ROWS])
+        told = told_scale(when, pool.feature_names, pool.features)
+        yield from [] if told is None else [told]
     if features is not None and not settings.standardise and are_unequal(features):
         yield (
             f"the widest feature has over {UNEQUAL:.0f} times the spread of a quarter of the others; "
-            "if their units differ pass --standardise (standardise = true in [data])"
+            "if their units differ pass --standardise yes (standardise = true in [data])"
         )
 
 

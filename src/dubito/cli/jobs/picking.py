@@ -13,6 +13,7 @@ import numpy as np
 from dubito.checks import check_candidates, check_choice, check_integer, check_memory_limit, check_rows
 from dubito.cli.inputs.files import Inputs, read_number
 from dubito.cli.inputs.labelled import Labelled, read_candidate_rows
+from dubito.cli.inputs.scaling import When, is_wanted, told_scale
 from dubito.cli.printing.failures import Stopped, naming_files
 from dubito.cli.printing.messages import Bar, say
 from dubito.cli.printing.plain import put_data
@@ -90,6 +91,7 @@ class Method:
     engine: str
     memory_limit: int | None
     seed: int
+    standardise: bool = False
 
 
 def read_method(
@@ -114,6 +116,15 @@ def read_method(
         check_memory_limit(memory_limit),
         check_integer("seed", read_number(seed), least=0),
     )
+
+
+def with_scale(method: Method, found: Inputs, when: When, quiet: bool) -> Method:
+    """The method with features standardised or not, and a note where that was not asked for."""
+    names = found.pool.feature_names
+    note = told_scale(when, names, found.pool.features)
+    if note is not None:
+        say(note, quiet=quiet)
+    return replace(method, standardise=is_wanted(when, names))
 
 
 @contextmanager
@@ -172,6 +183,7 @@ def call_select(found: Inputs, allowed: IntArray | None, method: Method, progres
             strategy=method.strategy,
             candidates=candidates_of(found, allowed),
             metric=method.metric,
+            standardise=method.standardise,
             engine=method.engine,
             memory_limit=method.memory_limit,
             seed=method.seed,

@@ -138,7 +138,7 @@ def name_of(spec: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._") or "data"
 
 
-def read_settings(data: str, test: str | None, test_share: str | None, columns: Columns, *, standardise: bool) -> Data:
+def read_settings(data: str, test: str | None, test_share: str | None, columns: Columns) -> Data:
     """Where the data is, so that it means the same from anywhere."""
     return Data(
         path=os.path.abspath(data),
@@ -147,8 +147,12 @@ def read_settings(data: str, test: str | None, test_share: str | None, columns: 
         id_column=columns.id,
         label_column=columns.label,
         feature_columns=tuple(columns.features),
-        standardise=standardise,
     )
+
+
+def standardised(draft: Experiment, wanted: bool) -> Experiment:
+    """The experiment with features standardised or not."""
+    return replace(draft, data=replace(draft.data, standardise=wanted))
 
 
 def read_data(data: str, test: str | None, columns: Columns) -> Dataset:
