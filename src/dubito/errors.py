@@ -5,7 +5,8 @@ and the mend, which are fields as well. The command line turns `exit_code` into 
 another command line, 3 the mend is another file.
 """
 
-from typing import Self
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 from dubito.wording import Door, in_library, named, noun, shorten, worded
 
@@ -67,14 +68,25 @@ class DubitoError(Exception):
 
     def again(self, door: Door, before: str = "", kind: "type[DubitoError] | None" = None) -> "DubitoError":
         """The same error in the words of a door, with words before it, and perhaps of another kind."""
-        other = (kind or type(self))(before + worded(self._problem, door), mend=worded(self._mend, door))
-        other.argument, other.value = self.argument, self.value
-        return other
+        record = {"problem": before + worded(self._problem, door), "mend": worded(self._mend, door)}
+        return (kind or type(self)).from_record({**self.as_record(), **record, "value": self.value})
 
-    def __reduce__(self) -> tuple[type[Self], tuple[object, ...], dict[str, object]]:
-        """Errors cross processes, and a value that is no plain one may not be able to."""
+    def as_record(self) -> dict[str, object]:
+        """What another process needs to raise it again; a value that is no plain one goes as its text."""
         is_plain = isinstance(self.value, str | int | float | None)
-        return type(self), self.args, {**vars(self), "value": self.value if is_plain else shorten(self.value)}
+        value = self.value if is_plain else shorten(self.value)
+        return {"problem": self._problem, "argument": self.argument, "value": value, "mend": self._mend}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """The error of a record; raises KeyError where it is none."""
+        error = cls(record["problem"], mend=record["mend"])
+        error.argument, error.value = record["argument"], record["value"]
+        return error
+
+    def __reduce__(self) -> tuple[Callable[[Mapping[str, Any]], Self], tuple[dict[str, object]]]:
+        """Errors cross processes, too, by being pickled."""
+        return type(self).from_record, (self.as_record(),)
 
 
 class InvalidArgument(DubitoError, ValueError):

@@ -122,6 +122,8 @@ def in_python(words: str) -> str:
 
 PASS = by_door("pass", toml="set")
 """What a person does with an argument: ``f"{PASS} {named('budget')} <= 100."``."""
+TRUE_OR_FALSE = by_door("pass True or False.", toml="set true or false.")
+"""The mend of what is neither."""
 FORCE = by_door("force=True", command="--force")
 """What replaces an output that exists."""
 

@@ -98,7 +98,7 @@ def test_figures_of_networks_say_where_images_are_looked_for(
     told = run("reproduce", "figure-6", "-q").complaint
     assert f"cifar10 is missing: {tmp_path} holds neither cifar-10-binary.tar.gz" in told
     assert f"the weights of VGG16 are missing: {tmp_path} holds neither vgg16_features.safetensors" in told
-    assert told.endswith("Pass --data-dir with a folder that does, or --download.")
+    assert told.endswith("pass --data-dir with a folder that does, or --download.")
     assert run("reproduce", "figure-6", "-q", "--data-dir", "gone").complaint.startswith(
         "--data-dir gone does not exist"
     )

@@ -119,7 +119,7 @@ def test_missing_images_are_told_with_where_was_looked_and_both_mends(run: Progr
     assert told.startswith(
         f"plan.toml: cifar10 is missing: {tmp_path / 'nothing'} holds neither cifar-10-binary.tar.gz"
     )
-    assert told.endswith("170 MB). Pass --data-dir with a folder that does, or --download.")
+    assert told.endswith("170 MB); pass --data-dir with a folder that does, or --download.")
     gone = run("run", "plan.toml", "--data-dir", "gone", "-q").complaint
     assert gone == "--data-dir gone does not exist; check the path."
     assert not (tmp_path / "dubito-runs").exists()

@@ -1,7 +1,6 @@
 """TOML in and out: the few kinds of value an experiment has, and errors that name the file, the key and the mend."""
 
 import math
-import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,8 +9,6 @@ from difflib import get_close_matches
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.wording import in_toml
 
-ASSIGNED = re.compile(r"(?<![\w:,.-])([a-z_]+)=(?=\S)")
-BOUND = re.compile(r"\bpass (?=[a-z_]+ [<>]=)")
 ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
@@ -21,7 +18,7 @@ def read_toml(path: str) -> dict[str, object]:
         with open(path, "rb") as stream:
             return tomllib.load(stream)
     except FileNotFoundError:
-        raise MissingFile(f"{path} is not there; pass the path of an experiment's TOML file.") from None
+        raise MissingFile(f"{path} is not there", mend="pass the path of an experiment's TOML file.") from None
     except RecursionError:
         raise InvalidData(f"{path} is not valid TOML: its brackets are nested too deeply.") from None
     except ValueError as error:  # No TOML, no UTF-8, or a number of thousands of digits.
@@ -107,7 +104,7 @@ def check_keys(where: str, table: Mapping[str, object], known: Collection[str]) 
         if key not in known:
             near = get_close_matches(key, known, n=1)
             mend = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}."
-            raise InvalidData(f"{where} has the key {key!r}, which is not known; {mend}")
+            raise InvalidData(f"{where} has the key {key!r}, which is not known", mend=mend)
 
 
 @contextmanager
@@ -128,6 +125,4 @@ def naming(where: str) -> Iterator[None]:
         yield
     except DubitoError as error:
         kind = InvalidData if isinstance(error, InvalidArgument) else type(error)
-        again = error.again(in_toml, f"{where}: ", kind)
-        told = BOUND.sub("set ", ASSIGNED.sub(r"\1 = ", str(again)))
-        raise kind(told) if told != str(again) else again from error
+        raise error.again(in_toml, f"{where}: ", kind) from error

@@ -73,7 +73,9 @@ class Exhibit:
 
     def __post_init__(self) -> None:
         if self.schema != SCHEMA:
-            raise InvalidArgument(f"schema={self.schema!r} is not known; write schema = {SCHEMA}.")
+            raise InvalidArgument(
+                "is not known", argument="schema", value=self.schema, mend=f"write schema = {SCHEMA}."
+            )
 
     @property
     def is_light(self) -> bool:

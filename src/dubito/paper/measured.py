@@ -124,7 +124,7 @@ def _read(path: Path) -> Measured:
         return Measured.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidData(
-            f"{path} is no record of a measurement ({error!r}); remove it, or pass -o elsewhere."
+            f"{path} is no record of a measurement ({error!r})", mend="remove it, or pass -o elsewhere."
         ) from error
 
 

@@ -148,10 +148,10 @@ def test_the_version_made_of_pickles_is_refused_and_the_binary_one_named(
 
 def test_a_missing_collection_is_told_with_its_address_and_size(tmp_path: Path) -> None:
     with pytest.raises(
-        MissingFile, match=r"neither cifar-10-binary.tar.gz nor cifar-10-batches-bin/ .*170 MB.*--data-dir"
+        MissingFile, match=r"neither cifar-10-binary.tar.gz nor cifar-10-batches-bin/ .*170 MB.*data_dir="
     ):
         load_images("cifar10", data_dir=tmp_path)
-    with pytest.raises(MissingFile, match=r"holds no train_32x32.mat \(http://ufldl.*182 MB\).*or --download"):
+    with pytest.raises(MissingFile, match=r"holds no train_32x32.mat \(http://ufldl.*182 MB\).*or download=True"):
         load_images("svhn", data_dir=tmp_path)
     write_folder(tmp_path / CIFAR100.folder, {"train.bin": b"", "test.bin": b""})
     with pytest.raises(MissingFile, match=r"cifar-100-binary holds no fine_label_names.txt; unpack all of"):

@@ -118,7 +118,7 @@ def test_the_hash_changes_with_whatever_decides_the_results() -> None:
         ('pool = "redundant:2"', "pool = 3", "pool = 3 is not allowed"),
         ("initial = 10", "initial = 0", "[schedule]: initial = 0 is too small; set initial >= 1."),
         ("rounds = 4", "from_scratch = 1", "from_scratch = 1 is not allowed"),
-        ("c = 10.0", "c = 0", "c = 0 is not allowed; pass a number above 0."),
+        ("c = 10.0", "c = 0", "c = 0 is not allowed; set a number above 0."),
         ('label = "tempered"', 'label = "random"', "doubt-coreset is what results are held against; choose another."),
         ('label = "tempered"', "label = 3", "label = 3 of strategy doubt-coreset is no text"),
         ('label = "tempered"', 'label = " "', "is empty; leave it out"),

@@ -342,8 +342,17 @@ def test_a_worker_that_is_killed_or_breaks_is_said_to(whole: list[Round], tmp_pa
         workers[0].process.wait()
         assert "a worker was ended by SIGKILL, as happens when memory runs out" in str(workers[0].complaint())
     (folder / DATA).write_bytes(b"no data")
-    with pytest.raises(DubitoError, match=r"a worker failed: .*What was done is kept: resume with workers=1"):
+    with pytest.raises(DubitoError, match=r"a worker failed: .*what was done is kept: resume with workers=1"):
         run_workers(folder, 1, lambda: None)
+
+
+def test_the_error_of_a_worker_comes_back_with_its_fields(whole: list[Round], tmp_path: Path) -> None:
+    folder = fresh_copy(tmp_path / "whole", tmp_path / "wrong")
+    text = (folder / EXPERIMENT).read_text()
+    (folder / EXPERIMENT).write_text(text.replace("rounds = 3", "rounds = 0"))
+    with pytest.raises(InvalidData, match=r"\[schedule\]: rounds = 0 is too small; set rounds >= 1\.") as caught:
+        run_workers(folder, 1, lambda: None)
+    assert (caught.value.argument, caught.value.value, caught.value.mend) == ("rounds", 0, "set rounds >= 1.")
 
 
 def test_the_data_of_a_seed_is_what_picks_refer_to(plan: Experiment, whole: list[Round], data: Dataset) -> None:

@@ -4,7 +4,6 @@
 """
 
 import os
-import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,17 +18,6 @@ from dubito.wording import Door, Span, in_library, option_of
 FAILED, INTERRUPTED = 1, 130
 TRACEBACK = "DUBITO_TRACEBACK"
 """Set in the environment, it lets an unexpected error through with its traceback."""
-
-ARGUMENTS = (
-    "beam_width|budget|candidates|checked|data_dir|doubt|engine|format|head|initial|labelled|logits|memory_limit|metric|pool"
-    "|probabilities|rounds|scaling|seed|seeds|strategy|strength|target|test_share|workers"
-)
-PYTHON_TWIN = re.compile(r"(--[a-z-]+(?: \w+)?) \(\w+=?\w*\)")
-PYTHON_ONLY = re.compile(r" \(in Python (?:[^()]|\([^()]*\))*\)")
-"""A mend that the command line does not have, such as ``(in Python Margin(...) does it)``."""
-BOUND = re.compile(rf"\bpass ({ARGUMENTS}) (?=[<>]=)")
-TAKEN = re.compile(rf"\bit takes ((?:{ARGUMENTS})(?:, (?:{ARGUMENTS}))*)")
-KEYWORD = re.compile(rf"(?<![:,])\b({ARGUMENTS})=('[^']*'|[^\s;,)]*)")
 
 
 class Stopped(Exception):
@@ -56,7 +44,7 @@ def attempt(program: Callable[[], object], door: Door) -> int:
     except Stopped as stopped:
         return complain(str(stopped), INTERRUPTED)
     except DubitoError as error:
-        return complain(in_options(error.worded(door)), error.exit_code)
+        return complain(error.worded(door), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return complain("interrupted.", INTERRUPTED)
     except BrokenPipeError:
@@ -114,36 +102,6 @@ def in_words_of(options: Collection[str]) -> Door:
         return span.command if is_known else span.library
 
     return in_command
-
-
-def in_options(message: str) -> str:
-    """A message of the library in the words of the command line.
-
-    Examples
-    --------
-    >>> in_options("beam_width=0 is too small; pass beam_width >= 1.")
-    '--beam-width 0 is too small; pass --beam-width >= 1.'
-    >>> in_options("coreset takes no strength; it takes beam_width, scaling.")
-    'coreset takes no strength; it takes --beam-width, --scaling.'
-    >>> in_options("pass probabilities= or doubt=, or strategy='coreset'.")
-    'pass --probabilities or --doubt, or --strategy coreset.'
-    >>> in_options("picks.csv exists; pass --force (force=True).")
-    'picks.csv exists; pass --force.'
-    >>> in_options("pass fewer points (in Python OptimalCoreset(max_pool=...) raises the limit).")
-    'pass fewer points.'
-    """
-
-    def option(name: str) -> str:
-        return "--" + name.replace("_", "-")
-
-    def with_value(match: re.Match[str]) -> str:
-        name, value = option(match.group(1)), match.group(2).strip("'")
-        return f"{name} {value}" if value.strip(".") else name + value
-
-    message = PYTHON_TWIN.sub(r"\1", PYTHON_ONLY.sub("", message)).replace("force=True", "--force")
-    message = BOUND.sub(lambda match: f"pass {option(match.group(1))} ", message)
-    message = TAKEN.sub(lambda match: "it takes " + ", ".join(map(option, match.group(1).split(", "))), message)
-    return KEYWORD.sub(with_value, message)
 
 
 @contextmanager

@@ -52,13 +52,13 @@ class Ledger:
     def _check(self, header: Record) -> None:
         if header.get("schema") != SCHEMA:
             raise InvalidData(
-                f"{self.reader.path} has schema {header.get('schema')!r} and this version of dubito reads {SCHEMA}; "
-                "read it with the version that wrote it."
+                f"{self.reader.path} has schema {header.get('schema')!r} and this version of dubito reads {SCHEMA}",
+                mend="read it with the version that wrote it.",
             )
         if self.expected is not None and header.get("experiment") != self.expected:
             raise InvalidData(
-                f"{self.reader.path} belongs to experiment {header.get('experiment')} and this is {self.expected}; "
-                "run it in another folder."
+                f"{self.reader.path} belongs to experiment {header.get('experiment')} and this is {self.expected}",
+                mend="run it in another folder.",
             )
 
     def played(self, cell: Cell) -> list[Round]:
@@ -85,8 +85,8 @@ class Ledger:
             raise InvalidData(f"the run of {self.reader.path} cannot go on here: {refusal}")
         if first.get("data", data) != data:
             raise InvalidData(
-                f"the data has changed since {self.reader.path} was begun; bring the old data back, or run the "
-                "experiment in another folder."
+                f"the data has changed since {self.reader.path} was begun",
+                mend="bring the old data back, or run the experiment in another folder.",
             )
         self.journal.append(header)
 

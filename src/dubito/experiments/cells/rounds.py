@@ -134,7 +134,8 @@ def asked_in(played: Sequence[Round], cell: Cell, stage: Stage) -> list[IntArray
     asked = [np.array(each.picked, dtype=np.int64) for each in played]
     if any(rows.max(initial=0) >= len(stage.data.labels) for rows in asked):
         raise InvalidData(
-            f"the journal asks for rows of {cell.arm.name!r} that the data does not have; bring the old data back."
+            f"the journal asks for rows of {cell.arm.name!r} that the data does not have",
+            mend="bring the old data back.",
         )
     return asked
 

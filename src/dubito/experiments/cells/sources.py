@@ -18,6 +18,7 @@ from dubito.experiments.datasets.images.pictures import SUFFIXES, Size, check_si
 from dubito.experiments.plans.experiment import Data, Experiment
 from dubito.files import Columns, read_array, write_atomically
 from dubito.files.disk import room_for
+from dubito.wording import PASS
 
 DATA = "data.npz"
 """In a run's folder: the data that Python handed in."""
@@ -40,12 +41,13 @@ def find_source(experiment: Experiment, folder: Path | None = None, dataset: Dat
     elif settings.images is not None:
         check_memory(settings)
         size = cast("Size | None", settings.size or None)
-        told = f"images={settings.images!r}"
-        found = find_images(settings.images, told, test=settings.test, size=size).as_dataset()
+        found = find_images(settings.images, "images", test=settings.test, size=size).as_dataset()
     elif folder is not None and (folder / DATA).exists():
         found = load_dataset(folder / DATA)
     else:
-        raise InvalidArgument(f"experiment {experiment.name!r} names no data; set path, images or builtin in [data].")
+        raise InvalidArgument(
+            f"experiment {experiment.name!r} names no data", mend="set path, images or builtin in [data]."
+        )
     return lambda seed: found
 
 
@@ -69,8 +71,11 @@ def check_memory(settings: Data) -> None:
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
         raise MemoryLimit(
-            f"size={settings.size} makes {needed / 1e9:,.0f} GB of {n:,} picture{'s' if n > 1 else ''}, and this "
-            f"machine has {there / 1e9:,.0f} GB of memory; pass a smaller size."
+            f"makes {needed / 1e9:,.0f} GB of {n:,} picture{'s' if n > 1 else ''}, and this machine has "
+            f"{there / 1e9:,.0f} GB of memory",
+            argument="size",
+            value=settings.size,
+            mend=f"{PASS} a smaller size.",
         )
 
 

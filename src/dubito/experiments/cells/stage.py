@@ -11,6 +11,7 @@ from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.datasets.pools import make_pool
 from dubito.experiments.plans.experiment import DEFAULT_TEST_SHARE, Experiment
 from dubito.matrix import AnyArray, IntArray
+from dubito.wording import PASS, named
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +52,12 @@ def drawn(data: Dataset, rows: int, seed: int) -> Dataset:
     """The data with that many rows of its training part, in their order."""
     n = len(data.labels)
     if rows > n:
-        raise InvalidArgument(f"rows={rows} exceeds the {n} rows of the training part; pass rows <= {n}.")
+        raise InvalidArgument(
+            f"exceeds the {n} rows of the training part",
+            argument="rows",
+            value=rows,
+            mend=f"{PASS} {named('rows')} <= {n}.",
+        )
     kept = np.sort(np.random.default_rng(seed).choice(n, rows, replace=False))
     return replace(data, features=data.features[kept], labels=data.labels[kept])
 

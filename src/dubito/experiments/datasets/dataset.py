@@ -7,8 +7,9 @@ import numpy as np
 from dubito.checks import as_array, check_finite, check_real
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.files import Columns, PoolFile, Source, open_source, read_array, read_pool, split_spec
-from dubito.files.choosing import ANY_COLUMNS
+from dubito.files.choosing import ANY_COLUMNS, AS_FEATURES
 from dubito.matrix import AnyArray, IntArray
+from dubito.wording import PASS, named
 
 TEST_NAMES = ("test_features", "test_labels")
 """Arrays of an archive that hold its test set."""
@@ -47,15 +48,20 @@ class Dataset:
         A class gives at least one row to each part. Rows keep their order.
         """
         if not 0 < check_real("test_share", test_share, least=0.0) < 1:
-            raise InvalidArgument(f"test_share={test_share} leaves nothing to test or to learn; pass 0 < share < 1.")
+            raise InvalidArgument(
+                "leaves nothing to test or to learn",
+                argument="test_share",
+                value=test_share,
+                mend=f"{PASS} 0 < {named('test_share')} < 1.",
+            )
         is_test = np.zeros(len(self.labels), dtype=np.bool_)
         generator = np.random.default_rng(seed)
         for code, name in enumerate(self.classes):
             rows = generator.permutation(np.flatnonzero(self.labels == code))
             if len(rows) < 2:
                 raise InvalidData(
-                    f"class {name!r} of {self.name} has one row, which cannot be both learned from and tested on; "
-                    "drop it, join it with another class, or give a test file."
+                    f"class {name!r} of {self.name} has one row, which cannot be both learned from and tested on",
+                    mend="drop it, join it with another class, or give a test file.",
                 )
             is_test[rows[: min(max(1, round(len(rows) * test_share)), len(rows) - 1)]] = True
         return replace(
@@ -99,13 +105,13 @@ def make_dataset(
     names = np.asarray(labels)
     if names.shape != (len(matrix),):
         raise InvalidData(
-            f"labels of {name} have shape {names.shape} and there are {len(matrix)} rows; pass one a row."
+            f"labels of {name} have shape {names.shape} and there are {len(matrix)} rows", mend="pass one a row."
         )
     values, codes = np.unique(names, return_inverse=True)
     if len(values) < 2:
-        raise InvalidData(f"labels of {name} hold one class only ({values[0]}); there is nothing to learn.")
+        raise InvalidData(f"labels of {name} hold one class only ({values[0]})", mend="there is nothing to learn.")
     if (matrix == matrix[0]).all():
-        raise InvalidData(f"features of {name} are the same in every row; there is nothing to learn from.")
+        raise InvalidData(f"features of {name} are the same in every row", mend="there is nothing to learn from.")
     plain = Dataset(
         name,
         matrix,
@@ -147,8 +153,8 @@ def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:
     missing = [name for name in data.feature_names if name not in source.names]
     if missing:
         raise InvalidData(
-            f"{test} lacks the column {missing[0]!r}, a feature of {data.source.path}; "
-            "add it, or choose columns that both have with --feature-columns."
+            f"{test} lacks the column {missing[0]!r}, a feature of {data.source.path}",
+            mend=f"add it, or choose columns that both have with {AS_FEATURES}.",
         )
     return read_pool(test, columns=replace(columns, features=data.feature_names))
 
@@ -158,7 +164,9 @@ def _own_test(source: Source) -> tuple[AnyArray | None, AnyArray | None]:
     if not there:
         return None, None
     if len(there) < len(TEST_NAMES):
-        raise InvalidData(f"{source.path} holds {there[0]} alone; add {' and '.join(set(TEST_NAMES) - set(there))}.")
+        raise InvalidData(
+            f"{source.path} holds {there[0]} alone", mend=f"add {' and '.join(set(TEST_NAMES) - set(there))}."
+        )
     features, labels = (np.asarray(source.entry(name).read()[:]) for name in TEST_NAMES)
     return features, labels
 
@@ -166,7 +174,7 @@ def _own_test(source: Source) -> tuple[AnyArray | None, AnyArray | None]:
 def _as_features(name: str, features: object) -> AnyArray:
     matrix = as_array("features", features)
     if matrix.ndim < 2 or 0 in matrix.shape:
-        raise InvalidData(f"features of {name} have shape {matrix.shape}; pass a row of numbers for every item.")
+        raise InvalidData(f"features of {name} have shape {matrix.shape}", mend="pass a row of numbers for every item.")
     check_finite(f"features of {name}", matrix)
     return matrix if matrix.dtype.kind == "f" else matrix.astype(np.float64)
 
@@ -175,11 +183,13 @@ def _with_test(data: Dataset, features: object, labels: AnyArray) -> Dataset:
     matrix = _as_features(f"the test set of {data.name}", features)
     if matrix.shape[1:] != data.features.shape[1:]:
         raise InvalidData(
-            f"the test set of {data.name} has rows of shape {matrix.shape[1:]} and the data {data.features.shape[1:]}; "
-            "pass features of one kind."
+            f"the test set of {data.name} has rows of shape {matrix.shape[1:]} and the data {data.features.shape[1:]}",
+            mend="pass features of one kind.",
         )
     if labels.shape != (len(matrix),):
-        raise InvalidData(f"test labels of {data.name} have shape {labels.shape}; pass one for each of {len(matrix)}.")
+        raise InvalidData(
+            f"test labels of {data.name} have shape {labels.shape}", mend=f"pass one for each of {len(matrix)}."
+        )
     place = {name: code for code, name in enumerate(data.classes)}
     unknown = sorted({str(value) for value in labels.tolist()} - set(place))
     if unknown:

@@ -41,7 +41,7 @@ class PoolStep:
             check_real("imbalanced", self.amount, least=1.0)
         elif not check_real(self.flaw, self.amount, least=0.0) > 0 or (self.flaw == "mislabelled" and self.amount > 1):
             allowed = "a share above 0" + (" and at most 1" if self.flaw == "mislabelled" else "")
-            raise InvalidArgument(f"{self.flaw}={self.amount:g} is not allowed; pass {allowed}.")
+            raise InvalidArgument("is not allowed", argument=self.flaw, value=self.amount, mend=f"pass {allowed}.")
 
     def __str__(self) -> str:
         return f"{self.flaw}:{self.amount:g}"
@@ -77,7 +77,10 @@ def _parse_step(part: str, spec: str) -> PoolStep:
         except ValueError:
             continue
     raise InvalidArgument(
-        f"pool={spec!r} has {amount!r} where a number belongs; pass such as {flaw}:{USUAL_AMOUNTS[flaw]:g}."
+        f"has {amount!r} where a number belongs",
+        argument="pool",
+        value=spec,
+        mend=f"pass such as {flaw}:{USUAL_AMOUNTS[flaw]:g}.",
     )
 
 
@@ -144,7 +147,9 @@ def make_pool(features: Matrix, labels: AnyArray, spec: str, seed: int) -> PoolM
     check_integer("seed", seed, least=0)
     array, codes = np.asarray(features[:]), np.asarray(labels)
     if codes.dtype.kind not in "iu" or codes.shape != array.shape[:1]:
-        raise InvalidData(f"labels has shape {codes.shape} and dtype {codes.dtype}; pass one class code for each row.")
+        raise InvalidData(
+            f"labels has shape {codes.shape} and dtype {codes.dtype}", mend="pass one class code for each row."
+        )
     array = array if array.dtype.kind == "f" or is_images(array) else array.astype(np.float64)
     n, codes = len(array), codes.astype(np.int64)
     nothing = np.zeros(n, dtype=np.bool_)
@@ -249,7 +254,7 @@ def _mislabelled(made: PoolMade, amount: float, rng: np.random.Generator) -> Poo
 def _need_classes(n: int, flaw: Flaw) -> None:
     if n < 2:
         raise InvalidData(
-            f"labels hold one class only, and a pool that is {flaw} needs two; pass data of several classes."
+            f"labels hold one class only, and a pool that is {flaw} needs two", mend="pass data of several classes."
         )
 
 

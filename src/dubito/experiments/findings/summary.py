@@ -118,7 +118,9 @@ def summarise(rounds: Sequence[Round], targets: Sequence[float] = (), planned: S
     found = curves(kept)
     by_name = {curve.name: curve for curve in found}
     if RANDOM not in by_name:
-        raise InvalidArgument(f"random is not among {', '.join(by_name)}; run it, as all others are held against it.")
+        raise InvalidArgument(
+            f"random is not among {', '.join(by_name)}", mend="run it, as all others are held against it."
+        )
     asked = tuple(targets) or usual_targets(by_name[RANDOM])
     last, same = max(each.turn for each in kept), alike(kept)
     return Summary(
@@ -152,7 +154,7 @@ def comparable(rounds: Sequence[Round]) -> list[Round]:
     shared = {seed: min(turns.get((name, seed), 0) for name in strategies) for _, seed in turns}
     most = max(shared.values(), default=0)
     if most == 0:
-        raise InvalidArgument("no seed was tried by every strategy yet; resume the experiment first.")
+        raise InvalidArgument("no seed was tried by every strategy yet", mend="resume the experiment first.")
     return [each for each in rounds if shared[each.seed] >= most and each.turn < most]
 
 

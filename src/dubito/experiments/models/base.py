@@ -15,6 +15,7 @@ from dubito.checks import check_integer, check_real
 from dubito.errors import InvalidArgument
 from dubito.experiments.chance import draw
 from dubito.matrix import AnyArray, FloatArray, IntArray
+from dubito.wording import PASS, named
 
 State = Mapping[str, AnyArray]
 Facts = Mapping[str, object]
@@ -193,14 +194,15 @@ def committee_proba(model: Model, lesson: Lesson, start: State, features: AnyArr
 def check_samples(samples: object) -> None:
     """A committee has no members, or at least two."""
     if check_integer("samples", samples, least=0) == 1:
-        raise InvalidArgument("samples=1 is no committee; pass samples >= 2, or 0 for none.")
+        mend = f"{PASS} {named('samples')} >= 2, or 0 for none."
+        raise InvalidArgument("is no committee", argument="samples", value=1, mend=mend)
 
 
 def check_positive(name: str, value: object) -> float:
     """A finite number above 0."""
     number = check_real(name, value, least=0.0)
     if number == 0:
-        raise InvalidArgument(f"{name}={value} is not allowed; pass a number above 0.")
+        raise InvalidArgument("is not allowed", argument=name, value=value, mend=f"{PASS} a number above 0.")
     return number
 
 

@@ -32,7 +32,10 @@ class Sklearn(OnHost):
         factory = import_object("estimator", self.estimator)
         if not hasattr(factory, "predict_proba"):
             raise InvalidArgument(
-                f"estimator={self.estimator!r} has no predict_proba; choose one that gives probabilities."
+                "has no predict_proba",
+                argument="estimator",
+                value=self.estimator,
+                mend="choose one that gives probabilities.",
             )
         check_options("estimator", self.estimator, factory, self.options)
 
@@ -46,11 +49,15 @@ class Sklearn(OnHost):
         try:
             fitted = factory(**{**wanted, **self.options}).fit(flat(lesson.features), lesson.labels)
         except ValueError as error:
-            raise InvalidData(f"estimator={self.estimator!r} cannot be trained on these labels: {error}") from error
+            raise InvalidData(
+                f"cannot be trained on these labels: {error}", argument="estimator", value=self.estimator
+            ) from error
         if not hasattr(fitted, "predict_proba"):
             raise InvalidArgument(
-                f"estimator={self.estimator!r} gives no probabilities with these options; choose one that has "
-                "predict_proba once it is trained."
+                "gives no probabilities with these options",
+                argument="estimator",
+                value=self.estimator,
+                mend="choose one that has predict_proba once it is trained.",
             )
         return EstimatorFit(fitted, lesson.n_classes)
 
@@ -72,7 +79,9 @@ class EstimatorFit:
         try:
             known = np.asarray(self.fitted.predict_proba(flat(features)), dtype=np.float64)
         except ValueError as error:
-            raise InvalidData(f"estimator={type(self.fitted).__name__!r} gives no probabilities: {error}") from error
+            raise InvalidData(
+                f"gives no probabilities: {error}", argument="estimator", value=type(self.fitted).__name__
+            ) from error
         return over_all_classes(known, self.fitted.classes_, self.n_classes)
 
     def embed(self, features: AnyArray) -> AnyArray:

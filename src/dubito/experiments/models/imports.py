@@ -9,23 +9,28 @@ from importlib import import_module
 from typing import Any
 
 from dubito.errors import InvalidArgument
+from dubito.wording import named
 
 
 def import_object(name: str, path: object) -> Any:
     """What an import path such as ``package.module.Class`` leads to."""
     module, dot, attribute = str(path).rpartition(".")
     if not isinstance(path, str) or not dot:
-        raise InvalidArgument(f"{name}={path!r} is no import path; write package.module.Name.")
+        raise InvalidArgument("is no import path", argument=name, value=path, mend="write package.module.Name.")
     try:
         with here_first():
             found = import_module(module)
     except ImportError as error:
         raise InvalidArgument(
-            f"{name}={path!r} cannot be imported ({error}). Searched are the current folder, {os.getcwd()}, and "
-            "installed packages; check the spelling, or run it where the module is."
+            f"cannot be imported ({error}). Searched are the current folder, {os.getcwd()}, and installed packages",
+            argument=name,
+            value=path,
+            mend="check the spelling, or run it where the module is.",
         ) from error
     if not hasattr(found, attribute):
-        raise InvalidArgument(f"{name}={path!r} is not there: {module} has no {attribute}; check the spelling.")
+        raise InvalidArgument(
+            f"is not there: {module} has no {attribute}", argument=name, value=path, mend="check the spelling."
+        )
     return getattr(found, attribute)
 
 
@@ -42,8 +47,9 @@ def here_first() -> Iterator[None]:
 def check_options(name: str, path: str, factory: Any, options: object) -> None:
     """Options that a factory takes by name."""
     if not isinstance(options, Mapping):
-        raise InvalidArgument(f"options={options!r} is no table; write options = {{name = value}}.")
+        raise InvalidArgument("is no table", argument="options", value=options, mend="write options = {name = value}.")
     try:
         inspect.signature(factory).bind_partial(**options)
     except TypeError as error:
-        raise InvalidArgument(f"options of {name}={path!r} do not fit: {error}.") from error
+        problem = f"do not fit {named(name, path)}: {error}"
+        raise InvalidArgument(problem, argument="options", mend="check the spelling.") from error

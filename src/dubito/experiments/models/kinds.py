@@ -54,7 +54,7 @@ def model_from_table(table: Mapping[str, object]) -> Model:
         if each.default is MISSING and each.default_factory is MISSING and name not in given
     ]
     if missing:
-        raise InvalidArgument(f"kind = {kind!r} needs the key {missing[0]!r}; add it.")
+        raise InvalidArgument(f"needs the key {missing[0]!r}", argument="kind", value=kind, mend="add it.")
     made = make(**given)
     if not isinstance(made, Model):
         raise InvalidArgument(

@@ -12,6 +12,7 @@ from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Metric
 from dubito.strategies import Strategy, build_strategy, installed_strategies
 from dubito.strategies import option_names as strategy_options
+from dubito.wording import TRUE_OR_FALSE
 
 Option = str | int | float | bool
 BASELINES = ("random", "coreset")
@@ -47,12 +48,22 @@ class Arm:
             if option not in known:
                 check_choice(f"{self.strategy}: option", option, known | set(OWN_KEYS) - {"strategy"})
         if not isinstance(self.permuted, bool):
-            raise InvalidArgument(f"permuted={self.permuted!r} of strategy {self.strategy} is neither true nor false.")
+            raise InvalidArgument(
+                f"of strategy {self.strategy} is neither true nor false",
+                argument="permuted",
+                value=self.permuted,
+                mend=TRUE_OR_FALSE,
+            )
         if self.label is not None and not self.label.strip():
-            raise InvalidArgument(f"label={self.label!r} of strategy {self.strategy} is empty; leave it out.")
+            raise InvalidArgument(
+                f"of strategy {self.strategy} is empty", argument="label", value=self.label, mend="leave it out."
+            )
         if self.label in BASELINES and self.strategy != self.label:
             raise InvalidArgument(
-                f"label={self.label!r} of strategy {self.strategy} is what results are held against; choose another."
+                f"of strategy {self.strategy} is what results are held against",
+                argument="label",
+                value=self.label,
+                mend="choose another.",
             )
         self.build()
 
@@ -112,16 +123,20 @@ def arm_from_table(table: Mapping[str, object]) -> Arm:
     """An arm out of a ``[[strategies]]`` table: ``strategy`` and its options, ``label``, ``metric``, ``permuted``."""
     name, label = table.get("strategy"), table.get("label")
     if not isinstance(name, str):
-        raise InvalidArgument('strategy is missing from a [[strategies]] table; write strategy = "random", say.')
+        mend = 'write strategy = "random", say.'
+        raise InvalidArgument("is missing from a [[strategies]] table", argument="strategy", mend=mend)
     if label is not None and not isinstance(label, str):
-        raise InvalidArgument(f"label={label!r} of strategy {name} is no text; write it in quotes.")
+        raise InvalidArgument(
+            f"of strategy {name} is no text", argument="label", value=label, mend="write it in quotes."
+        )
     metric: Metric = check_choice("metric", table.get("metric", "euclidean"), get_args(Metric))
     options: dict[str, Option] = {}
     for key, value in table.items():
         if key in OWN_KEYS:
             continue
         if not isinstance(value, str | int | float | bool):
-            raise InvalidArgument(f"{key}={value!r} of strategy {name} is no number, text or truth value.")
+            problem = f"of strategy {name} is no number, text or truth value"
+            raise InvalidArgument(problem, argument=key, value=value, mend="write one of these.")
         options[key] = value
     return Arm(name, options, label, metric, cast("bool", table.get("permuted", False)))
 
@@ -142,11 +157,14 @@ def parse_strategy(text: str) -> Arm:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not key or not equals or not value:
             raise InvalidArgument(
-                f"strategy {text!r} has the option {part.strip()!r}; write name:option=value,option=value."
+                f"{text!r} has the option {part.strip()!r}",
+                argument="strategy",
+                mend="write name:option=value,option=value.",
             )
         option = key.replace("-", "_")
         if option in table:
-            raise InvalidArgument(f"strategy {text!r} has the option {option!r} twice; leave one out.")
+            problem = f"{text!r} has the option {option!r} twice"
+            raise InvalidArgument(problem, argument="strategy", mend="leave one out.")
         table[option] = _value(value)
     return arm_from_table(table)
 

@@ -18,6 +18,7 @@ from dubito.experiments.models.linear import Linear
 from dubito.experiments.plans.arms import Arm, arm_from_table, parse_strategy
 from dubito.experiments.plans.settings import DEFAULT_TEST_SHARE, Data, Schedule, check_text
 from dubito.experiments.toml import check_keys, naming, read_toml, write_toml
+from dubito.wording import PASS
 
 __all__ = [
     "DEFAULT_TEST_SHARE",
@@ -61,21 +62,24 @@ class Experiment:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
-            raise InvalidArgument(f"name={self.name!r} cannot be a folder's; use letters, digits, '.', '-' and '_'.")
+            raise InvalidArgument(
+                "cannot be a folder's", argument="name", value=self.name, mend="use letters, digits, '.', '-' and '_'."
+            )
         if not self.strategies:
-            raise InvalidArgument("strategies is empty; name at least one, such as 'random'.")
+            mend = "name at least one, such as 'random'."
+            raise InvalidArgument("is empty", argument="strategies", mend=mend)
         check_text("pool", self.pool)
         parse_pool(self.pool)
         if not self.seeds:
-            raise InvalidArgument("seeds is empty; pass at least one, or how many.")
+            raise InvalidArgument("is empty", argument="seeds", mend=f"{PASS} at least one, or how many.")
         for seed in self.seeds:
             check_integer("seeds", seed, least=0)
-        _refuse_twice("seeds", self.seeds, "pass each once")
-        _refuse_twice("strategies", [arm.name for arm in self.strategies], "give one of them another label")
+        _refuse_twice("seeds", self.seeds, f"{PASS} each once.")
+        _refuse_twice("strategies", [arm.name for arm in self.strategies], "give one of them another label.")
         asking = [arm.name for arm in self.strategies if arm.needs_samples]
         if asking and not self.model.samples:
             raise InvalidArgument(
-                f"strategy {asking[0]!r} asks a committee, and the model has none; set samples = 10 in [model]."
+                f"strategy {asking[0]!r} asks a committee, and the model has none", mend="set samples = 10 in [model]."
             )
 
     @property
@@ -127,9 +131,12 @@ def experiment_from_table(table: Mapping[str, object], *, beside: str | None = N
     """An experiment out of a TOML table; relative paths of data are taken from the folder ``beside``."""
     check_keys("the file", table, KEYS)
     if "schema" not in table:
-        raise InvalidArgument(f"schema is missing; write schema = {SCHEMA} on the first line.")
+        mend = f"write schema = {SCHEMA} on the first line."
+        raise InvalidArgument("is missing", argument="schema", mend=mend)
     if table["schema"] != SCHEMA:
-        raise InvalidArgument(f"schema={table['schema']!r} is not known to this version; write schema = {SCHEMA}.")
+        raise InvalidArgument(
+            "is not known to this version", argument="schema", value=table["schema"], mend=f"write schema = {SCHEMA}."
+        )
     with naming("[data]"):
         data = Data(**_resolved(_section(_spelled(table), "data", Data), beside))
     with naming("[schedule]"):
@@ -161,7 +168,7 @@ def read_seeds(value: object) -> tuple[int, ...]:
         return tuple(check_integer("seeds", each, least=0) for each in value)
     count = check_integer("seeds", value, least=1)
     if count > MOST_SEEDS:
-        raise InvalidArgument("is too many", argument="seeds", value=count, mend=f"pass {MOST_SEEDS:,} or fewer.")
+        raise InvalidArgument("is too many", argument="seeds", value=count, mend=f"{PASS} {MOST_SEEDS:,} or fewer.")
     return tuple(range(count))
 
 
@@ -169,7 +176,7 @@ def _section(table: Mapping[str, object], key: str, kind: type[Data | Schedule] 
     """A table of the file; its keys are checked against the settings of the class."""
     section = table.get(key, {})
     if not isinstance(section, Mapping):
-        raise InvalidArgument(f"{key}={section!r} is no table; write [{key}], and its keys below.")
+        raise InvalidArgument("is no table", argument=key, value=section, mend=f"write [{key}], and its keys below.")
     if kind is not None:
         check_keys("it", section, [each.name for each in fields(kind)])
     return dict(section)
@@ -189,7 +196,9 @@ def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
     columns = section.get("feature_columns", ())
     columns = (columns,) if isinstance(columns, str) else columns
     if not isinstance(columns, Sequence) or not all(isinstance(each, str) for each in columns):
-        raise InvalidArgument(f"feature_columns={columns!r} is no list of names; write them in quotes.")
+        raise InvalidArgument(
+            "is no list of names", argument="feature_columns", value=columns, mend="write them in quotes."
+        )
     section["feature_columns"] = tuple(columns)
     if isinstance(section.get("size"), list):
         section["size"] = tuple(section["size"])
@@ -206,10 +215,14 @@ def _placed(section: dict[str, Any], keys: Sequence[str], beside: str | None) ->
 
 def _arms(tables: object) -> tuple[Arm, ...]:
     if not isinstance(tables, Sequence) or isinstance(tables, str) or not tables:
-        raise InvalidArgument('there is none; write [[strategies]], and below it strategy = "random", say.')
+        raise InvalidArgument("there is none", mend='write [[strategies]], and below it strategy = "random", say.')
     for each in tables:
         if not isinstance(each, str | Mapping):
-            raise InvalidArgument(f"strategies holds {each!r}; name a strategy in quotes, or write [[strategies]].")
+            raise InvalidArgument(
+                f"holds {each!r}",
+                argument="strategies",
+                mend="name a strategy in quotes, or write [[strategies]].",
+            )
     return tuple(parse_strategy(each) if isinstance(each, str) else arm_from_table(each) for each in tables)
 
 
@@ -221,4 +234,4 @@ def _settings(settings: Data | Schedule, explicit: bool) -> dict[str, object]:
 def _refuse_twice(name: str, values: Sequence[str | int], mend: str) -> None:
     for value, count in Counter(values).items():
         if count > 1:
-            raise InvalidArgument(f"{name} holds {value!r} twice; {mend}.")
+            raise InvalidArgument(f"holds {value!r} twice", argument=name, mend=mend)

@@ -8,6 +8,7 @@ from dubito.checks import check_integer, check_real
 from dubito.errors import InvalidArgument
 from dubito.experiments.datasets.images.loading import COLLECTIONS, is_table
 from dubito.matrix import IntArray
+from dubito.wording import PASS, TRUE_OR_FALSE, named
 
 DEFAULT_TEST_SHARE = 0.2
 MOST_ROUNDS = 10_000_000
@@ -42,21 +43,36 @@ class Data:
             check_text(name, getattr(self, name))
         sources = [name for name in ("path", "builtin", "images") if getattr(self, name) is not None]
         if len(sources) > 1:
-            raise InvalidArgument(f"{' and '.join(sources)} are two sources of data; pass only one of them.")
+            names = " and ".join(map(named, sources))
+            raise InvalidArgument(f"{names} are two sources of data", mend=f"{PASS} only one of them.")
         if self.test is not None and self.path is None and not is_table(self.images or ""):
-            raise InvalidArgument(f"test={self.test!r} belongs to a path; name the path, or leave test out.")
+            raise InvalidArgument(
+                "belongs to a path",
+                argument="test",
+                value=self.test,
+                mend=f"name the path, or leave {named('test')} out.",
+            )
         if self.size and self.images in (None, *COLLECTIONS):
-            raise InvalidArgument(f"size={self.size} is for pictures in a folder or a Parquet file; leave it out.")
+            raise InvalidArgument(
+                "is for pictures in a folder or a Parquet file", argument="size", value=self.size, mend="leave it out."
+            )
         if self.images is not None and self.standardise:
-            raise InvalidArgument("standardise is for features, and models scale images themselves; leave it out.")
+            problem = "is for features, and models scale images themselves"
+            raise InvalidArgument(problem, argument="standardise", mend="leave it out.")
         if self.rows is not None:
             check_integer("rows", self.rows, least=2)
         if self.test is not None and self.test_share is not None:
-            raise InvalidArgument("test and test_share are two ways to a test set; pass only one of them.")
+            names = f"{named('test')} and {named('test_share')}"
+            raise InvalidArgument(f"{names} are two ways to a test set", mend=f"{PASS} only one of them.")
         if self.test_share is not None and not 0 < check_real("test_share", self.test_share, least=0.0) < 1:
-            raise InvalidArgument(f"test_share={self.test_share} is not allowed; pass 0 < test_share < 1.")
+            raise InvalidArgument(
+                "is not allowed",
+                argument="test_share",
+                value=self.test_share,
+                mend=f"{PASS} 0 < {named('test_share')} < 1.",
+            )
         if not isinstance(self.standardise, bool):
-            raise InvalidArgument(f"standardise={self.standardise!r} is not allowed; pass true or false.")
+            raise InvalidArgument("is not allowed", argument="standardise", value=self.standardise, mend=TRUE_OR_FALSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +91,47 @@ class Schedule:
         for name in ("initial", "budget", "rounds"):
             check_integer(name, getattr(self, name), least=1)
         if not isinstance(self.from_scratch, bool):
-            raise InvalidArgument(f"from_scratch={self.from_scratch!r} is not allowed; pass true or false.")
+            raise InvalidArgument(
+                "is not allowed", argument="from_scratch", value=self.from_scratch, mend=TRUE_OR_FALSE
+            )
 
     @property
     def labels(self) -> IntArray:
         """(rounds + 1,) labels owned at each training."""
         if self.rounds > MOST_ROUNDS:
-            raise InvalidArgument("is beyond all reason", argument="rounds", value=self.rounds, mend="pass fewer.")
+            raise InvalidArgument("is beyond all reason", argument="rounds", value=self.rounds, mend=f"{PASS} fewer.")
         return self.initial + self.budget * np.arange(self.rounds + 1)
 
     def check_size(self, n_train: int) -> None:
         """Refuse to want more labels than there are rows to ask for."""
         if self.initial > n_train:
             raise InvalidArgument(
-                f"initial={self.initial} exceeds the {n_train} rows of the training part; pass initial <= {n_train}."
+                f"exceeds the {n_train} rows of the training part",
+                argument="initial",
+                value=self.initial,
+                mend=f"{PASS} {named('initial')} <= {n_train}.",
             )
         wanted, most = self.initial + self.budget * self.rounds, (n_train - self.initial) // self.budget
+        if wanted > n_train and not most:
+            raise InvalidArgument(
+                f"after {named('initial', self.initial)} exceeds the {n_train} rows of the training part",
+                argument="budget",
+                value=self.budget,
+                mend=f"{PASS} {named('budget')} <= {n_train - self.initial}.",
+            )
         if wanted > n_train:
             raise InvalidArgument(
-                f"rounds={self.rounds} of budget={self.budget} after initial={self.initial} want {wanted} labels and "
-                f"the training part has {n_train} rows; pass rounds <= {most}."
-                if most
-                else f"budget={self.budget} after initial={self.initial} exceeds the {n_train} rows of the training "
-                f"part; pass budget <= {n_train - self.initial}."
+                f"of {named('budget', self.budget)} after {named('initial', self.initial)} want {wanted} labels and "
+                f"the training part has {n_train} rows",
+                argument="rounds",
+                value=self.rounds,
+                mend=f"{PASS} {named('rounds')} <= {most}.",
             )
 
 
 def check_text(name: str, value: object) -> None:
     """Refuse what is neither text nor left out."""
     if value is not None and not (isinstance(value, str) and value):
-        raise InvalidArgument(f"{name}={value!r} is not allowed; pass text in quotes, or leave it out.")
+        raise InvalidArgument(
+            "is not allowed", argument=name, value=value, mend="pass text in quotes, or leave it out."
+        )

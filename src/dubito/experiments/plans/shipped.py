@@ -65,7 +65,5 @@ def find_experiment(file: str) -> Experiment:
         return read_experiment(file)
     if file in shipped_experiments():
         return read_shipped(file)
-    raise MissingFile(
-        f"{file} is neither a file nor an experiment that comes with dubito;"
-        f"{nearest(file, shipped_experiments()) or ' these are ' + ', '.join(shipped_experiments()) + '.'}"
-    )
+    mend = nearest(file, shipped_experiments()).strip() or f"these are {', '.join(shipped_experiments())}."
+    raise MissingFile(f"{file} is neither a file nor an experiment that comes with dubito", mend=mend)

@@ -38,5 +38,5 @@ def read_archive(path: Path, required: Collection[str], optional: Collection[str
                 found[name] = content.read()
     missing = next((name for name in required if name not in found), None)
     if missing is not None:
-        raise InvalidData(f"{path} holds no {missing}; it is not the published archive, or only a part of it.")
+        raise InvalidData(f"{path} holds no {missing}", mend="it is not the published archive, or only a part of it.")
     return found

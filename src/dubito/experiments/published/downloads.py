@@ -15,6 +15,7 @@ from urllib.request import Request, urlopen
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.files.disk import room_for
+from dubito.wording import by_door, in_python
 
 PAUSES = (1.0, 3.0, 10.0)
 """Seconds between tries that bring nothing; after the last the download fails."""
@@ -28,8 +29,9 @@ PASSING = (408, 429)
 
 
 BOTH_MENDS = (
-    "Pass --data-dir with a folder that does, or --download (in Python data_dir, or the environment variable "
-    "DUBITO_DATA; download=True)."
+    f"pass {by_door('data_dir=', command='--data-dir', toml='--data-dir')} with a folder that does"
+    f"{in_python(' (or set DUBITO_DATA in the environment)')}, or "
+    f"{by_door('download=True', command='--download', toml='--download')}."
 )
 """What to do where published files are missing."""
 
@@ -103,8 +105,8 @@ def _wait_or_give_up(seconds: float | None, file: PublishedFile, part: Path, err
     kept = f" What came is kept in {part}: another try goes on from there." if _size(part) else ""
     cause = error.reason if type(error) is URLError else error
     raise DubitoError(
-        f"{file.address} cannot be downloaded ({' '.join(str(cause).split()) or type(cause).__name__}); check the "
-        f"connection, or put {file.name} into {part.parent} yourself.{kept}"
+        f"{file.address} cannot be downloaded ({' '.join(str(cause).split()) or type(cause).__name__})",
+        mend=f"check the connection, or put {file.name} into {part.parent} yourself.{kept}",
     ) from error
 
 
@@ -145,8 +147,8 @@ def _connect(file: PublishedFile, part: Path) -> http.client.HTTPResponse | None
         if error.code >= 500 or error.code in PASSING:
             raise
         raise DubitoError(
-            f"{file.address} answers {error.code} {error.reason}; get {file.name} elsewhere and put it into "
-            f"{part.parent}."
+            f"{file.address} answers {error.code} {error.reason}",
+            mend=f"get {file.name} elsewhere and put it into {part.parent}.",
         ) from error
 
 
@@ -171,8 +173,8 @@ def _accept(file: PublishedFile, part: Path, target: Path) -> Path:
         bad = target.with_name(f"{file.name}.bad")
         os.replace(part, bad)
         raise InvalidData(
-            f"{file.name} from {file.address} has the {algorithm} {found}, and {expected} is published; it is kept as "
-            f"{bad} and not used. Try again, or get the file elsewhere."
+            f"{file.name} from {file.address} has the {algorithm} {found}, and {expected} is published",
+            mend=f"it is kept as {bad} and not used. Try again, or get the file elsewhere.",
         )
     os.replace(part, target)
     return target
@@ -207,5 +209,5 @@ def _writing(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise InvalidArgument(
-            f"{path} cannot be written: {str(error.strerror).lower()}; choose another folder."
+            f"{path} cannot be written: {str(error.strerror).lower()}", mend="choose another folder."
         ) from error

@@ -26,7 +26,9 @@ def data_folder(data_dir: str | os.PathLike[str] | None, download: bool) -> Path
         return default_folder()
     folder = Path(data_dir).expanduser()
     if folder.exists() and not folder.is_dir():
-        raise InvalidArgument(f"data_dir={str(folder)!r} is a file; pass the folder that holds it.")
+        raise InvalidArgument(
+            "is a file", argument="data_dir", value=str(folder), mend="pass the folder that holds it."
+        )
     if not folder.exists() and not download:
-        raise MissingFile(f"data_dir={str(folder)!r} does not exist; check the path.")
+        raise MissingFile("does not exist", argument="data_dir", value=str(folder), mend="check the path.")
     return folder

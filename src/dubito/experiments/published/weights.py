@@ -61,7 +61,8 @@ def find_weights(
         return bring(VGG16, folder, progress=progress)
     raise MissingFile(
         f"the weights of VGG16 are missing: {folder} holds neither {CONVOLUTIONS} nor {VGG16.name}, and {hub_folder()} "
-        f"no {VGG16.name} ({VGG16.source}). {BOTH_MENDS}"
+        f"no {VGG16.name} ({VGG16.source})",
+        mend=BOTH_MENDS,
     )
 
 
@@ -88,9 +89,11 @@ def _own_file(weights: str) -> Path:
     path = Path(weights).expanduser()
     if path.suffix not in SUFFIXES:
         raise InvalidArgument(
-            f"weights={weights!r} is neither {IMAGENET!r}, {NONE!r} nor the path of a .safetensors or .pth file; "
-            "pass one of these."
+            f"is neither {IMAGENET!r}, {NONE!r} nor the path of a .safetensors or .pth file",
+            argument="weights",
+            value=weights,
+            mend="pass one of these.",
         )
     if not path.is_file():
-        raise MissingFile(f"weights={weights!r} is not there; check the path.")
+        raise MissingFile("is not there", argument="weights", value=weights, mend="check the path.")
     return path

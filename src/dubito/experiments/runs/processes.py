@@ -15,6 +15,7 @@ from typing import IO
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
 from dubito.experiments.runs.work import PATIENCE
+from dubito.wording import named
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 KINDS = {kind.__name__: kind for kind in (InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile)}
@@ -33,19 +34,20 @@ class Worker:
         self.output.seek(0)
         lines = self.output.read().decode(errors="replace").strip().splitlines()
         try:
-            told = json.loads(lines[-1])
-            kind = KINDS.get(told["error"], DubitoError)
-            return kind(told["message"])
+            record = json.loads(lines[-1])
+            kind: type[DubitoError] = KINDS.get(record["error"], DubitoError)
+            return kind.from_record(record)
         except (IndexError, ValueError, TypeError, KeyError):
-            return DubitoError(self._last_words(lines))
+            return self._last_words(lines)
 
-    def _last_words(self, lines: Sequence[str]) -> str:
-        kept = "What was done is kept: resume"
+    def _last_words(self, lines: Sequence[str]) -> DubitoError:
+        kept = "what was done is kept: resume"
         if self.process.returncode < 0:
             name = signal.Signals(-self.process.returncode).name
-            return f"a worker was ended by {name}, as happens when memory runs out. {kept} with fewer workers."
+            problem = f"a worker was ended by {name}, as happens when memory runs out"
+            return DubitoError(problem, mend=f"{kept} with fewer workers.")
         last = lines[-1] if lines else "it said nothing"
-        return f"a worker failed: {last}. {kept} with workers=1 to see where."
+        return DubitoError(f"a worker failed: {last}", mend=f"{kept} with {named('workers', 1)} to see where.")
 
 
 def run_workers(folder: Path, count: int, step: Callable[[], None]) -> None:

@@ -126,7 +126,7 @@ def resume_experiment(folder: Path, *, workers: int = 1, progress: Progress | No
 def read_folder(folder: Path) -> Experiment:
     """The experiment whose journal a folder holds."""
     if not (folder / EXPERIMENT).is_file():
-        raise MissingFile(f"{folder} holds no {EXPERIMENT}; pass the folder of a run.")
+        raise MissingFile(f"{folder} holds no {EXPERIMENT}", mend="pass the folder of a run.")
     return read_experiment(str(folder / EXPERIMENT))
 
 
@@ -162,8 +162,8 @@ def check_folder(experiment: Experiment, folder: Path) -> None:
     there = read_folder(folder)
     if there.hash8 != experiment.hash8:
         raise InvalidArgument(
-            f"{folder} holds the experiment {there.folder_name} and this is {experiment.folder_name}; "
-            "choose another folder."
+            f"{folder} holds the experiment {there.folder_name} and this is {experiment.folder_name}",
+            mend="choose another folder.",
         )
 
 

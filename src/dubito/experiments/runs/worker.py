@@ -28,7 +28,7 @@ def main(folder: Path) -> int:
         experiment = read_experiment(str(folder / EXPERIMENT))
         work(experiment, folder, find_source(experiment, folder), Ledger(folder, experiment), lambda: None)
     except DubitoError as error:
-        print(json.dumps({"error": type(error).__name__, "message": str(error)}), flush=True)
+        print(json.dumps({"error": type(error).__name__, **error.as_record()}), flush=True)
         return FAILED
     return 0
 

@@ -65,7 +65,7 @@ def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("factory", "words"),
     [
-        ("Uncalled", "head ?= ?'head' is never called with its input.*Call the head itself in forward"),
+        ("Uncalled", "head ?= ?'head' is never called with its input.*call the head itself in forward"),
         ("Twice", "head ?= ?'head' is called 2 times for one answer"),
         ("short", "the network's 'hidden.weight' is bfloat16; return it in float32"),
         ("Asking", "head ?= ?'head' cannot be taken off the network: AttributeError.*no attribute 'weight'"),
@@ -89,7 +89,9 @@ def test_a_network_that_cannot_be_trained_like_others_is_refused_and_leaves_noth
 
 @pytest.mark.usefixtures("either_way")
 def test_minibatches_of_one_are_refused_for_batch_normalisation_and_for_no_other_network(tmp_path: Path) -> None:
-    with pytest.raises((InvalidArgument, InvalidData), match=r"batch ?= ?1 is too small for this .* Pass batch >= 2"):
+    with pytest.raises(
+        (InvalidArgument, InvalidData), match=r"batch ?= ?1 is too small for this .* (pass|set) batch >= 2"
+    ):
         played("Normed", tmp_path / "normed", batch=1)
     assert len(played("Plain", tmp_path / "plain", batch=1)) == 6
 
@@ -100,7 +102,7 @@ def test_a_last_minibatch_of_one_is_no_trouble(tmp_path: Path) -> None:
 
 
 def test_a_single_first_label_is_refused_for_batch_normalisation(tmp_path: Path) -> None:
-    with pytest.raises((InvalidArgument, InvalidData), match=r"initial ?= ?1 is too small for .* Pass initial >= 2"):
+    with pytest.raises((InvalidArgument, InvalidData), match=r"initial ?= ?1 is too small for .* set initial >= 2"):
         played("Normed", tmp_path, initial=1)
 
 

@@ -109,7 +109,7 @@ def test_the_head_sees_the_mean_of_the_places_left_after_the_last_pooling() -> N
 def test_imagenet_is_looked_for_in_the_data_folder_and_then_in_torchs_cache(tmp_path: Path) -> None:
     hub = tmp_path / "torch" / "hub" / "checkpoints"
     hub.mkdir(parents=True)
-    with pytest.raises(MissingFile, match=r"neither vgg16_features.safetensors nor vgg16-397923af.pth.*--download"):
+    with pytest.raises(MissingFile, match=r"neither vgg16_features.safetensors nor vgg16-397923af.pth.*download=True"):
         find_weights("imagenet")
     for path in (hub / VGG16.name, tmp_path / "data" / VGG16.name, tmp_path / "data" / CONVOLUTIONS):
         path.write_bytes(b"")

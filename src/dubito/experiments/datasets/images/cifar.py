@@ -111,8 +111,8 @@ def refuse_pickles(path: Path, layouts: Sequence[Layout] = (CIFAR10, CIFAR100)) 
     for layout in layouts:
         if path.name in layout.pickled:
             raise InvalidArgument(
-                f"{path} is the Python version of {layout.name}, which is made of pickles, and dubito never "
-                f"unpickles; get the binary version instead: {layout.archive.name} ({layout.archive.source})."
+                f"{path} is the Python version of {layout.name}, which is made of pickles, and dubito never unpickles",
+                mend=f"get the binary version instead: {layout.archive.name} ({layout.archive.source}).",
             )
 
 
@@ -138,10 +138,11 @@ def _refuse_missing(layout: Layout, folder: Path) -> NoReturn:
     if (folder / layout.folder).is_dir():
         place = folder / layout.folder
         missing = next(name for name in layout.required if not (place / name).is_file())
-        raise MissingFile(f"{place} holds no {missing}; unpack all of {layout.archive.name} there.")
+        raise MissingFile(f"{place} holds no {missing}", mend=f"unpack all of {layout.archive.name} there.")
     raise MissingFile(
         f"{layout.name} is missing: {folder} holds neither {layout.archive.name} nor {layout.folder}/ "
-        f"({layout.archive.source}). {BOTH_MENDS}"
+        f"({layout.archive.source})",
+        mend=BOTH_MENDS,
     )
 
 
@@ -150,16 +151,16 @@ def _records(data: bytes, where: str, n_label_bytes: int, n_classes: int) -> tup
     length = n_label_bytes + N_PIXELS
     if not data or len(data) % length:
         raise InvalidData(
-            f"{where} has {len(data):,} bytes, which is no multiple of the {length:,} of a record; it is cut short or "
-            "of another kind."
+            f"{where} has {len(data):,} bytes, which is no multiple of the {length:,} of a record",
+            mend="it is cut short or of another kind.",
         )
     records = np.frombuffer(data, dtype=np.uint8).reshape(-1, length)
     labels = records[:, n_label_bytes - 1].astype(np.int64)
     odd = np.flatnonzero(labels >= n_classes)
     if len(odd):
         raise InvalidData(
-            f"{where} has the label {labels[odd[0]]} in record {odd[0]}, and there are {n_classes} classes; it is "
-            "damaged or of another kind."
+            f"{where} has the label {labels[odd[0]]} in record {odd[0]}, and there are {n_classes} classes",
+            mend="it is damaged or of another kind.",
         )
     planes = records[:, n_label_bytes:].reshape(-1, 3, SIDE, SIDE)
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), labels

@@ -37,7 +37,9 @@ def read_folder(path: Path, *, size: Size | None = None) -> ImageSet:
         test = _class_folders(path / "test") if inner else {}
     unknown = next((folder for name, folder in test.items() if name not in train), None)
     if unknown is not None:
-        raise InvalidData(f"{unknown} is a class that {path / 'train'} does not have; the classes are {_list(train)}.")
+        raise InvalidData(
+            f"{unknown} is a class that {path / 'train'} does not have", mend=f"the classes are {_list(train)}."
+        )
     classes = tuple(train)
     pictures, labels = _gather(train, classes)
     test_pictures, test_labels = _gather(test, classes)
@@ -49,7 +51,8 @@ def read_folder(path: Path, *, size: Size | None = None) -> ImageSet:
 def _refuse_half(path: Path, there: str) -> NoReturn:
     other = "test" if there == "train" else "train"
     raise MissingFile(
-        f"{path} has a folder {there} and none called {other}; add it, or pass {path / there} to read that alone."
+        f"{path} has a folder {there} and none called {other}",
+        mend=f"add it, or pass {path / there} to read that alone.",
     )
 
 
@@ -58,8 +61,8 @@ def _class_folders(path: Path) -> dict[str, Path]:
     names = [entry.name for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith((".", "_"))]
     if len(names) < 2:
         raise InvalidData(
-            f"{path} holds {len(names) or 'no'} folder{'s' if not names else ''}; it must hold one for each of at "
-            "least two classes, with that class's pictures inside."
+            f"{path} holds {len(names) or 'no'} folder{'s' if not names else ''}",
+            mend="it must hold one for each of at least two classes, with that class's pictures inside.",
         )
     return {name: path / name for name in sorted(names, key=natural_order)}
 
@@ -82,7 +85,7 @@ def _pictures_below(folder: Path) -> list[Picture]:
         if not name.startswith(".") and name.lower().endswith(SUFFIXES)
     ]
     if not paths:
-        raise InvalidData(f"{folder} holds no pictures ({', '.join(SUFFIXES)}); add some, or remove the folder.")
+        raise InvalidData(f"{folder} holds no pictures ({', '.join(SUFFIXES)})", mend="add some, or remove the folder.")
     return [Picture(path, Path(path)) for path in sorted(paths, key=natural_order)]
 
 

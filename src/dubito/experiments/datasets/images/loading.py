@@ -16,6 +16,7 @@ from dubito.experiments.published.downloads import Progress
 from dubito.experiments.published.folders import data_folder
 from dubito.files import split_spec
 from dubito.files.entries import nearest
+from dubito.wording import named
 
 
 class Reader(Protocol):
@@ -81,14 +82,12 @@ def load_images(
     ((2, 6, 8, 3), ('apple', 'pear'), [0, 1])
     """
     name = os.fspath(source)
-    return find_images(
-        name, f"source={name!r}", data_dir=data_dir, download=download, test=test, size=size, progress=progress
-    )
+    return find_images(name, "source", data_dir=data_dir, download=download, test=test, size=size, progress=progress)
 
 
 def find_images(
     name: str,
-    told: str,
+    argument: str,
     *,
     data_dir: str | os.PathLike[str] | None = None,
     download: bool = False,
@@ -96,10 +95,10 @@ def find_images(
     size: Size | None = None,
     progress: Progress | None = None,
 ) -> ImageSet:
-    """What `load_images` does; messages call the name as ``told`` has it, such as ``images='birds'``."""
+    """What `load_images` does; ``argument`` is what messages call the name."""
     path = Path(split_spec(name)[0])
     published = COLLECTIONS.get(name)
-    _refuse_strays(told, published is not None, is_table(name), data_dir, download, test, size)
+    _refuse_strays(named(argument, name), published is not None, is_table(name), data_dir, download, test, size)
     if published is not None:
         return published(data_folder(data_dir, download), allow_download=download, progress=progress)
     if is_table(name):
@@ -108,11 +107,11 @@ def find_images(
     if path.is_dir():
         return read_folder(path, size=size)
     if path.exists():
-        raise InvalidArgument(f"{told} is neither a folder nor a .parquet file; pass one of these.")
-    raise MissingFile(
-        f"{told} is neither there nor a published collection ({', '.join(COLLECTIONS)});"
-        f"{nearest(name, COLLECTIONS) or ' check the path.'}"
-    )
+        problem = "is neither a folder nor a .parquet file"
+        raise InvalidArgument(problem, argument=argument, value=name, mend="pass one of these.")
+    problem = f"is neither there nor a published collection ({', '.join(COLLECTIONS)})"
+    mend = nearest(name, COLLECTIONS).strip() or "check the path."
+    raise MissingFile(problem, argument=argument, value=name, mend=mend)
 
 
 def is_table(source: str) -> bool:
@@ -127,7 +126,7 @@ def is_table(source: str) -> bool:
 
 
 def _refuse_strays(
-    told: str, is_published: bool, is_parquet: bool, data_dir: object, download: bool, test: object, size: object
+    source: str, is_published: bool, is_parquet: bool, data_dir: object, download: bool, test: object, size: object
 ) -> None:
     """Refuse arguments that mean nothing for this kind of source."""
     strays = {
@@ -138,4 +137,4 @@ def _refuse_strays(
     }
     for argument, (is_stray, purpose) in strays.items():
         if is_stray:
-            raise InvalidArgument(f"{argument} is {purpose}, not for {told}; leave it out.")
+            raise InvalidArgument(f"is {purpose}, not for {source}", argument=argument, mend="leave it out.")

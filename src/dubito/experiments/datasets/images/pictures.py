@@ -11,6 +11,7 @@ import numpy as np
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.experiments.datasets.images.record import ImageArray
+from dubito.wording import PASS, by_door
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Files of a folder that count as pictures."""
@@ -28,6 +29,9 @@ class Picture(NamedTuple):
     name: str
     """What messages call it."""
     content: Path | bytes
+
+
+RESIZED = by_door("size=(height, width)", toml="size = [height, width]")
 
 
 def read_pictures(pictures: Sequence[Picture], size: Size | None = None) -> ImageArray:
@@ -62,15 +66,18 @@ def check_size(size: object) -> None:
         return
     if not isinstance(size, tuple) or len(size) != 2 or not all(type(side) is int and side > 0 for side in size):
         raise InvalidArgument(
-            f"size={size!r} is no height and width in pixels; pass two whole numbers, height and width, such as 32 "
-            "and 32."
+            "is no height and width in pixels",
+            argument="size",
+            value=size,
+            mend=f"{PASS} two whole numbers, height and width, such as 32 and 32.",
         )
 
 
 def _refuse_size(picture: Picture, image: ImageArray, first: Picture, expected: ImageArray) -> NoReturn:
     raise InvalidData(
         f"{picture.name} is {image.shape[0]} pixels high and {image.shape[1]} wide, and {first.name} "
-        f"{expected.shape[0]} and {expected.shape[1]}; all must be equal, or pass size=(height, width) to resize them."
+        f"{expected.shape[0]} and {expected.shape[1]}",
+        mend=f"all must be equal, or {PASS} {RESIZED} to resize them.",
     )
 
 
@@ -81,7 +88,7 @@ def _decode(picture: Picture, size: Size | None) -> ImageArray:
     try:
         with Image.open(io.BytesIO(content) if isinstance(content, bytes) else content) as opened:
             if opened.mode.startswith(("I", "F")):
-                raise InvalidData(f"{picture.name} has more than 8 bits a channel; save it with 8.")
+                raise InvalidData(f"{picture.name} has more than 8 bits a channel", mend="save it with 8.")
             upright = ImageOps.exif_transpose(opened)
             # By way of RGBA: a palette with transparency has no direct way that Pillow does not warn of.
             plain = upright.convert("RGBA").convert("RGB") if upright.mode in ("P", "PA") else upright.convert("RGB")
@@ -89,8 +96,10 @@ def _decode(picture: Picture, size: Size | None) -> ImageArray:
     except DubitoError:
         raise
     except UnidentifiedImageError as error:
-        raise InvalidData(f"{picture.name} is no picture of a known format; mend or remove it.") from error
+        raise InvalidData(f"{picture.name} is no picture of a known format", mend="mend or remove it.") from error
     except Exception as error:
         # Broad on purpose: on a damaged picture the decoders raise a dozen unrelated kinds.
         detail = " ".join(str(error).split()) or type(error).__name__
-        raise InvalidData(f"{picture.name} cannot be read as a picture ({detail}); mend or remove it.") from error
+        raise InvalidData(
+            f"{picture.name} cannot be read as a picture ({detail})", mend="mend or remove it."
+        ) from error

@@ -37,7 +37,9 @@ class ImageSet:
 
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
-            raise InvalidData(f"{self.name} holds one class only ({self.classes[:1]}); there is nothing to learn.")
+            raise InvalidData(
+                f"{self.name} holds one class only ({self.classes[:1]})", mend="there is nothing to learn."
+            )
         if not len(self.images):
             raise InvalidData(f"{self.name} holds no images.")
         _check_part(self, f"the images of {self.name}", self.images, self.labels)
@@ -61,15 +63,15 @@ class ImageSet:
 def _check_part(images: ImageSet, what: str, pixels: ImageArray, labels: IntArray) -> None:
     if pixels.dtype != np.uint8 or pixels.shape[1:] != (*images.size, 3):
         raise InvalidData(
-            f"{what} have shape {pixels.shape} and type {pixels.dtype}; they must be (n, height, width, 3) uint8, "
-            "those of the test set as large as the others."
+            f"{what} have shape {pixels.shape} and type {pixels.dtype}",
+            mend="they must be (n, height, width, 3) uint8, those of the test set as large as the others.",
         )
     if labels.shape != (len(pixels),):
-        raise InvalidData(f"{what} are {len(pixels)} and their labels have shape {labels.shape}; pass one each.")
+        raise InvalidData(f"{what} are {len(pixels)} and their labels have shape {labels.shape}", mend="pass one each.")
     n_classes = len(images.classes)
     odd = np.flatnonzero((labels < 0) | (labels >= n_classes))
     if len(odd):
         raise InvalidData(
-            f"{what} have the label {labels[odd[0]]} at number {odd[0]}, and there are {n_classes} classes; "
-            f"labels go from 0 to {n_classes - 1}."
+            f"{what} have the label {labels[odd[0]]} at number {odd[0]}, and there are {n_classes} classes",
+            mend=f"labels go from 0 to {n_classes - 1}.",
         )

@@ -55,7 +55,8 @@ def read_svhn(
             download(file, folder, progress=progress)
     for file in files:
         if not (folder / file.name).exists():
-            raise MissingFile(f"svhn is missing: {folder} holds no {file.name} ({file.source}). {BOTH_MENDS}")
+            problem = f"svhn is missing: {folder} holds no {file.name} ({file.source})"
+            raise MissingFile(problem, mend=BOTH_MENDS)
     (images, labels), (test_images, test_labels) = (_read_mat(folder / file.name) for file in files)
     return ImageSet("svhn", images, labels, DIGITS, test_images, test_labels)
 
@@ -67,22 +68,26 @@ def _read_mat(path: Path) -> tuple[ImageArray, IntArray]:
         held: dict[str, AnyArray] = loadmat(str(path), variable_names=("X", "y"))
     for name in ("X", "y"):
         if name not in held:
-            raise InvalidData(f"{path} holds no array {name}; it is not one of SVHN's files of cropped digits.")
+            raise InvalidData(f"{path} holds no array {name}", mend="it is not one of SVHN's files of cropped digits.")
     # MATLAB drops a last dimension of 1: one image alone is 32x32x3.
     images = held["X"][..., None] if held["X"].ndim == 3 else held["X"]
     if images.shape[:3] != IMAGE or images.ndim != 4 or images.dtype != np.uint8:
         raise InvalidData(
-            f"X of {path} has shape {held['X'].shape} and type {images.dtype}; cropped digits are 32x32x3xN uint8."
+            f"X of {path} has shape {held['X'].shape} and type {images.dtype}",
+            mend="cropped digits are 32x32x3xN uint8.",
         )
     return np.ascontiguousarray(images.transpose(3, 0, 1, 2)), _digits(path, held["y"].ravel(), images.shape[3])
 
 
 def _digits(path: Path, labels: AnyArray, n_images: int) -> IntArray:
     if len(labels) != n_images:
-        raise InvalidData(f"y of {path} has {len(labels)} labels for {n_images} images; there must be one for each.")
+        raise InvalidData(
+            f"y of {path} has {len(labels)} labels for {n_images} images", mend="there must be one for each."
+        )
     odd = np.flatnonzero(~np.isin(labels, range(1, 11)))
     if len(odd):
         raise InvalidData(
-            f"y of {path} holds {labels[odd[0]]} at place {odd[0]}; labels go from 1 to 10, which is the digit 0."
+            f"y of {path} holds {labels[odd[0]]} at place {odd[0]}",
+            mend="labels go from 1 to 10, which is the digit 0.",
         )
     return labels.astype(np.int64) % 10

@@ -48,7 +48,7 @@ def read_table(spec: str, *, test: str | None = None, size: Size | None = None) 
 def _read(path: str, label_column: str | None) -> tuple[list[Picture], AnyArray]:
     source = open_source(path)
     if not path.lower().endswith(".parquet"):
-        raise InvalidArgument(f"{path} is no Parquet file; pictures are read from files that end in .parquet.")
+        raise InvalidArgument(f"{path} is no Parquet file", mend="pictures are read from files that end in .parquet.")
     contents = read_bytes(path, _image_column(source))
     if not contents:
         raise InvalidData(f"{path} holds no rows.")
@@ -62,8 +62,9 @@ def _image_column(source: Source) -> str:
     if usual or len(fitting) == 1:
         return fitting[0]
     raise MissingFile(
-        f"{source.path} has no column called {' or '.join(IMAGE_COLUMNS)}, and {len(fitting) or 'none'} that could "
-        f"hold pictures; it holds {source.listing()}. Call the one with the pictures image."
+        f"{source.path} has no column called {' or '.join(IMAGE_COLUMNS)}, and {len(fitting) or 'none'} that "
+        "could hold pictures",
+        mend=f"it holds {source.listing()}. Call the one with the pictures image.",
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from dubito.checks import check_choice
 from dubito.errors import InvalidArgument
+from dubito.wording import PASS, named
 
 
 def check_device(device: Any) -> str:
@@ -16,9 +17,16 @@ def check_device(device: Any) -> str:
     if check_choice("device", kind, ("cpu", "cuda")) == "cpu":
         return "cpu"
     if number and not (number.isdecimal() and int(number) < max(1, torch.cuda.device_count())):
-        raise InvalidArgument(f'device={device!r} is not there; write device = "cuda".')
+        raise InvalidArgument(
+            "is not there", argument="device", value=device, mend=f"{PASS} {named('device', 'cuda')}."
+        )
     if not torch.cuda.is_available():
-        raise InvalidArgument(f'device={device!r} is not there: torch finds no GPU; write device = "cpu".')
+        raise InvalidArgument(
+            "is not there: torch finds no GPU",
+            argument="device",
+            value=device,
+            mend=f"{PASS} {named('device', 'cpu')}.",
+        )
     return str(device)
 
 

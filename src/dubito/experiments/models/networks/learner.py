@@ -73,7 +73,9 @@ class Learner:
         with torch.no_grad():
             for name in {**self.weights, **weights}:
                 if name not in self.weights or name not in weights or weights[name].shape != self.weights[name].shape:
-                    raise InvalidData(f"what is kept of {name!r} does not fit the network; was its code changed?")
+                    raise InvalidData(
+                        f"what is kept of {name!r} does not fit the network", mend="was its code changed?"
+                    )
             for name, each in self.weights.items():
                 each.copy_(weights[name])
             for state in self.optimizer.state.values():

@@ -37,7 +37,9 @@ class Torch(Network):
             made = self._make(n_classes)
         names = [name for name, _ in made.named_modules(remove_duplicate=False) if name]
         if self.head not in names:
-            raise InvalidArgument(f"head={self.head!r} is no module of {self.factory}; it has {', '.join(names)}.")
+            raise InvalidArgument(
+                f"is no module of {self.factory}", argument="head", value=self.head, mend=f"it has {', '.join(names)}."
+            )
         return cast("torch.nn.Module", made)
 
     def _make(self, n_classes: int) -> Any:
@@ -49,12 +51,18 @@ class Torch(Network):
             raise
         except Exception as error:
             raise InvalidArgument(
-                f"factory={self.factory!r} failed when called with n_classes={n_classes}"
-                f"{' and the options' if self.options else ''}: "
-                f"{type(error).__name__}: {error}. Mend it there."
+                f"failed when called with n_classes={n_classes}{' and the options' if self.options else ''}: "
+                f"{type(error).__name__}: {error}. Mend it there.",
+                argument="factory",
+                value=self.factory,
             ) from error
         if not isinstance(made, torch.nn.Module):
-            raise InvalidArgument(f"factory={self.factory!r} returned {type(made).__name__}; return a torch.nn.Module.")
+            raise InvalidArgument(
+                f"returned {type(made).__name__}",
+                argument="factory",
+                value=self.factory,
+                mend="return a torch.nn.Module.",
+            )
         return made
 
     def fit(self, lesson: Lesson) -> Fitted:

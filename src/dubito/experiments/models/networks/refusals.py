@@ -6,6 +6,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from dubito.errors import InvalidArgument, InvalidData
+from dubito.wording import PASS, named
 
 if TYPE_CHECKING:
     import torch
@@ -27,19 +28,23 @@ def check_form(network: Any) -> None:
     import torch
 
     if isinstance(network, torch.jit.ScriptModule):
-        raise InvalidArgument("the network is scripted or traced, and cannot be taken apart; return the module itself.")
+        raise InvalidArgument(
+            "the network is scripted or traced, and cannot be taken apart", mend="return the module itself."
+        )
     if hasattr(network, "_orig_mod") or any(getattr(each, "_compiled_call_impl", None) for each in network.modules()):
-        raise InvalidArgument("the network is compiled; return it as it is: it is compiled here where that pays.")
+        raise InvalidArgument(
+            "the network is compiled", mend="return it as it is: it is compiled here where that pays."
+        )
     for name, each in whole_state(network).items():
         if torch.nn.parameter.is_lazy(each):
             raise InvalidArgument(
-                f"the network's {name!r} has no size yet, as of a lazy layer; call the network once on an example "
-                "before you return it."
+                f"the network's {name!r} has no size yet, as of a lazy layer",
+                mend="call the network once on an example before you return it.",
             )
         if each.is_floating_point() and each.dtype not in (torch.float32, torch.float64):
             raise InvalidArgument(
-                f"the network's {name!r} is {str(each.dtype).removeprefix('torch.')}; return it in float32: precision "
-                "says what is computed in less."
+                f"the network's {name!r} is {str(each.dtype).removeprefix('torch.')}",
+                mend="return it in float32: precision says what is computed in less.",
             )
 
 
@@ -73,8 +78,8 @@ def check_logits(given: object, n_items: int, n_classes: int, when: str = "") ->
     if not isinstance(given, torch.Tensor) or given.shape != (n_items, n_classes):
         told = f"shape {tuple(given.shape)}" if isinstance(given, torch.Tensor) else f"type {type(given).__name__}"
         raise InvalidArgument(
-            f"the network gives {n_items} items an output of {told}{when}, and there are {n_classes} classes; it must "
-            f"give logits of shape ({n_items}, {n_classes})."
+            f"the network gives {n_items} items an output of {told}{when}, and there are {n_classes} classes",
+            mend=f"it must give logits of shape ({n_items}, {n_classes}).",
         )
 
 
@@ -93,13 +98,18 @@ def check_head(network: Any, head: str, inputs: "torch.Tensor") -> None:
         hook.remove()
     if not calls or not all(calls):
         raise InvalidArgument(
-            f"head={head!r} is never called with its input, which is the feature: the network uses its weights alone, "
-            "as in F.linear(x, head.weight). Call the head itself in forward, or name the module that makes the logits."
+            "is never called with its input, which is the feature: the network uses its weights alone, as in "
+            "F.linear(x, head.weight)",
+            argument="head",
+            value=head,
+            mend="call the head itself in forward, or name the module that makes the logits.",
         )
     if len(calls) > 1:
         raise InvalidArgument(
-            f"head={head!r} is called {len(calls)} times for one answer, so that no input of it is the feature. Call "
-            "it once in forward, or name the module that makes the logits."
+            f"is called {len(calls)} times for one answer, so that no input of it is the feature",
+            argument="head",
+            value=head,
+            mend="call it once in forward, or name the module that makes the logits.",
         )
 
 
@@ -168,8 +178,11 @@ def _step(network: Any, inputs: "torch.Tensor", n_classes: int, batch: int) -> "
             raise InvalidArgument(f"the network cannot be trained: {told}. Mend the network.") from error
         name = "batch" if batch == 1 else "initial"
         raise InvalidArgument(
-            f"{name}=1 is too small for this network: it cannot learn from a single item, as batch normalisation "
-            f"cannot ({told}). Pass {name} >= 2."
+            "is too small for this network: it cannot learn from a single item, as batch normalisation cannot "
+            f"({told})",
+            argument=name,
+            value=1,
+            mend=f"{PASS} {named(name)} >= 2.",
         ) from error
     return given.detach().clone()
 
@@ -216,4 +229,4 @@ def check_converged(weights: "Iterable[torch.Tensor]", turn: int, learning_rate:
 
     # Masks of attention hold -inf, and are among the buffers.
     if not all(bool((torch.isfinite(each) | (each == -torch.inf)).all()) for each in weights):
-        raise InvalidData(f"training diverged in turn {turn}; lower learning_rate={learning_rate:g}.")
+        raise InvalidData(f"training diverged in turn {turn}", mend=f"lower {named('learning_rate', learning_rate)}.")

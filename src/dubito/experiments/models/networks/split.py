@@ -92,8 +92,10 @@ class Split:
         scale = expected.abs().max().clamp_min(1e-6)
         if expected.shape != found.shape or float((expected - found).abs().max() / scale) > 0.1:
             raise InvalidArgument(
-                f"head={self.head_name!r} is not the last module of the network: its output is not the logits, as "
-                "where a softmax follows. Name the module that makes them."
+                "is not the last module of the network: its output is not the logits, as where a softmax follows",
+                argument="head",
+                value=self.head_name,
+                mend="name the module that makes them.",
             )
         check_learning(copied(network).to(self.device), given, n_classes, self.batch)
 
@@ -107,8 +109,10 @@ class Split:
                 return self(weights, rows)[1]
         except Exception as error:
             raise InvalidArgument(
-                f"head={self.head_name!r} cannot be taken off the network: {type(error).__name__}: {error}. Name the "
-                "last module, the one that makes the logits; forward may only call it."
+                f"cannot be taken off the network: {type(error).__name__}: {error}",
+                argument="head",
+                value=self.head_name,
+                mend="name the last module, the one that makes the logits; forward may only call it.",
             ) from error
 
 

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 from dubito.checks import check_choice, check_integer
 from dubito.errors import InvalidArgument
 from dubito.experiments.models.base import check_positive
+from dubito.wording import TRUE_OR_FALSE
 
 Stated = Literal["bfloat16", "float32"]
 Precision = Literal["auto"] | Stated
@@ -40,7 +41,7 @@ class Training:
         check_choice("precision", self.precision, ("auto", *get_args(Stated)))
         check_positive("learning_rate", self.learning_rate)
         if not isinstance(self.decay, bool):
-            raise InvalidArgument(f"decay={self.decay!r} is not allowed; pass true or false.")
+            raise InvalidArgument("is not allowed", argument="decay", value=self.decay, mend=TRUE_OR_FALSE)
 
     @property
     def is_on_gpu(self) -> bool:

@@ -155,12 +155,13 @@ def _read_once(path: Path, size: int, changed: int) -> dict[str, AnyArray]:
         array = held.get(f"features.{name}")
         if array is None:
             raise InvalidData(
-                f"{path} holds no features.{name}; it must hold VGG16's convolutions under torchvision's names."
+                f"{path} holds no features.{name}", mend="it must hold VGG16's convolutions under torchvision's names."
             )
         if array.shape != shape or array.dtype.kind != "f":
             raise InvalidData(
-                f"features.{name} of {path} has shape {array.shape} and type {array.dtype}, and VGG16's has {shape} in "
-                "floating point; it is of another network."
+                f"features.{name} of {path} has shape {array.shape} and type {array.dtype}, and VGG16's has "
+                f"{shape} in floating point",
+                mend="it is of another network.",
             )
         found[name] = np.array(array, dtype=np.float32)
     return found
@@ -184,6 +185,8 @@ def _read_pth(path: Path) -> dict[str, AnyArray]:
             "use a .safetensors file."
         ) from error
     if not isinstance(held, Mapping):
-        raise InvalidData(f"{path} holds a {type(held).__name__} and no dictionary of weights; save a state_dict.")
+        raise InvalidData(
+            f"{path} holds a {type(held).__name__} and no dictionary of weights", mend="save a state_dict."
+        )
     tensors = {str(name): each for name, each in held.items() if isinstance(each, torch.Tensor)}
     return {name: each.detach().float().numpy() for name, each in tensors.items() if name.startswith("features.")}
