@@ -28,6 +28,7 @@ class Bald:
 
     name: ClassVar[str] = "bald"
     uses_engine: ClassVar[bool] = False
+    needs_samples: ClassVar[bool] = True
 
     def plan(self, request: Request) -> None:
         """It needs posterior samples, and no engine."""
@@ -66,6 +67,7 @@ class BatchBald:
 
     name: ClassVar[str] = "batchbald"
     uses_engine: ClassVar[bool] = False
+    needs_samples: ClassVar[bool] = True
     samples: int = 1024
 
     def __post_init__(self) -> None:

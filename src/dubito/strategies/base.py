@@ -62,6 +62,16 @@ def ask_engine(request: Request, problem: object) -> Choice:
     return Choice(solution.configurations, engine.name, solution.complete)
 
 
+@runtime_checkable
+class AsksCommittee(Protocol):
+    """A strategy that says whether it wants probabilities of posterior samples (n, k, c): those of a committee."""
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether a model's own probabilities, (n, c), will not do."""
+        ...
+
+
 def rank_by(request: Request, scores: FloatArray) -> Choice:
     """The ``b`` candidates of largest score (n,), ties to the lowest index."""
     order = np.argsort(-scores[request.candidates], kind="stable")[: request.budget]

@@ -1,6 +1,8 @@
 """An experiment as one TOML file says it: in and out again, and what is wrong with it said plainly."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,8 @@ from dubito.experiments.models.linear import Linear
 from dubito.experiments.plans.arms import Arm, arm_from_table, parse_strategy
 from dubito.experiments.plans.experiment import Data, Experiment, Schedule, parse_experiment, read_experiment
 from dubito.experiments.toml import read_toml, write_toml
+from dubito.problem import Request
+from dubito.strategies import Choice, installed_strategies
 
 PLAIN = """
 schema = 1
@@ -180,6 +184,28 @@ def test_a_strategy_that_asks_a_committee_needs_a_model_that_has_one() -> None:
     with pytest.raises(InvalidArgument, match="set samples = 10"):
         Experiment("plan", (Arm("bald"),), Data(builtin="digits"))
     assert Experiment("plan", (Arm("bald"),), Data(builtin="digits"), model=Linear(samples=10))
+
+
+def test_a_strategy_says_itself_that_it_asks_a_committee(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Quarrel:
+        """Asks one, from another package."""
+
+        name: ClassVar[str] = "quarrel"
+        uses_engine: ClassVar[bool] = False
+        needs_samples: ClassVar[bool] = True
+
+        def choose(self, request: Request) -> Choice:
+            """Never asked here."""
+            raise NotImplementedError
+
+    known = {**installed_strategies(), "quarrel": Quarrel}
+    monkeypatch.setattr("dubito.strategies.installed_strategies", lambda: known)
+    monkeypatch.setattr("dubito.experiments.plans.arms.installed_strategies", lambda: known)
+    assert Arm("quarrel").needs_samples
+    assert [name for name in known if name != "quarrel" and Arm(name).needs_samples] == ["bald", "batchbald"]
+    with pytest.raises(InvalidArgument, match="strategy 'quarrel' asks a committee, and the model has none"):
+        Experiment("plan", (Arm("quarrel"),), Data(builtin="digits"))
 
 
 def test_an_experiment_without_strategies_is_refused() -> None:

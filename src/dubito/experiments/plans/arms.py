@@ -12,14 +12,13 @@ from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Metric
 from dubito.strategies import Strategy, build_strategy, installed_strategies
 from dubito.strategies import option_names as strategy_options
+from dubito.strategies.base import AsksCommittee
 from dubito.wording import TRUE_OR_FALSE
 
 Option = str | int | float | bool
 BASELINES = ("random", "coreset")
 """Names that reports look for; no other strategy may go by them."""
 OWN_KEYS = ("strategy", "label", "metric", "permuted")
-NEEDS_SAMPLES = ("bald", "batchbald")
-"""Strategies that ask for probabilities of posterior samples, (n, k, c)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,8 @@ class Arm:
     @property
     def needs_samples(self) -> bool:
         """Whether it wants probabilities of posterior samples."""
-        return self.strategy in NEEDS_SAMPLES
+        strategy = self.build()
+        return isinstance(strategy, AsksCommittee) and strategy.needs_samples
 
     def build(self) -> Strategy:
         """The strategy itself."""
