@@ -127,6 +127,17 @@ InputLimit = Annotated[
     ),
 ]
 
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        "--missing",
+        metavar="HOW",
+        rich_help_panel=FILES,
+        help="Where features are missing: median fills in the column's, drop leaves such rows out; others keep their "
+        "numbers. Without it they are counted and refused.",
+    ),
+]
+
 Strategy = Annotated[
     str,
     typer.Option(

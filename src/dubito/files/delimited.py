@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from math import nan
 from typing import NoReturn, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from dubito.errors import InvalidData
 from dubito.files.cells import as_list, as_names, as_number, as_numbers, is_number, what_is_odd
 from dubito.files.dialects import SAMPLED_ROWS, Dialect, guess_dialect, long_fields, told_dialect
 from dubito.files.entries import Entry, Source, reading
+from dubito.files.gaps import gaps_are_kept
 from dubito.files.limits import hold
 from dubito.files.text import Text, find_text
 from dubito.matrix import AnyArray, BoolArray, FloatArray
@@ -132,6 +134,8 @@ class Table:
         number = as_number(row[place], self.dialect.decimal_comma)
         if number is not None:
             return number
+        if gaps_are_kept() and not row[place].strip():
+            return nan
         name = next(name for name, other in self.places.items() if other == place)
         odd = what_is_odd(row[place])
         why = f"which has {odd}" if odd else "which is no number"

@@ -11,6 +11,7 @@ import numpy as np
 from dubito.errors import InvalidData
 from dubito.files.cells import as_list, as_names
 from dubito.files.entries import Entry, Source
+from dubito.files.gaps import gaps_are_kept
 from dubito.matrix import AnyArray, BoolArray, FloatArray
 
 Kind = Literal["nothing", "number", "text", "list", "other"]
@@ -90,6 +91,8 @@ class Grid:
     def _number(self, name: str, place: int, cell: object) -> float:
         if isinstance(cell, float) or (isinstance(cell, int) and abs(cell) <= LARGEST_NUMBER):
             return float(cell)
+        if gaps_are_kept() and kind_of(cell) == "nothing":
+            return math.nan
         what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is no number,"
         raise InvalidData(
             f"column {name!r} of {self.path} {what} in {self.noun} {place}", mend="mend or drop that row."

@@ -10,6 +10,7 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.files.entries import Entry, Source, one_below_another, reading
+from dubito.files.gaps import gaps_are_kept
 from dubito.matrix import AnyArray, BoolArray, Matrix
 from dubito.optional import require
 
@@ -71,12 +72,12 @@ def _refuse(path: str, name: str, kind: Any) -> AnyArray:
     )
 
 
-def _read(path: str, names: Sequence[str]) -> list[Any]:
-    """Columns as Arrow chunked arrays, which must have no nulls."""
+def _read(path: str, names: Sequence[str], gaps: bool = False) -> list[Any]:
+    """Columns as Arrow chunked arrays, which must have no nulls unless gaps are let through."""
     with reading(path), _pyarrow("parquet").ParquetFile(path) as file:
         table = file.read(columns=list(names))
         columns = [table.column(name) for name in names]
-        for name, column in zip(names, columns, strict=True):
+        for name, column in () if gaps else zip(names, columns, strict=True):
             _refuse_nulls(column, path, name, 0)
         return columns
 
@@ -108,7 +109,15 @@ def _texts(path: str, name: str) -> AnyArray:
 
 def _numbers(path: str, names: Sequence[str]) -> AnyArray:
     """Columns of numbers side by side, in the smallest type that holds them all."""
-    return np.stack([column.to_numpy() for column in _read(path, names)], axis=1)
+    return np.stack([_as_numbers(column) for column in _read(path, names, gaps=gaps_are_kept())], axis=1)
+
+
+def _as_numbers(column: Any) -> AnyArray:
+    """A column's values; nulls, where they were let through, are NaN."""
+    if column.null_count:
+        return np.array([np.nan if value is None else float(value) for value in column.to_pylist()])
+    array: AnyArray = column.to_numpy()
+    return array
 
 
 def _lists(path: str, name: str) -> Matrix:

@@ -8,6 +8,7 @@ from dubito.cli import options
 if TYPE_CHECKING:
     from dubito import Diagnosis
     from dubito.cli.inputs.files import Inputs
+    from dubito.matrix import BoolArray, IntArray
 
 
 def diagnose(
@@ -21,6 +22,7 @@ def diagnose(
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
+    missing: options.Missing = None,
     input_limit: options.InputLimit = None,
     metric: options.Metric = "euclidean",
     standardise: options.Standardise = "auto",
@@ -39,6 +41,8 @@ def diagnose(
     import json
 
     from dubito.cli.inputs import files
+    from dubito.cli.inputs.labelled import read_outcomes
+    from dubito.cli.inputs.missing import read_missing, settle
     from dubito.cli.inputs.scaling import is_wanted, read_when, told_scale
     from dubito.cli.inputs.session import reading_files
     from dubito.cli.printing.messages import say
@@ -46,14 +50,17 @@ def diagnose(
     from dubito.errors import InvalidArgument
 
     check_plot(plot, force)
-    when = read_when(standardise)
+    when, how = read_when(standardise), read_missing(missing)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     columns = files.read_columns(id_column, label_column, feature_columns)
     with reading_files(input_limit, quiet=quiet):
         found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
         if not len(found.labelled.rows) and not found.labelled.foreign:
             raise InvalidArgument("nothing is labelled", mend="pass --labelled FILE.")
-        told = measure(found, head, checked, id_column, metric, is_wanted(when, found.pool.feature_names))
+        outcomes = None if checked is None else read_outcomes(checked, found.pool, id_column)
+        found, kept = settle(found, how, quiet=quiet)
+        outcomes = None if outcomes is None else kept.outcomes(*outcomes)
+        told = measure(found, head, outcomes, metric, is_wanted(when, found.pool.feature_names))
     if note := told_scale(when, found.pool.feature_names, found.pool.features):
         say(note, quiet=quiet)
     if as_json:
@@ -65,7 +72,7 @@ def diagnose(
 
 
 def measure(
-    found: "Inputs", head: str | None, checked: str | None, id_column: str | None, metric: str, standardise: bool
+    found: "Inputs", head: str | None, outcomes: "tuple[IntArray, BoolArray] | None", metric: str, standardise: bool
 ) -> "Diagnosis":
     """`dubito.diagnose` with what the files hold."""
     from typing import get_args
@@ -73,11 +80,10 @@ def measure(
     from dubito import diagnose as library_diagnose
     from dubito.checks import check_choice
     from dubito.cli.inputs.files import read_head
-    from dubito.cli.inputs.labelled import read_outcomes
     from dubito.cli.printing.failures import naming_files
     from dubito.problem import Metric
 
-    rows, wrong = (None, None) if checked is None else read_outcomes(checked, found.pool, id_column)
+    rows, wrong = (None, None) if outcomes is None else outcomes
     with naming_files({**found.files, "head": head or found.files["pool"]}):
         known: Metric = check_choice("metric", metric, get_args(Metric))
         return library_diagnose(

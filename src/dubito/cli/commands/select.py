@@ -14,6 +14,7 @@ def select(
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
+    missing: options.Missing = None,
     input_limit: options.InputLimit = None,
     strategy: options.Strategy = "doubt-coreset",
     strength: options.Strength = "1",
@@ -44,6 +45,7 @@ def select(
     [bold]dubito select pool.npz --budget 100 --labelled picks.csv -o next.csv[/bold]
     """
     from dubito.cli.inputs import files
+    from dubito.cli.inputs.missing import read_missing, settle
     from dubito.cli.inputs.scaling import read_when
     from dubito.cli.inputs.session import reading_files
     from dubito.cli.jobs import foretelling, picking
@@ -51,15 +53,18 @@ def select(
     target = picking.check_target(output, format, as_json, append, force)
     method = picking.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
-    when = read_when(standardise)
+    when, how = read_when(standardise), read_missing(missing)
     columns = files.read_columns(id_column, label_column, feature_columns)
     with picking.holding(target, dry_run, quiet):
         with reading_files(input_limit, memory_limit, quiet=quiet):
             found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
             found = picking.without_earlier_picks(found, target)
             allowed = picking.read_candidates(candidates, found, columns)
+            found, kept = settle(found, how, quiet=quiet)
+            allowed = None if allowed is None else kept.among(allowed)
             method = picking.with_scale(method, found, when, quiet)
         if dry_run:
             foretelling.show_dry_run(found, allowed, method, as_json)
         else:
-            picking.finish(picking.pick(found, allowed, method, quiet), target, quiet, labelled or [])
+            picked = kept.restored(picking.pick(found, allowed, method, quiet))
+            picking.finish(picked, target, quiet, labelled or [])

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dubito.checks import check_memory_limit
 from dubito.cli.printing.messages import say
 from dubito.files import gathering_notes, input_limit
+from dubito.files.gaps import keeping_gaps
 from dubito.files.limits import VARIABLE
 
 
@@ -18,7 +19,11 @@ def reading_files(limit: str | None = None, memory_limit: str | None = None, *, 
     no archive to take it all.
     """
     given = check_memory_limit(limit, "input_limit")
-    with input_limit(check_memory_limit(memory_limit) if given is None else given), gathering_notes() as notes:
+    with (
+        input_limit(check_memory_limit(memory_limit) if given is None else given),
+        gathering_notes() as notes,
+        keeping_gaps(),
+    ):
         yield
     for note in notes:
         say(note, quiet=quiet)

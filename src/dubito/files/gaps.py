@@ -1,0 +1,116 @@
+"""Missing values: empty cells, nulls and NaN, counted all at once, filled in or left out."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from dubito.errors import InvalidData
+from dubito.matrix import AnyArray, IntArray, Matrix, blocks, len_of, rows_per_read
+from dubito.wording import by_door
+
+Missing = Literal["median", "drop"]
+MOST_NAMED = 8
+"""Columns that a message names."""
+MEND = by_door(
+    "fill them in or drop those rows first.",
+    command="pass --missing median to fill in each column's median, or --missing drop to leave those rows out.",
+    toml='set missing = "median" to fill in each column\'s median, or missing = "drop" to leave those rows out.',
+)
+
+_kept: ContextVar[bool] = ContextVar("gaps_kept", default=False)
+
+
+@contextmanager
+def keeping_gaps() -> Iterator[None]:
+    """Empty cells and nulls among numbers are read as NaN in the block, to be counted; else the first is an error."""
+    token = _kept.set(True)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+def gaps_are_kept() -> bool:
+    """Whether `keeping_gaps` holds."""
+    return _kept.get()
+
+
+class Settled(NamedTuple):
+    """Features without a missing value."""
+
+    features: Matrix
+    rows: IntArray | None = None
+    """The rows of the file that were kept, ascending, where some were left out."""
+    note: str | None = None
+
+
+def settle_missing(path: str, features: Matrix, names: Sequence[str], missing: Missing | None) -> Settled:
+    """Features as they are where nothing is missing; else filled in, without such rows, or an error that counts all.
+
+    Parameters
+    ----------
+    path : str
+        What a message calls the file.
+    features : array (n, d)
+        NaN stands for what is missing.
+    names : sequence of str
+        The columns' names; none for an array without.
+    missing : {"median", "drop"}, optional
+        What to do.
+
+    Examples
+    --------
+    >>> values = np.array([[1.0, np.nan], [3.0, 5.0], [np.nan, 7.0]])
+    >>> settle_missing("pool.csv", values, ["age", "pay"], "median").features.tolist()
+    [[1.0, 6.0], [3.0, 5.0], [2.0, 7.0]]
+    >>> settle_missing("pool.csv", values, ["age", "pay"], "drop").rows.tolist()
+    [1]
+    """
+    if features.dtype.kind != "f" or len(features.shape) != 2:
+        return Settled(features)
+    counts, rows = _count(features)
+    if not counts.any():
+        return Settled(features)
+    told = _told(path, counts, names, len(rows), len_of(features))
+    if missing is None:
+        raise InvalidData(told, mend=MEND)
+    if missing == "median":
+        return Settled(_filled(path, np.asarray(features[:]), counts, names), None, f"{told}; medians were filled in")
+    kept = np.setdiff1d(np.arange(len_of(features)), rows)
+    if not len(kept):
+        raise InvalidData(f"{told}: no row is left", mend="leave out the columns that are nearly empty.")
+    return Settled(np.asarray(features[kept]), kept, f"{told}; those rows are left out")
+
+
+def _count(features: Matrix) -> tuple[IntArray, IntArray]:
+    """Missing values in each column, and the rows that have any."""
+    counts, rows = np.zeros(features.shape[1], dtype=np.int64), [np.empty(0, dtype=np.int64)]
+    for span in blocks(len_of(features), rows_per_read(features)):
+        is_missing = np.isnan(features[span])
+        counts += is_missing.sum(axis=0)
+        rows.append(np.flatnonzero(is_missing.any(axis=1)) + span.start)
+    return counts, np.concatenate(rows)
+
+
+def _told(path: str, counts: IntArray, names: Sequence[str], n_gaps: int, n_rows: int) -> str:
+    order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())].tolist()
+    shown = [f"{_name(place, names)} {counts[place]}" for place in order[:MOST_NAMED]]
+    more = [f"{len(order) - MOST_NAMED} more columns"] if len(order) > MOST_NAMED else []
+    total = int(counts.sum())
+    what = f"{total:,} missing value{'s' * (total != 1)} in {n_gaps:,} of {n_rows:,} rows"
+    return f"{path} has {what} ({', '.join([*shown, *more])})"
+
+
+def _name(place: int, names: Sequence[str]) -> str:
+    return names[place] if len(names) > place else f"column {place}"
+
+
+def _filled(path: str, values: AnyArray, counts: IntArray, names: Sequence[str]) -> AnyArray:
+    empty = np.flatnonzero(counts == len(values))
+    if len(empty):
+        mend = by_door("leave it out.", command="leave it out with --feature-columns or --ignore-columns.")
+        raise InvalidData(f"{path} has nothing at all in {_name(int(empty[0]), names)}", mend=mend)
+    return np.where(np.isnan(values), np.nanmedian(values, axis=0).astype(values.dtype), values)
