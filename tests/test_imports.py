@@ -8,7 +8,20 @@ import pytest
 
 import dubito
 
-HEAVY = ("scipy", "sklearn", "typer", "rich", "matplotlib", "pyarrow", "safetensors", "torch", "pandas", "polars")
+HEAVY = (
+    "scipy",
+    "sklearn",
+    "typer",
+    "rich",
+    "matplotlib",
+    "pyarrow",
+    "safetensors",
+    "openpyxl",
+    "h5py",
+    "torch",
+    "pandas",
+    "polars",
+)
 MOST_MODULES = 200
 """Beyond NumPy's own; each is a file to find, to read and to run."""
 

@@ -147,7 +147,7 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
         read_pool(path)
 
 
-@pytest.mark.parametrize("suffix", [".pkl", ".pt", ".joblib"])
+@pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib"])
 def test_a_pickle_by_name_is_refused(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"pool{suffix}"
     path.write_bytes(pickle.dumps([1]))

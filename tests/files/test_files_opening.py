@@ -116,9 +116,9 @@ def test_an_empty_file_is_named(tmp_path: Path, suffix: str) -> None:
 
 
 def test_an_unknown_suffix_is_answered_with_the_known(tmp_path: Path) -> None:
-    (tmp_path / "pool.h5").write_text("x")
-    with pytest.raises(InvalidArgument, match=r"has the suffix '.h5'; readable are .npy, .npz"):
-        open_source(str(tmp_path / "pool.h5"))
+    (tmp_path / "pool.mat").write_text("x")
+    with pytest.raises(InvalidArgument, match=r"has the suffix '.mat'; readable are .npy, .npz"):
+        open_source(str(tmp_path / "pool.mat"))
 
 
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:
@@ -165,3 +165,33 @@ def test_parquet_without_pyarrow_tells_the_command(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingExtra, match=r"pip install 'dubito\[files\]'"):
         open_source(str(tmp_path / "pool.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("pool.csv", b"PAR1....", r"pool.csv is Parquet by its first bytes; give it the suffix .parquet"),
+        (
+            "pool.csv",
+            b"\x1f\x8b\x08...",
+            r"pool.csv is packed with gzip by its first bytes; give it the suffix .csv.gz",
+        ),
+        (
+            "pool.npz",
+            b"\x93NUMPY\x01\x00",
+            r"pool.npz is an array of NumPy by its first bytes; give it the suffix .npy",
+        ),
+        ("pool.npy", b"PK\x03\x04....", r"pool.npy is a zip archive .* .npz or .xlsx or .pt or .pth"),
+        (
+            "pool.xlsx",
+            b"\xd0\xcf\x11\xe0\xa1",
+            r"an old workbook of Excel, or one with a password, .* save it as .xlsx",
+        ),
+    ],
+)
+def test_a_file_of_another_kind_than_its_name_is_told_so(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidData, match=message):
+        open_source(str(tmp_path / name))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dubito.files.limits import hold
 from dubito.matrix import AnyArray, FloatArray
 
 TRUTH = {"true": 1.0, "false": 0.0}
@@ -99,8 +100,14 @@ def as_list(text: str) -> FloatArray | None:
     return values if values.ndim == 1 else None
 
 
-def as_names(values: Sequence[str]) -> AnyArray:
-    """Integers where every value is written as a plain one, else text."""
+def as_names(values: Sequence[str], path: str, name: str) -> AnyArray:
+    """A column of a file as integers where every value is written as a plain one, else as text."""
     if all(map(PLAIN_INTEGER.fullmatch, values)):
         return np.array(values, dtype=np.int64)
+    return as_text(values, path, name)
+
+
+def as_text(values: Sequence[str], path: str, name: str) -> AnyArray:
+    """A column of a file as text; every value takes the room of the longest, and that is counted first."""
+    hold(path, name, 4 * len(values) * max(map(len, values), default=0))
     return np.array(values, dtype=np.str_)

@@ -91,7 +91,7 @@ class Table:
 
     def labels(self, name: str) -> AnyArray:
         """One column of names: integers where every value is written as a plain one, else text."""
-        return as_names(self._each(name, partial(_name, self.path, name)))
+        return as_names(self._each(name, partial(_name, self.path, name)), self.path, name)
 
     def filled(self, name: str) -> BoolArray:
         """Which rows hold anything in a column."""

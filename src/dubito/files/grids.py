@@ -47,7 +47,7 @@ class Grid:
 
     def names(self, name: str) -> AnyArray:
         """One column of names: integers where all are, else text."""
-        return as_names([self._name(name, *each) for each in self._cells(name)])
+        return as_names([self._name(name, *each) for each in self._cells(name)], self.path, name)
 
     def filled(self, name: str) -> BoolArray:
         """Which rows hold anything in a column."""

@@ -16,8 +16,8 @@ from dubito.files.text import find_text
 from dubito.files.unpacking import PACKED
 from dubito.matrix import AnyArray
 
-BYTES_A_LETTER = 10
-"""Memory that a letter of JSON takes at most while it is parsed, for files as people have them."""
+BYTES_A_LETTER = 5
+"""Memory that a letter of JSON takes while it is parsed: 2 to 3 were measured, a little more is allowed for."""
 BYTES_A_CELL = 100
 ROWS_A_CHECK = 1000
 

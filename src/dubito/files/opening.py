@@ -12,9 +12,12 @@ from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files.arrays import open_npy, open_npz, open_safetensors
 from dubito.files.delimited import open_delimited
 from dubito.files.entries import Content, Entry, Source, one_below_another, reading, suffix_of, whole
+from dubito.files.hdf5 import open_hdf5
 from dubito.files.notes import gather
 from dubito.files.objects import open_json, open_jsonl
 from dubito.files.parquet import open_parquet
+from dubito.files.tensors import open_tensors
+from dubito.files.workbooks import open_workbook
 from dubito.matrix import AnyArray, BoolArray, Matrix
 
 OPENERS: dict[str, Callable[[str], Source]] = {
@@ -26,6 +29,11 @@ OPENERS: dict[str, Callable[[str], Source]] = {
     ".tsv": partial(open_delimited, delimiter="\t"),
     ".csv.gz": partial(open_delimited, delimiter=","),
     ".tsv.gz": partial(open_delimited, delimiter="\t"),
+    ".xlsx": open_workbook,
+    ".pt": open_tensors,
+    ".pth": open_tensors,
+    ".h5": open_hdf5,
+    ".hdf5": open_hdf5,
     ".jsonl": open_jsonl,
     ".jsonl.gz": open_jsonl,
     ".json": open_json,
@@ -33,7 +41,18 @@ OPENERS: dict[str, Callable[[str], Source]] = {
 }
 BESIDE = (".json",)
 """Kinds that stand beside shards to say something of them, unless a folder holds nothing else."""
-PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".joblib")
+MAGIC: dict[bytes, tuple[str, tuple[str, ...]]] = {
+    b"\x93NUMPY": ("an array of NumPy", (".npy",)),
+    b"PK\x03\x04": ("a zip archive", (".npz", ".xlsx", ".pt", ".pth")),
+    b"PAR1": ("Parquet", (".parquet",)),
+    b"ARROW1": ("Arrow", (".feather", ".arrow")),
+    b"FEA1": ("Feather of the first version", (".feather",)),
+    b"\x89HDF\r\n\x1a\n": ("HDF5", (".h5", ".hdf5")),
+    b"\x1f\x8b": ("packed with gzip", (".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz")),
+    b"\xd0\xcf\x11\xe0": ("an old workbook of Excel, or one with a password,", ()),
+}
+"""How files begin whose kind tells so, and the suffixes they go by."""
+PICKLES = (".pkl", ".pickle", ".joblib")
 
 
 def split_spec(spec: str) -> tuple[str, str | None]:
@@ -114,7 +133,18 @@ def _open_file(path: str) -> Source:
         )
     if os.path.getsize(path) == 0:
         raise InvalidData(f"{path} is empty (0 bytes).")
+    _refuse_other_kind(path, suffix)
     return OPENERS[suffix](path)
+
+
+def _refuse_other_kind(path: str, suffix: str) -> None:
+    """A file whose first bytes are those of another kind than its name says is named wrongly, not damaged."""
+    with reading(path), open(path, "rb") as file:
+        head = file.read(8)
+    for magic, (what, suffixes) in MAGIC.items():
+        if head.startswith(magic) and suffix not in suffixes:
+            mend = f"give it the suffix {' or '.join(suffixes)}." if suffixes else "save it as .xlsx or .csv."
+            raise InvalidData(f"{path} is {what} by its first bytes", mend=mend)
 
 
 def _open_folder(path: str) -> Source:

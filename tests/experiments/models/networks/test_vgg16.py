@@ -180,9 +180,9 @@ def test_a_pickle_that_is_no_weights_is_refused_and_never_run(tmp_path: Path, mo
     (tmp_path / "torn.pth").write_bytes(b"PK\x03\x04 no archive")
     torch.save([torch.zeros(2)], tmp_path / "list.pth")
     for name in ("trap", "newer", "torn"):
-        with pytest.raises(InvalidData, match=rf"{name}.pth cannot be read as weights alone: .*Save a state_dict"):
+        with pytest.raises(InvalidData, match=rf"{name}.pth (cannot be read as .pth|holds more than tensors)"):
             vgg16(2, str(tmp_path / f"{name}.pth"))
-    with pytest.raises(InvalidData, match=r"list.pth holds a list and no dictionary"):
+    with pytest.raises(InvalidData, match=r"list.pth holds no features.0.weight"):
         vgg16(2, str(tmp_path / "list.pth"))
     assert not (tmp_path / "sprung").exists()
 

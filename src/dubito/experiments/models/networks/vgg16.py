@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -149,7 +149,7 @@ def read_convolutions(path: Path) -> Mapping[str, AnyArray]:
 @lru_cache(maxsize=1)
 def _read_once(path: Path, size: int, changed: int) -> dict[str, AnyArray]:
     """Kept in memory, as an experiment makes a network for every strategy and seed."""
-    held = _read_pth(path) if path.suffix == ".pth" else _read_safetensors(path)
+    held = _read(path)
     found = {}
     for name, shape in shapes().items():
         array = held.get(f"features.{name}")
@@ -167,26 +167,6 @@ def _read_once(path: Path, size: int, changed: int) -> dict[str, AnyArray]:
     return found
 
 
-def _read_safetensors(path: Path) -> dict[str, AnyArray]:
+def _read(path: Path) -> dict[str, AnyArray]:
     source = open_source(str(path))
     return {name: np.asarray(source.entry(name).read()) for name in source.names if name.startswith("features.")}
-
-
-def _read_pth(path: Path) -> dict[str, AnyArray]:
-    import torch
-
-    try:
-        held: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        # Broad on purpose: a damaged file or a pickle of anything else raises one of half a dozen kinds. What torch
-        # says of it is left out: it advises to unpickle.
-        raise InvalidData(
-            f"{path} cannot be read as weights alone: it is damaged, or holds more than tensors. Save a state_dict, or "
-            "use a .safetensors file."
-        ) from error
-    if not isinstance(held, Mapping):
-        raise InvalidData(
-            f"{path} holds a {type(held).__name__} and no dictionary of weights", mend="save a state_dict."
-        )
-    tensors = {str(name): each for name, each in held.items() if isinstance(each, torch.Tensor)}
-    return {name: each.detach().float().numpy() for name, each in tensors.items() if name.startswith("features.")}
