@@ -25,6 +25,8 @@ OPENERS: dict[str, Callable[[str], Source]] = {
     ".npz": open_npz,
     ".safetensors": open_safetensors,
     ".parquet": open_parquet,
+    ".feather": open_parquet,
+    ".arrow": open_parquet,
     ".csv": partial(open_delimited, delimiter=","),
     ".tsv": partial(open_delimited, delimiter="\t"),
     ".csv.gz": partial(open_delimited, delimiter=","),

@@ -1,4 +1,4 @@
-"""Parquet: a list column is a matrix, and so are several columns of numbers (extra ``files``)."""
+"""Parquet and Arrow: a list column is a matrix, and so are several columns of numbers (extra ``files``)."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dubito.errors import InvalidData
+from dubito.files.arrow import opened
 from dubito.files.entries import Entry, Source, one_below_another, reading
 from dubito.files.gaps import gaps_are_kept
 from dubito.matrix import AnyArray, BoolArray, Matrix
@@ -19,8 +20,8 @@ ROWS_PER_BATCH = 16_384
 
 
 def open_parquet(path: str) -> Source:
-    """A Parquet file: its schema is read here, a column when asked for."""
-    with reading(path), _pyarrow("parquet").ParquetFile(path) as file:
+    """A Parquet or Arrow file: its schema is read here, a column when asked for."""
+    with reading(path), opened(path) as file:
         schema = file.schema_arrow
     twice = next((name for name, count in Counter(schema.names).items() if count > 1), None)
     if twice is not None:
@@ -74,7 +75,7 @@ def _refuse(path: str, name: str, kind: Any) -> AnyArray:
 
 def _read(path: str, names: Sequence[str], gaps: bool = False) -> list[Any]:
     """Columns as Arrow chunked arrays, which must have no nulls unless gaps are let through."""
-    with reading(path), _pyarrow("parquet").ParquetFile(path) as file:
+    with reading(path), opened(path) as file:
         table = file.read(columns=list(names))
         columns = [table.column(name) for name in names]
         for name, column in () if gaps else zip(names, columns, strict=True):
@@ -95,7 +96,7 @@ def _column(path: str, name: str) -> AnyArray:
 
 def _filled(path: str, name: str) -> BoolArray:
     """Which rows hold anything: neither null, nor NaN, nor blank text."""
-    with reading(path), _pyarrow("parquet").ParquetFile(path) as file:
+    with reading(path), opened(path) as file:
         values = file.read(columns=[name]).column(name).to_pylist()
     return np.array([value is not None and value == value and bool(str(value).strip()) for value in values], np.bool_)
 
@@ -124,7 +125,7 @@ def _lists(path: str, name: str) -> Matrix:
     """A list column (n, d): the values of every batch are used where they lie."""
     parts: list[Matrix] = []
     first_row, width = 0, -1
-    with reading(path), _pyarrow("parquet").ParquetFile(path) as file:
+    with reading(path), opened(path) as file:
         for groups in _batches(file.metadata):
             column = file.read_row_groups(groups, columns=[name]).column(name)
             _refuse_nulls(column, path, name, first_row)

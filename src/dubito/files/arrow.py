@@ -1,0 +1,176 @@
+"""Parquet and Arrow (Feather) files behind one face, read within the bound and checked (extra ``files``).
+
+Decimals, categories of numbers and extension types are handed on as what they are made of.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from dubito.errors import InvalidData
+from dubito.files.entries import suffix_of
+from dubito.files.limits import hold
+from dubito.optional import require
+
+ARROW = (".feather", ".arrow")
+BYTES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}
+"""Memory of a value of each kind of Parquet; of any other kind at least an offset and a length."""
+
+
+class Group(NamedTuple):
+    """Rows that are stored together."""
+
+    num_rows: int
+
+
+class Groups(NamedTuple):
+    """The batches of an Arrow file, in the words of Parquet."""
+
+    groups: list[Group]
+
+    @property
+    def num_rows(self) -> int:
+        """All of them."""
+        return sum(group.num_rows for group in self.groups)
+
+    @property
+    def num_row_groups(self) -> int:
+        """How many batches there are."""
+        return len(self.groups)
+
+    def row_group(self, place: int) -> Group:
+        """One of them."""
+        return self.groups[place]
+
+
+def opened(path: str) -> "ParquetFile | ArrowFile":
+    """The file, to be closed; its suffix tells the kind."""
+    return ArrowFile(path) if suffix_of(path) in ARROW else ParquetFile(path)
+
+
+class ParquetFile:
+    """A Parquet file; where it has checksums they are compared."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.file = require("pyarrow.parquet", extra="files").ParquetFile(path, page_checksum_verification=True)
+        self.metadata = self.file.metadata
+        self.schema_arrow = plain_schema(self.file.schema_arrow)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.file.close()
+
+    def read(self, columns: Sequence[str]) -> Any:
+        """Columns as a table."""
+        return self.read_row_groups(range(self.metadata.num_row_groups), columns)
+
+    def read_row_groups(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
+        """Columns of some groups of rows as a table."""
+        hold(self.path, _told(columns), self._size(columns))
+        table = self.file.read_row_groups(list(groups), columns=list(columns))
+        return plain_table(table, self.schema_arrow)
+
+    def _size(self, columns: Sequence[str]) -> int:
+        """Memory of whole columns, by what the file says of them: a value repeated a million times is stored once."""
+        wanted, total = set(columns), 0
+        for group in range(self.metadata.num_row_groups):
+            row_group = self.metadata.row_group(group)
+            for place in range(row_group.num_columns):
+                column = row_group.column(place)
+                if column.path_in_schema in wanted or column.path_in_schema.partition(".")[0] in wanted:
+                    values = column.num_values * BYTES.get(column.physical_type, 8)
+                    total += max(values, column.total_uncompressed_size)
+        return total
+
+
+class ArrowFile:
+    """An Arrow file, memory-mapped where it is not compressed; every batch is checked before it is used."""
+
+    def __init__(self, path: str) -> None:
+        pyarrow, self.ipc = require("pyarrow", extra="files"), require("pyarrow.ipc", extra="files")
+        self.path = path
+        self.map = pyarrow.memory_map(path)
+        if self.map.read(4) == b"FEA1":
+            raise InvalidData(f"{path} is Feather of the first version", mend="write it again with pyarrow or pandas.")
+        self.map.seek(0)
+        self.names: list[str] = self.ipc.open_file(self.map).schema.names
+        self.schema_arrow = plain_schema(self.ipc.open_file(self.map).schema)
+        self.held = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.map.close()
+
+    @cached_property
+    def metadata(self) -> Groups:
+        """How many rows each batch has."""
+        reader = self._reader(self.names[:1])
+        return Groups([Group(reader.get_batch(place).num_rows) for place in range(reader.num_record_batches)])
+
+    def read(self, columns: Sequence[str]) -> Any:
+        """Columns as a table."""
+        return self.read_row_groups(range(self.metadata.num_row_groups), columns)
+
+    def read_row_groups(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
+        """Columns of some batches as a table."""
+        pyarrow, reader = require("pyarrow", extra="files"), self._reader(columns)
+        batches = []
+        for place in groups:
+            batches.append(reader.get_batch(place))
+            batches[-1].validate(full=True)  # Offsets in a damaged file lead anywhere.
+            self.held += batches[-1].nbytes
+            hold(self.path, _told(columns), self.held)
+        table = pyarrow.Table.from_batches(batches, reader.schema if not batches else batches[0].schema)
+        return plain_table(table, self.schema_arrow)
+
+    def _reader(self, columns: Sequence[str]) -> Any:
+        places = [self.names.index(name) for name in columns] if len(columns) < len(self.names) else []
+        options = self.ipc.IpcReadOptions(included_fields=sorted(places))
+        return self.ipc.open_file(self.map, options=options)
+
+
+def plain_schema(schema: Any) -> Any:
+    """The schema with each type as what it is made of."""
+    for place, field in enumerate(schema):
+        kind = _plain(field.type)
+        if kind != field.type:
+            schema = schema.set(place, field.with_type(kind))
+    return schema
+
+
+def _plain(kind: Any) -> Any:
+    pyarrow, types = require("pyarrow", extra="files"), require("pyarrow.types", extra="files")
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return _plain(kind.storage_type)
+    if types.is_decimal(kind):
+        return pyarrow.float64()
+    if types.is_dictionary(kind) and types.is_primitive(kind.value_type):
+        return kind.value_type
+    return kind
+
+
+def plain_table(table: Any, schema: Any) -> Any:
+    """The table with its columns of the types that the schema says."""
+    pyarrow = require("pyarrow", extra="files")
+    for place, field in enumerate(table.schema):
+        wanted = schema.field(field.name)
+        if field.type != wanted.type:
+            column = table.column(place)
+            if isinstance(field.type, pyarrow.BaseExtensionType):
+                column = pyarrow.chunked_array([chunk.storage for chunk in column.chunks], field.type.storage_type)
+            table = table.set_column(place, wanted, column.cast(wanted.type))
+    return table
+
+
+def _told(columns: Sequence[str]) -> str:
+    return columns[0] if len(columns) == 1 else f"{columns[0]} and {len(columns)} columns" if columns else ""
