@@ -23,10 +23,8 @@ class DiskFull(DubitoError, OSError):
 def locked(path: Path) -> Iterator[int]:
     """The file opened for adding, made where it is missing, while no one else holds its lock."""
     is_new = not path.exists()
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    file = _locked_in_place(path, str(path), os.O_APPEND)
     try:
-        with naming_locks(str(path)):
-            fcntl.flock(file, fcntl.LOCK_EX)
         if is_new:
             sync_folder(path.parent)
         yield file
@@ -63,7 +61,7 @@ def held(path: str, *, waiting: Callable[[], None] | None = None, needed: bool =
     folder, name = os.path.split(os.path.realpath(path))
     lock = Path(folder, f".{name[:LONGEST_NAME]}.lock")
     with naming_output(path):
-        file = _locked_in_place(lock, path, waiting, needed)
+        file = _locked_in_place(lock, path, waiting=waiting, needed=needed)
     try:
         yield
     finally:
@@ -72,17 +70,18 @@ def held(path: str, *, waiting: Callable[[], None] | None = None, needed: bool =
         os.close(file)
 
 
-def _locked_in_place(lock: Path, path: str, waiting: Callable[[], None] | None, needed: bool) -> int:
-    """The lock file, locked; whoever held it before has removed it, and then there is another to lock."""
-    tell = waiting
+def _locked_in_place(
+    lock: Path, told: str, flags: int = 0, *, waiting: Callable[[], None] | None = None, needed: bool = True
+) -> int:
+    """The file, locked. Whoever held it before may have removed or replaced it, and then there is another to lock."""
     while True:
-        file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | flags, 0o666)
         try:
-            with naming_locks(path, needed=needed):
+            with naming_locks(told, needed=needed):
                 if not is_free(file):
-                    if tell is not None:
-                        tell()
-                        tell = None
+                    if waiting is not None:
+                        waiting()
+                        waiting = None
                     fcntl.flock(file, fcntl.LOCK_EX)
             if is_in_place(file, lock):
                 return file

@@ -6,16 +6,19 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from dubito.errors import InvalidData
 from dubito.experiments.cells import journal as journal_module
-from dubito.experiments.cells.journal import Journal, JournalReader
-from dubito.files.disk import DiskFull
+from dubito.experiments.cells.journal import Journal, JournalReader, Record, parsed
+from dubito.files import write_atomically
+from dubito.files.disk import DiskFull, locked
 
-RECORDS = [{"kind": "round", "turn": turn, "picked": list(range(turn))} for turn in range(4)]
+RECORDS: list[Record] = [{"kind": "round", "turn": turn, "picked": list(range(turn))} for turn in range(4)]
 
 
 def filled(folder: Path) -> Journal:
@@ -50,22 +53,91 @@ def test_a_first_line_torn_at_any_byte_leaves_an_empty_journal(tmp_path: Path) -
         assert journal.read() == [{"turn": 2}]
 
 
-@pytest.mark.parametrize("garbage", [b"\0\0\0\0\n", b"{not json}\n", b"3\n", b"\xff\xfe\n"])
-def test_a_whole_last_line_that_is_no_record_is_cut_off_too(tmp_path: Path, garbage: bytes) -> None:
+@pytest.mark.parametrize("zeros", [b"\0\0\0\0\n", b'\0\0\0\0, "picked": []}\n'])
+def test_a_last_line_that_a_cut_of_power_filled_with_zeros_is_cut_off_too(tmp_path: Path, zeros: bytes) -> None:
     journal = filled(tmp_path)
     with journal.path.open("ab") as file:
-        file.write(garbage)
+        file.write(zeros)
     assert journal.read() == RECORDS
     journal.append({"turn": 9})
     assert journal.read() == [*RECORDS, {"turn": 9}]
 
 
-def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [0, 1, 3])
+@pytest.mark.parametrize("damage", [b"{not json}\n", b"3\n", b"\xff\xfe\n", b"\n", b"[" * 100_000 + b"\n"])
+def test_a_whole_line_that_is_no_record_is_an_error_that_names_it(tmp_path: Path, damage: bytes, place: int) -> None:
     journal = filled(tmp_path)
     lines = journal.path.read_bytes().splitlines(keepends=True)
-    journal.path.write_bytes(b"".join([lines[0], b"{damaged}\n", *lines[2:]]))
-    with pytest.raises(InvalidData, match=r"line 2 of .*journal\.jsonl is no record"):
+    lines[place] = damage
+    journal.path.write_bytes(b"".join(lines))
+    with pytest.raises(InvalidData, match=rf"line {place + 1} of .*journal\.jsonl is no record.* delete that line"):
         journal.read()
+
+
+def test_a_line_with_any_byte_changed_is_an_error_or_what_it_was(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    written: list[Record] = [{"kind": "header", "checks": True}, *RECORDS]
+    for record in written:
+        journal.append(record)
+    whole = journal.path.read_bytes()
+    refused = 0
+    for place in range(len(whole) - 1):
+        for value in (b"0", b"7", b'"', b" ", b"\n"):
+            journal.path.write_bytes(whole[:place] + value + whole[place + 1 :])
+            try:
+                assert journal.read() == written
+            except InvalidData:
+                refused += 1
+    assert refused > 3 * len(whole)
+
+
+@pytest.mark.parametrize("line", [1, 2, 4])
+def test_a_checksum_that_was_taken_away_is_missed(tmp_path: Path, line: int) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    for record in ({"kind": "header", "checks": True}, *RECORDS):
+        journal.append(record)
+    lines = journal.path.read_bytes().splitlines(keepends=True)
+    lines[line - 1] = json.dumps(parsed(lines[line - 1])).partition(', "check":')[0].encode() + b"}\n"
+    journal.path.write_bytes(b"".join(lines))
+    with pytest.raises(InvalidData, match=f"line {line} of .* has lost its checksum"):
+        journal.read()
+
+
+def test_a_journal_without_checksums_is_read_and_goes_on_with_them(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
+    assert journal.read() == RECORDS
+    journal.append({"turn": 9})
+    assert journal.read() == [*RECORDS, {"turn": 9}]
+    journal.path.write_bytes(journal.path.read_bytes() + b'{"turn": 10}\n')
+    with pytest.raises(InvalidData, match=r"line 6 of .* has lost its checksum"):
+        journal.read()
+
+
+def test_records_are_taken_out_and_the_others_stay_byte_for_byte(tmp_path: Path) -> None:
+    journal = filled(tmp_path)
+    reader = JournalReader(journal.path)
+    seen = list(reader.news())
+    lines = journal.path.read_bytes().splitlines(keepends=True)
+    journal.path.write_bytes(journal.path.read_bytes() + b'{"torn"')
+    journal.drop(lambda record: record["turn"] in (1, 2))
+    assert journal.path.read_bytes() == lines[0] + lines[3]
+    assert os.listdir(tmp_path) == ["journal.jsonl"]
+    reader.forget = seen.clear
+    seen.extend(reader.news())
+    assert seen == [RECORDS[0], RECORDS[3]], "a reader begins anew with the new file"
+
+
+def test_one_who_waits_for_a_journal_that_is_replaced_adds_to_the_new_one(tmp_path: Path) -> None:
+    journal = filled(tmp_path)
+    adders = [threading.Thread(target=journal.append, args=({"turn": turn},)) for turn in range(10, 14)]
+    with locked(journal.path):
+        for adder in adders:
+            adder.start()
+        write_atomically(str(journal.path), journal.path.read_bytes())
+    for adder in adders:
+        adder.join(30.0)
+    assert sorted(cast("int", record["turn"]) for record in journal.read()) == [0, 1, 2, 3, 10, 11, 12, 13]
 
 
 def test_lines_longer_than_one_look_at_the_end_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,4 +227,4 @@ def test_what_has_no_number_in_json_is_refused_before_anything_is_written(tmp_pa
 
 def test_a_record_is_a_line_that_anything_can_read(tmp_path: Path) -> None:
     lines = filled(tmp_path).path.read_text().splitlines()
-    assert [json.loads(line) for line in lines] == RECORDS
+    assert [{**json.loads(line), "check": None} for line in lines] == [{**record, "check": None} for record in RECORDS]

@@ -16,7 +16,7 @@ import pytest
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.cells.claims import CHECKPOINTS, Cell, claim
-from dubito.experiments.cells.journal import NAME, Journal
+from dubito.experiments.cells.journal import NAME, Journal, sealed
 from dubito.experiments.cells.ledger import Ledger, version_of
 from dubito.experiments.cells.sources import DATA
 from dubito.experiments.datasets.dataset import Dataset, make_dataset
@@ -268,7 +268,7 @@ def test_data_that_changed_since_is_refused(
 
 def test_a_journal_of_another_version_is_refused(whole: list[Round], tmp_path: Path) -> None:
     path = tmp_path / "whole" / NAME
-    path.write_bytes(path.read_bytes().replace(b'"schema": 1', b'"schema": 2', 1))
+    path.write_bytes(sealed({**Journal(path).read()[0], "schema": 2}))
     with pytest.raises(InvalidData, match="has schema 2 and this version of dubito reads 1"):
         read_rounds(tmp_path / "whole")
 

@@ -1,19 +1,24 @@
-"""The journal of an experiment: JSON lines, only ever added to, that survive a kill at any byte.
+"""The journal of an experiment: JSON lines, added one by one, that survive a kill at any byte.
 
-A line is added under a lock on the file, in one write. A kill in the middle leaves a torn last line: readers pass it
-over, and the next to add a line cuts it off. Anything else that is no record is an error that names the line.
+A line is added under a lock on the file, in one write, and ends with a checksum over itself. A kill in the middle
+leaves a torn last line: readers pass it over, and the next to add a line cuts it off. Anything else that is no record,
+or not the record that was written, is an error that names the line. Journals of the first versions have no checksums;
+once a line has one, those below it must.
+
 The file is synced to disk at most once a second, so that quick rounds do not wait for the disk: a power cut may cost
 the last second's rounds, which are then done again.
 """
 
+import hashlib
 import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from dubito.errors import InvalidData
+from dubito.files import write_atomically
 from dubito.files.disk import locked, room_for, write_all
 
 Record = dict[str, object]
@@ -21,10 +26,13 @@ NAME = "journal.jsonl"
 TAIL_BYTES = 1 << 16
 SYNC_SECONDS = 1.0
 """Between syncs to disk, at least."""
+CHECK = "check"
+"""The last key of a line: a checksum over all that stands before it."""
+SEALED = re.compile(rb'(.+), "check": "([0-9a-f]{16})"\}\n', re.DOTALL)
 
 
 class Journal:
-    """An append-only file of records.
+    """A file of records that grows line by line.
 
     Several processes may add to one journal at once, also over a network file system that knows ``flock``.
 
@@ -44,7 +52,7 @@ class Journal:
 
     def append(self, record: Mapping[str, object]) -> None:
         """Add a record, whole or not at all."""
-        line = json.dumps(record, allow_nan=False).encode() + b"\n"
+        line = sealed(record)
         with room_for(self.path), locked(self.path) as file:
             end, size = _end_of_records(file), os.fstat(file).st_size
             if end < size:
@@ -61,6 +69,13 @@ class Journal:
             os.fsync(file)
             self.synced = time.monotonic()
 
+    def drop(self, unwanted: Callable[[Record], bool]) -> None:
+        """Take records out: the file is replaced whole by one that has all others, as they are."""
+        with room_for(self.path), locked(self.path) as file:
+            lines = lines_of(os.pread(file, os.fstat(file).st_size, 0))
+            kept = [line for line in lines if not is_torn(line) and not unwanted(parsed(line) or {})]
+            write_atomically(str(self.path), b"".join(kept))
+
     def close(self) -> None:
         """Have everything on the disk."""
         with room_for(self.path), locked(self.path) as file:
@@ -74,42 +89,95 @@ class Journal:
 class JournalReader:
     """Reads a journal as it grows."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, forget: Callable[[], None] = lambda: None) -> None:
         self.path = path
+        self.forget = forget
+        """Called where the file was replaced, so that everything comes once more."""
+        self.file: tuple[int, int] | None = None
+        """Which file it was."""
         self.offset = 0
         self.line = 0
+        """The line read last, from 1."""
+        self.is_sealed = False
+        """Whether a line had a checksum, so that all below it must."""
 
     def news(self) -> Iterator[Record]:
         """Records added since the last call."""
         if not self.path.exists():
             return
         with open(self.path, "rb") as file:
+            found = os.fstat(file.fileno())
+            if self.file not in (None, (found.st_dev, found.st_ino)):
+                self.offset, self.line, self.is_sealed = 0, 0, False
+                self.forget()
+            self.file = found.st_dev, found.st_ino
             file.seek(self.offset)
-            lines = re.findall(rb"[^\n]*\n|[^\n]+", file.read())
+            lines = lines_of(file.read())
         for place, line in enumerate(lines, start=1):
-            record = _parse(line)
-            if record is None and place < len(lines):
-                raise InvalidData(
-                    f"line {self.line + 1} of {self.path} is no record: the file was changed or damaged. Delete that "
-                    "line and resume: what it held is done again."
-                )
-            if record is None:
+            if place == len(lines) and is_torn(line):
                 return
+            record = self._record(line)
             self.offset, self.line = self.offset + len(line), self.line + 1
             yield record
 
+    def _record(self, line: bytes) -> Record:
+        found = SEALED.fullmatch(line)
+        record = parsed(line)
+        if record is None or (found is not None and found[2] != digest(found[1])):
+            raise damaged(self.path, self.line + 1, "is no record" if record is None else "does not fit its checksum")
+        if found is None and (self.is_sealed or CHECK in record or record.get("checks") is True):
+            raise damaged(self.path, self.line + 1, "has lost its checksum")
+        self.is_sealed = found is not None
+        record.pop(CHECK, None)
+        return record
 
-def _parse(line: bytes) -> Record | None:
-    """The record of a whole line, or None."""
+
+def lines_of(content: bytes) -> list[bytes]:
+    """Lines with their ends; the last may have none."""
+    return re.findall(rb"[^\n]*\n|[^\n]+", content)
+
+
+def damaged(path: Path, line: int, what: str) -> InvalidData:
+    """The error for a line that is not what was written."""
+    return InvalidData(
+        f"line {line} of {path} {what}: the file was changed or damaged",
+        mend="delete that line and resume: what it held is done again.",
+    )
+
+
+def sealed(record: Mapping[str, object]) -> bytes:
+    r"""A record as a line of the journal.
+
+    Examples
+    --------
+    >>> sealed({"turn": 0})
+    b'{"turn": 0, "check": "1a3cc1dd7da110a1"}\n'
+    """
+    body = json.dumps(record, allow_nan=False).encode().removesuffix(b"}")
+    return body + b', "check": "' + digest(body) + b'"}\n'
+
+
+def digest(body: bytes) -> bytes:
+    """Sixteen hexadecimal digits that change with any byte."""
+    return hashlib.blake2b(body, digest_size=8).hexdigest().encode()
+
+
+def parsed(line: bytes) -> Record | None:
+    """The JSON object of a line, or None."""
     try:
-        record = json.loads(line) if line.endswith(b"\n") else None
-    except ValueError:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
 
 
+def is_torn(line: bytes) -> bool:
+    """Whether a last line was never written to its end: a kill cuts it, a cut of power may leave zeros in it."""
+    return not line.endswith(b"\n") or b"\0" in line
+
+
 def _end_of_records(file: int) -> int:
-    """Where the last whole record ends; what follows was torn off by a kill."""
+    """Where the last whole line ends; what follows was torn off by a kill."""
     size, window = os.fstat(file).st_size, TAIL_BYTES
     while True:
         start = max(0, size - window)
@@ -119,5 +187,4 @@ def _end_of_records(file: int) -> int:
         if start == 0 or begin > 0:
             break
         window *= 2
-    is_torn = end == len(tail) and _parse(tail[begin:end]) is None
-    return start + (begin if is_torn else end)
+    return start + (begin if end == len(tail) and is_torn(tail[begin:]) else end)

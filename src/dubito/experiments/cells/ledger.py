@@ -4,13 +4,15 @@ import os
 import platform
 import socket
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from dubito.errors import InvalidData
+from dubito.experiments.cells.checking import ImpossibleRound, check_planned, check_unasked, round_of
 from dubito.experiments.cells.claims import Cell
-from dubito.experiments.cells.journal import NAME, Journal, JournalReader, Record
+from dubito.experiments.cells.journal import NAME, Journal, JournalReader, Record, damaged
 from dubito.experiments.plans.experiment import SCHEMA, Experiment
 from dubito.experiments.records import Round
 
@@ -21,33 +23,39 @@ class Ledger:
     """The journal of a folder, read as it grows."""
 
     def __init__(self, folder: Path, experiment: Experiment | None = None) -> None:
-        self.reader = JournalReader(folder / NAME)
+        self.reader = JournalReader(folder / NAME, self._forget)
         self.journal = Journal(folder / NAME)
-        self.expected = None if experiment is None else experiment.hash8
+        self.experiment = experiment
         self.headers: list[Record] = []
         self.turns: dict[tuple[str, int], dict[int, Round]] = {}
 
     def refresh(self) -> None:
         """Take in what was added since."""
         for record in self.reader.news():
-            if record.get("kind") == "header":
-                self._check(record)
-                self.headers.append(record)
-            elif record.get("kind") == "round":
-                self._take_in(self._round(record))
+            kind = record.get("kind")
+            try:
+                if kind == "header":
+                    self._check(record)
+                    self.headers.append(record)
+                elif kind == "round":
+                    self._take_in(round_of(record))
+                elif not self.reader.is_sealed:
+                    raise ImpossibleRound("its 'kind' is not known")
+            except ImpossibleRound as error:
+                raise damaged(self.reader.path, self.reader.line, f"is no whole {kind} ({error})") from None
 
-    def _round(self, record: Record) -> Round:
-        try:
-            return Round.from_dict(record)
-        except (KeyError, TypeError, ValueError):
-            raise InvalidData(
-                f"line {self.reader.line} of {self.reader.path} is no whole round: the file was changed or damaged. "
-                "Delete that line and resume: what it held is done again."
-            ) from None
+    def _forget(self) -> None:
+        self.headers.clear()
+        self.turns.clear()
 
     def _take_in(self, found: Round) -> None:
         """A turn that is there twice counts once."""
-        self.turns.setdefault((found.strategy, found.seed), {}).setdefault(found.turn, found)
+        if self.experiment is not None:
+            check_planned(found, self.experiment)
+        turns = self.turns.setdefault((found.strategy, found.seed), {})
+        if found.turn not in turns:
+            check_unasked(found, turns.values())
+            turns[found.turn] = found
 
     def _check(self, header: Record) -> None:
         if header.get("schema") != SCHEMA:
@@ -55,10 +63,11 @@ class Ledger:
                 f"{self.reader.path} has schema {header.get('schema')!r} and this version of dubito reads {SCHEMA}",
                 mend="read it with the version that wrote it.",
             )
-        if self.expected is not None and header.get("experiment") != self.expected:
+        if self.experiment is not None and header.get("experiment") != self.experiment.hash8:
             raise InvalidData(
-                f"{self.reader.path} belongs to experiment {header.get('experiment')} and this is {self.expected}",
-                mend="run it in another folder.",
+                f"{self.reader.path} belongs to experiment {header.get('experiment')} and this is "
+                f"{self.experiment.hash8}",
+                mend="bring back the experiment.toml it was begun with, or run this one in another folder.",
             )
 
     def played(self, cell: Cell) -> list[Round]:
@@ -74,7 +83,19 @@ class Ledger:
         return [each for cell in cells for each in self.played(cell)]
 
     def write_round(self, done: Round) -> None:
-        """Add a round to the journal."""
+        """Add a round to the journal, unless it is there already.
+
+        Turns after it are there only where somebody deleted a line before them. They may not follow from this one, as
+        what is done again on a GPU may come out otherwise: they are taken out, and done again in their turn.
+        """
+        self.refresh()
+        there = self.turns.get((done.strategy, done.seed), {})
+        if done.turn in there and timeless(there[done.turn]) == timeless(done):
+            return
+        later = [turn for turn in there if turn >= done.turn]
+        if later:
+            cell = done.strategy, done.seed
+            self.journal.drop(lambda each: (each.get("strategy"), each.get("seed")) == cell and each["turn"] in later)
         self.journal.append({"kind": "round", **done.as_dict()})
 
     def write_header(self, experiment: Experiment, data: str, classes: Sequence[str] = ()) -> None:
@@ -91,11 +112,17 @@ class Ledger:
         self.journal.append(header)
 
 
+def timeless(each: Round) -> Round:
+    """A round without the times it took, which differ between runs that are the same."""
+    return replace(each, train_seconds=0.0, select_seconds=0.0)
+
+
 def header_of(experiment: Experiment, data: str, classes: Sequence[str] = ()) -> Record:
     """Everything besides the experiment that could tell why results differ."""
     return {
         "kind": "header",
         "schema": SCHEMA,
+        "checks": True,
         "experiment": experiment.hash8,
         "data": data,
         **({"classes": list(classes)} if classes else {}),

@@ -130,13 +130,18 @@ def _pick(turn: Turn, view: View) -> IntArray:
 
 
 def asked_in(played: Sequence[Round], cell: Cell, stage: Stage) -> list[IntArray]:
-    """What a cell asked for after each turn that its journal has; refused where the data has no such rows."""
+    """What a cell asked for after each turn that its journal has.
+
+    Rows that the data does not have, or that were labelled from the start, are refused.
+    """
     asked = [np.array(each.picked, dtype=np.int64) for each in played]
-    if any(rows.max(initial=0) >= len(stage.data.labels) for rows in asked):
-        raise InvalidData(
-            f"the journal asks for rows of {cell.arm.name!r} that the data does not have",
-            mend="bring the old data back.",
-        )
+    for each, rows in zip(played, asked, strict=True):
+        if rows.max(initial=0) >= len(stage.data.labels) or np.isin(rows, stage.initial).any():
+            raise InvalidData(
+                f"the journal asks for rows of {cell.arm.name!r} in turn {each.turn} that the data does not have, or "
+                "that were labelled from the start",
+                mend="bring the old data back, or run the experiment in another folder.",
+            )
     return asked
 
 

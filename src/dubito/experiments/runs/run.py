@@ -132,7 +132,8 @@ def read_folder(folder: Path) -> Experiment:
 
 def read_rounds(folder: Path) -> list[Round]:
     """Rounds recorded so far, in the order of `run_experiment`; the experiment may still be running."""
-    ledger, experiment = Ledger(folder), read_folder(folder)
+    experiment = read_folder(folder)
+    ledger = Ledger(folder, experiment)
     ledger.refresh()
     return ledger.rounds(cells_of(experiment))
 
