@@ -229,7 +229,14 @@ class Pool:
 
 
 def _read(path: str, n_pool: int) -> dict[str, AnyArray]:
-    saved = load_sealed(path, most_bytes=ROW_BYTES * n_pool + SLACK_BYTES)
+    def check_size(n_bytes: int) -> None:
+        most = ROW_BYTES * n_pool + SLACK_BYTES
+        if n_bytes > most:
+            raise InvalidData(
+                f"{path} unpacks to {n_bytes:,} bytes, and a pool of {n_pool} rows saves at most {most:,}."
+            )
+
+    saved = load_sealed(path, check_size=check_size)
     expected = {"schema", "fingerprint", "order", "squared", "seen"}
     if set(saved) != expected or saved["schema"].tolist() != SCHEMA:
         problem = f"{path} holds no pool saved by this version of dubito"

@@ -10,6 +10,7 @@ import pytest
 
 from dubito.cli import main
 from dubito.cli.jobs.reporting import about_run
+from dubito.experiments.cells.journal import Journal, sealed
 from dubito.experiments.plans.experiment import Data
 from dubito.experiments.runs.run import read_folder
 
@@ -107,9 +108,9 @@ def test_a_run_without_its_notes_takes_the_classes_from_the_data_or_goes_without
 
 def change_header(folder: Path, **changes: object) -> None:
     """Set or, with None, remove what the first line of a journal says."""
-    header, *others = (folder / "journal.jsonl").read_text().splitlines(keepends=True)
-    changed = {name: value for name, value in {**json.loads(header), **changes}.items() if value is not None}
-    (folder / "journal.jsonl").write_text(json.dumps(changed) + "\n" + "".join(others))
+    header, *others = Journal(folder / "journal.jsonl").read()
+    changed = {name: value for name, value in {**header, **changes}.items() if value is not None}
+    (folder / "journal.jsonl").write_bytes(b"".join(map(sealed, [changed, *others])))
 
 
 def test_classes_that_the_journal_names_are_named_where_the_data_is_gone(run: Program, folder: Path) -> None:
@@ -128,6 +129,55 @@ def test_rows_and_the_checksum_of_weights_are_among_the_facts(folder: Path) -> N
     facts = dict(about_run(part, folder).facts)
     assert facts["data"] == "birds; 1,600 rows of the training part, drawn by the seed"
     assert facts["weights"] == "mine.safetensors, sha256 01234567"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no json\n",
+        b"[1, 2]\n",
+        b"[" * 100_000,
+        b"\xff\n",
+        b'{"command": 5}\n',
+        b'{"shape": ["a"]}\n',
+        b'{"classes": "abc"}\n',
+        b'{"classes": [1, 2]}\n',
+        b'{"command": "dubito", "check": "0123456789abcdef"}\n',
+    ],
+)
+def test_notes_on_a_run_that_were_damaged_are_refused_by_name(run: Program, folder: Path, content: bytes) -> None:
+    (folder / "about.json").write_bytes(content)
+    ran = run("report", "run")
+    assert ran.code == 3
+    assert ran.complaint.startswith("run/about.json was changed or damaged: it")
+    assert ran.complaint.endswith("delete it, and the report does without the command it tells.")
+    (folder / "about.json").unlink()
+    assert run("report", "run").code == 0
+
+
+def test_a_letter_changed_in_the_notes_on_a_run_is_noticed(run: Program, folder: Path) -> None:
+    notes = (folder / "about.json").read_text()
+    (folder / "about.json").write_text(notes.replace("90 rows", "80 rows"))
+    assert "about.json was changed or damaged: it does not fit its checksum" in run("report", "run").complaint
+
+
+def test_an_experiment_that_is_not_the_one_of_the_journal_is_refused(run: Program, folder: Path) -> None:
+    plan = (folder / "experiment.toml").read_text()
+    (folder / "experiment.toml").write_text(plan.replace("budget = 6", "budget = 5"))
+    ran = run("report", "run")
+    assert ran.code == 3
+    assert "run/journal.jsonl belongs to experiment" in ran.complaint
+    assert "bring back the experiment.toml it was begun with" in ran.complaint
+
+
+def test_of_a_journal_without_checksums_that_is_told(run: Program, folder: Path) -> None:
+    records = Journal(folder / "journal.jsonl").read()
+    del records[0]["checks"]
+    (folder / "journal.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    told = "dubito: 9 lines of run/journal.jsonl have no checksum"
+    assert told in run("report", "run").err
+    assert told in run("resume", "run").err
+    assert run("report", "run", "-q").err == ""
 
 
 def test_what_is_no_run_is_refused(run: Program, tmp_path: Path) -> None:

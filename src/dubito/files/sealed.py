@@ -6,7 +6,7 @@ A zip archive guards the bytes of each array, but not their names, nor that none
 import hashlib
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -36,23 +36,23 @@ def save_sealed(path: str, arrays: Mapping[str, AnyArray]) -> None:
     write_atomically(path, buffer.getvalue())
 
 
-def load_sealed(path: str, *, most_bytes: int | None = None, needed: bool = False) -> dict[str, AnyArray]:
-    """The arrays that were saved; a file that is damaged, or holds more than it should, is refused by its name.
+def load_sealed(
+    path: str, *, check_size: Callable[[int], None] = lambda n_bytes: None, needed: bool = False
+) -> dict[str, AnyArray]:
+    """The arrays that were saved; a file that is damaged is refused by its name.
 
     Parameters
     ----------
     path : str
         The file.
-    most_bytes : int, optional
-        What it may unpack to, which its directory tells before anything is read.
+    check_size : callable
+        Called with the bytes that it unpacks to, before anything is read; it may refuse them.
     needed : bool
         Refuse a file without a checksum, as the first versions wrote.
     """
     with reading(path), open(path, "rb") as stream:
         with zipfile.ZipFile(stream) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-        if most_bytes is not None and unpacked > most_bytes:
-            raise ValueError(f"it unpacks to {unpacked:,} bytes, where {most_bytes:,} would do")
+            check_size(sum(member.file_size for member in archive.infolist()))
         stream.seek(0)
         with np.load(stream, allow_pickle=False) as archive:
             arrays: dict[str, AnyArray] = dict(archive)

@@ -135,6 +135,18 @@ def test_a_torn_checkpoint_is_done_again(data: Dataset, tmp_path: Path, monkeypa
         assert played(experiment, data, tmp_path, before=whole[:2]) == whole
 
 
+def test_a_checkpoint_without_all_its_arrays_or_its_checksum_is_done_again(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(Cell(Arm("coreset"), 5), tmp_path)
+    checkpoints.path(1).parent.mkdir()
+    checkpoints.save(1, {"weights": np.arange(3.0), "bias": np.zeros(1)})
+    assert checkpoints.load(2) is None
+    with np.load(checkpoints.path(1)) as archive:
+        arrays = dict(archive)
+    for gone in ("bias", "checksum"):
+        np.savez(checkpoints.path(1), **{name: array for name, array in arrays.items() if name != gone})
+        assert checkpoints.load(1) is None
+
+
 def test_from_scratch_forgets_the_weights(data: Dataset, tmp_path: Path) -> None:
     model = Mlp(hidden=(4,), epochs=5, later_epochs=1)
     schedule = replace(SCHEDULE, from_scratch=True)

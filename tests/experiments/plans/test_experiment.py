@@ -148,6 +148,16 @@ def test_a_file_that_is_no_toml_is_refused_with_the_line(tmp_path: Path) -> None
     assert "line 16" in refusal(tmp_path, "initial = 10", "initial = = 10")
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("[" * 20_000, "nested too deeply"), ("9" * 5_000, "4300 digits"), ("2020-99-99", "is not valid TOML")],
+)
+def test_values_that_no_parser_can_hold_are_refused_as_the_fault_of_the_file(
+    value: str, said: str, tmp_path: Path
+) -> None:
+    assert said in refusal(tmp_path, "initial = 10", f"initial = {value}")
+
+
 def test_a_section_that_is_a_value_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match=r"data = 3 is no table; write \[data\]"):
         read_experiment(written(tmp_path, 'schema = 1\nname = "a"\ndata = 3\n'))

@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -341,7 +342,7 @@ def test_a_worker_that_is_killed_or_breaks_is_said_to(whole: list[Round], tmp_pa
         workers[0].process.send_signal(signal.SIGKILL)
         workers[0].process.wait()
         assert "a worker was ended by SIGKILL, as happens when memory runs out" in str(workers[0].complaint())
-    (folder / DATA).write_bytes(b"no data")
+    (folder / NAME).mkdir()
     with pytest.raises(DubitoError, match=r"a worker failed: .*what was done is kept: resume with workers=1"):
         run_workers(folder, 1, lambda: None)
 
@@ -353,6 +354,49 @@ def test_the_error_of_a_worker_comes_back_with_its_fields(whole: list[Round], tm
     with pytest.raises(InvalidData, match=r"\[schedule\]: rounds = 0 is too small; set rounds >= 1\.") as caught:
         run_workers(folder, 1, lambda: None)
     assert (caught.value.argument, caught.value.value, caught.value.mend) == ("rounds", 0, "set rounds >= 1.")
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "no archive": lambda path: path.write_bytes(b"no data"),
+    "cut short": lambda path: path.write_bytes(path.read_bytes()[:-40]),
+    "other arrays": lambda path: np.savez(path, features=np.zeros((3, 2))),
+    "codes of no class": lambda path: resaved(path, labels=np.full(120, 9)),
+    "labels of another length": lambda path: resaved(path, labels=np.zeros(5, dtype=np.int64)),
+    "labels that are text": lambda path: resaved(path, labels=np.array(["a"] * 120)),
+    "flat features": lambda path: resaved(path, features=np.zeros(120)),
+    "features that are text": lambda path: resaved(path, features=np.full((120, 2), "a")),
+    "classes in a table": lambda path: resaved(path, classes=np.array([["a", "b", "c"]])),
+}
+
+
+def resaved(path: Path, **changes: Any) -> None:
+    """The data as the first versions kept it, without a checksum, and with some arrays changed."""
+    with np.load(path) as archive:
+        arrays: dict[str, Any] = {name: archive[name] for name in archive if name != "checksum"}
+    np.savez(path, **{**arrays, **changes})
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_data_of_a_run_that_was_damaged_is_refused_by_name(damage: str, whole: list[Round], tmp_path: Path) -> None:
+    folder = fresh_copy(tmp_path / "whole", tmp_path / "damaged")
+    DAMAGE[damage](folder / DATA)
+    with pytest.raises(InvalidData, match=r"data\.npz (cannot be read as \.npz|is damaged)"):
+        resume_experiment(folder)
+
+
+def test_what_a_kill_left_half_written_goes_with_the_next_run(whole: list[Round], tmp_path: Path) -> None:
+    folder = fresh_copy(tmp_path / "whole", tmp_path / "left")
+    for name in (f".{DATA}.0123abcd.tmp", f".{EXPERIMENT}.0123abcd.tmp"):
+        (folder / name).write_bytes(b"half")
+        os.utime(folder / name, (0, 0))
+    assert timeless(resume_experiment(folder)) == whole
+    assert sorted(os.listdir(folder)) == [CHECKPOINTS, DATA, EXPERIMENT, NAME]
+
+
+def test_data_that_was_kept_without_a_checksum_is_read(whole: list[Round], tmp_path: Path) -> None:
+    folder = fresh_copy(tmp_path / "whole", tmp_path / "old")
+    resaved(folder / DATA)
+    assert timeless(resume_experiment(folder)) == whole
 
 
 def test_the_data_of_a_seed_is_what_picks_refer_to(plan: Experiment, whole: list[Round], data: Dataset) -> None:

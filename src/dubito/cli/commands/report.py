@@ -50,6 +50,7 @@ def report(
         raise MissingFile(f"{folder} is no folder", mend="pass that of a run.")
     if folder is None:
         say(f"the run worked on last is {played}", quiet=quiet)
+    playing.warn_of_old_lines(played, quiet)
     where = played if output is None else Path(output)
     targets = reporting.read_targets(target)
     reporting.tell(reporting.make_report(played, where, targets, force or output is None), as_json, asked=targets)

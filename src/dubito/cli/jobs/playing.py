@@ -13,13 +13,14 @@ from dubito.cli.printing.failures import Stopped
 from dubito.cli.printing.messages import program_name, say, show
 from dubito.cli.printing.plain import plain_cells, put
 from dubito.errors import MissingFile
+from dubito.experiments.cells.journal import NAME as JOURNAL
 from dubito.experiments.datasets.images import COLLECTIONS
 from dubito.experiments.lanes.studio import rows_trained
 from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.plans.experiment import Experiment
 from dubito.experiments.published.folders import DATA_VARIABLE
 from dubito.experiments.records import Round, curves
-from dubito.experiments.runs.run import EXPERIMENT, is_finished, read_rounds, run_experiment
+from dubito.experiments.runs.run import EXPERIMENT, is_finished, lines_unchecked, read_rounds, run_experiment
 
 MOST_WORKERS = 8
 IMAGES_A_SECOND = 36.0
@@ -35,6 +36,7 @@ def finish(experiment: Experiment, folder: Path, workers: int, *, as_json: bool,
         quiet=quiet,
     )
     warn_of_cost(experiment, quiet)
+    warn_of_old_lines(folder, quiet)
     rounds = play(experiment, folder, workers, quiet)
     if as_json:
         print(json.dumps(as_record(experiment, folder, rounds), indent=2))
@@ -56,6 +58,17 @@ def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
         "test set come on top. A training that is stopped is lost, those before it are kept",
         quiet=quiet,
     )
+
+
+def warn_of_old_lines(folder: Path, quiet: bool) -> None:
+    """Say where a journal could be damaged unnoticed."""
+    count = lines_unchecked(folder)
+    if count:
+        say(
+            f"{count} lines of {folder / JOURNAL} have no checksum, as older versions wrote them: damage there is "
+            "noticed only where it makes no sense",
+            quiet=quiet,
+        )
 
 
 def core_time(seconds: float) -> str:

@@ -1,6 +1,5 @@
 """What ``dubito simulate`` does once its options are read."""
 
-import json
 import os
 import re
 import shutil
@@ -10,7 +9,8 @@ from pathlib import Path
 
 from dubito.checks import check_integer, check_real
 from dubito.cli.inputs.files import read_number
-from dubito.cli.jobs.reporting import ABOUT, schedule_told
+from dubito.cli.jobs.keeping import ABOUT, save_about
+from dubito.cli.jobs.reporting import schedule_told
 from dubito.cli.printing.board import Board
 from dubito.cli.printing.failures import Stopped
 from dubito.cli.printing.messages import say
@@ -21,7 +21,7 @@ from dubito.experiments.models.kinds import model_from_table
 from dubito.experiments.plans.arms import Arm, parse_strategy
 from dubito.experiments.plans.experiment import Data, Experiment, Schedule
 from dubito.experiments.runs.run import check_folder, dataset_for, run_experiment
-from dubito.files import Columns, open_source, split_spec, write_atomically
+from dubito.files import Columns, open_source, split_spec
 from dubito.wording import in_library, named
 
 STRATEGIES = ("random", "margin", "least-confidence", "coreset", "doubt-coreset", "doubt-coreset:strength=0.5")
@@ -232,11 +232,3 @@ def play(experiment: Experiment, folder: Path, workers: int, quiet: bool) -> Non
         trained, resumed = board.last.done - board.last.resumed, board.last.resumed
         before = f" ({resumed} were there already)" if resumed else ""
         say(f"trained {trained} models in {board.last.seconds:.0f} s{before}", quiet=quiet)
-
-
-def save_about(folder: Path, data: Dataset, command: str) -> None:
-    """Keep what the report says of the data and the command, for when it is made again."""
-    shape = f"{len(data.labels):,} rows of {data.features[0].size:,} features in {len(data.classes)} classes"
-    test = f", and {len(data.test_labels):,} rows to test on" if data.has_test else ""
-    told = {"schema": 1, "command": command, "shape": shape + test, "classes": list(data.classes)}
-    write_atomically(str(folder / ABOUT), (json.dumps(told) + "\n").encode())

@@ -9,6 +9,7 @@ import numpy as np
 
 from dubito.checks import check_real
 from dubito.cli.inputs.files import read_number
+from dubito.cli.jobs.keeping import read_about
 from dubito.cli.printing.messages import show
 from dubito.cli.printing.plain import plain_cells, put
 from dubito.errors import DubitoError, InvalidArgument
@@ -22,9 +23,6 @@ from dubito.experiments.plans.experiment import Data, Experiment
 from dubito.experiments.runs.run import read_folder, read_headers, read_rounds
 from dubito.files import Columns, open_source, read_array, split_spec
 from dubito.reports import About, Written, shown_facts, write_report
-
-ABOUT = "about.json"
-"""In a run's folder: the command, and what was read from the data."""
 
 
 def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
@@ -42,14 +40,12 @@ def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
 
 def about_run(experiment: Experiment, folder: Path) -> About:
     """What a report says of a run, out of its folder."""
-    kept: dict[str, object] = {}
-    with suppress(OSError, ValueError):
-        kept = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    kept = read_about(folder)
     headers = read_headers(folder)
     latest = headers[-1] if headers else {}
-    classes = kept.get("classes") or latest.get("classes")
+    classes = list(kept.classes) or latest.get("classes")
     facts = {
-        "data": _data_told(experiment.data, kept.get("shape")),
+        "data": _data_told(experiment.data, kept.shape),
         "pool": experiment.pool,
         "model": ", ".join(f"{key} = {value}" for key, value in model_as_table(experiment.model).items()),
         "weights": latest.get("weights"),
@@ -59,7 +55,7 @@ def about_run(experiment: Experiment, folder: Path) -> About:
         "versions": _versions_told(latest),
         "machine": latest.get("machine"),
         "begun": headers[0].get("started") if headers else None,
-        "command": kept.get("command"),
+        "command": kept.command,
     }
     return About(
         title=f"dubito: {experiment.name}, active learning replayed",

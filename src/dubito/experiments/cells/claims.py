@@ -5,23 +5,19 @@ holder removes the file when the cell is done, so a claim counts only while the 
 """
 
 import hashlib
-import io
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
-from zipfile import BadZipFile
 
-import numpy as np
-
+from dubito.errors import DubitoError
 from dubito.experiments.models.base import State
 from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Experiment
-from dubito.files import write_atomically
 from dubito.files.disk import is_free, is_in_place, naming_locks, room_for
+from dubito.files.sealed import load_sealed, save_sealed
 
 CHECKPOINTS = "checkpoints"
 
@@ -85,10 +81,8 @@ class Checkpoints:
 
     def save(self, turn: int, state: State) -> None:
         """Write the state whole or not at all, before the turn's line goes into the journal."""
-        buffer, arrays = io.BytesIO(), cast("dict[str, Any]", state)
-        np.savez(buffer, **arrays)
         with room_for(self.path(turn)):
-            write_atomically(str(self.path(turn)), buffer.getvalue())
+            save_sealed(str(self.path(turn)), state)
 
     def forget_before(self, turn: int) -> None:
         """Remove the states of earlier turns."""
@@ -96,9 +90,8 @@ class Checkpoints:
             self.path(earlier).unlink(missing_ok=True)
 
     def load(self, turn: int) -> State | None:
-        """The state after a turn; None where the file is missing or torn."""
+        """The state after a turn; None where the file is missing, torn or damaged, and the turn is trained again."""
         try:
-            with open(self.path(turn), "rb") as file, np.load(file, allow_pickle=False) as archive:
-                return dict(archive)
-        except (OSError, ValueError, EOFError, TypeError, AttributeError, BadZipFile):
+            return load_sealed(str(self.path(turn)), needed=True)
+        except DubitoError:
             return None

@@ -100,6 +100,8 @@ class JournalReader:
         """The line read last, from 1."""
         self.is_sealed = False
         """Whether a line had a checksum, so that all below it must."""
+        self.unsealed = 0
+        """Lines without one, as the first versions wrote them."""
 
     def news(self) -> Iterator[Record]:
         """Records added since the last call."""
@@ -108,7 +110,7 @@ class JournalReader:
         with open(self.path, "rb") as file:
             found = os.fstat(file.fileno())
             if self.file not in (None, (found.st_dev, found.st_ino)):
-                self.offset, self.line, self.is_sealed = 0, 0, False
+                self.offset, self.line, self.is_sealed, self.unsealed = 0, 0, False, 0
                 self.forget()
             self.file = found.st_dev, found.st_ino
             file.seek(self.offset)
@@ -121,15 +123,19 @@ class JournalReader:
             yield record
 
     def _record(self, line: bytes) -> Record:
-        found = SEALED.fullmatch(line)
-        record = parsed(line)
-        if record is None or (found is not None and found[2] != digest(found[1])):
-            raise damaged(self.path, self.line + 1, "is no record" if record is None else "does not fit its checksum")
-        if found is None and (self.is_sealed or CHECK in record or record.get("checks") is True):
-            raise damaged(self.path, self.line + 1, "has lost its checksum")
-        self.is_sealed = found is not None
-        record.pop(CHECK, None)
+        try:
+            record, is_sealed = unsealed(line)
+            if self.is_sealed and not is_sealed:
+                raise DamagedLine("has lost its checksum")
+        except DamagedLine as error:
+            raise damaged(self.path, self.line + 1, str(error)) from None
+        self.is_sealed = is_sealed
+        self.unsealed += not is_sealed
         return record
+
+
+class DamagedLine(Exception):
+    """What is wrong with a line; whoever reads the file says with which."""
 
 
 def lines_of(content: bytes) -> list[bytes]:
@@ -155,6 +161,19 @@ def sealed(record: Mapping[str, object]) -> bytes:
     """
     body = json.dumps(record, allow_nan=False).encode().removesuffix(b"}")
     return body + b', "check": "' + digest(body) + b'"}\n'
+
+
+def unsealed(line: bytes) -> tuple[Record, bool]:
+    """The record of a line, and whether a checksum vouches for it, as one that says ``"checks": true`` must have."""
+    found, record = SEALED.fullmatch(line), parsed(line)
+    if record is None:
+        raise DamagedLine("is no record")
+    if found is not None and found[2] != digest(found[1]):
+        raise DamagedLine("does not fit its checksum")
+    if found is None and (CHECK in record or record.get("checks") is True):
+        raise DamagedLine("has lost its checksum")
+    record.pop(CHECK, None)
+    return record, found is not None
 
 
 def digest(body: bytes) -> bytes:

@@ -25,6 +25,7 @@ from dubito.experiments.runs.processes import run_workers
 from dubito.experiments.runs.work import unfinished, work
 from dubito.files import write_atomically
 from dubito.files.disk import room_for, sync_folder
+from dubito.files.replacing import sweep
 
 EXPERIMENT = "experiment.toml"
 REFUSALS = InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
@@ -151,6 +152,13 @@ def read_headers(folder: Path) -> list[Record]:
     return ledger.headers
 
 
+def lines_unchecked(folder: Path) -> int:
+    """How many lines of a journal have no checksum, as the first versions wrote them."""
+    ledger = Ledger(folder)
+    ledger.refresh()
+    return ledger.reader.unsealed
+
+
 def dataset_for(experiment: Experiment, seed: int, *, dataset: Dataset | None = None) -> Dataset:
     """What the strategies of one seed see: the test set apart, and a training part whose rows `Round.picked` names."""
     return prepare(experiment, find_source(experiment, None, dataset)(seed), seed)
@@ -171,6 +179,8 @@ def check_folder(experiment: Experiment, folder: Path) -> None:
 def open_folder(experiment: Experiment, folder: Path, dataset: Dataset | None) -> None:
     """Make the folder and what it begins with."""
     (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+    for name in (DATA, EXPERIMENT):  # Written once: what a kill left of them no later write would meet.
+        sweep(str(folder), name)
     if dataset is not None and not (folder / DATA).exists():
         save_dataset(dataset, folder / DATA)
     if not (folder / EXPERIMENT).exists():
