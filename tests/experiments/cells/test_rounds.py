@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import torch
 
 from dubito.errors import InvalidData
 from dubito.experiments.cells import loop
+from dubito.experiments.cells.journal import Journal, sealed
 from dubito.experiments.cells.loop import InMemory
 from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.lanes import reading
@@ -91,10 +92,10 @@ def test_a_committee_that_is_asked_is_part_of_choosing(tmp_path: Path) -> None:
 def test_rows_that_the_data_does_not_have_are_refused_either_way(tmp_path: Path) -> None:
     played(tmp_path, Arm("random"))
     journal = tmp_path / "journal.jsonl"
-    header, first, *_ = journal.read_text().splitlines()
-    torn = first.replace('"picked": [', '"picked": [999, ')
-    journal.write_text(f"{header}\n{torn}\n")
-    with pytest.raises(InvalidData, match="asks for rows of 'random' that the data does not have"):
+    header, first, *_ = Journal(journal).read()
+    picked = cast("list[int]", first["picked"])
+    journal.write_bytes(sealed(header) + sealed({**first, "picked": [999, *picked[1:]]}))
+    with pytest.raises(InvalidData, match="asks for rows of 'random' in turn 0 that the data does not have"):
         played(tmp_path, Arm("random"))
 
 
