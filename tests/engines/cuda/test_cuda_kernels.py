@@ -190,7 +190,7 @@ def test_references_that_were_seen_are_passed_over_in_whole_blocks() -> None:
     made = Shaped("as they are")
     rows, seen = np.arange(20), np.full(20, 116, dtype=np.int32)
     if DEVICE == "cuda":
-        seen[:] = 100 + 37
+        seen[:] = 100 + kernels.REFERENCES
     found = as_set(
         kernels.near_pairs(
             made.x, made.y, there(rows), there(np.full(20, np.inf)), there(np.ones(20)), made.constants,
