@@ -224,14 +224,15 @@ class Selection:
         frame: pd.DataFrame = require("pandas", extra="frames").DataFrame(self.columns())
         return frame
 
-    def save(self, path: str, *, force: bool = False) -> None:
+    def save(self, path: str, *, force: bool = False, safe_csv: bool = False) -> None:
         """Write the picks to a file: ``.csv``, ``.json``, ``.jsonl``, ``.parquet`` or ``.npy`` by its suffix.
 
-        The file is written whole or not at all; one that exists is replaced only with ``force=True``.
+        The file is written whole or not at all; one that exists is replaced only with ``force=True``. With
+        ``safe_csv=True`` no id is a formula to a spreadsheet.
         """
         from dubito.files import save_selection
 
-        save_selection(self, path, force=force)
+        save_selection(self, path, force=force, safe_csv=safe_csv)
 
 
 class Interrupted(KeyboardInterrupt):

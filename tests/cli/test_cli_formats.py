@@ -85,3 +85,13 @@ def test_the_environment_may_bound_inputs_and_an_option_goes_before_it(
 
 def test_a_bound_that_is_no_size_is_refused(run: Program) -> None:
     assert "--input-limit lots is not a size" in run("select", "x.npy", *CORESET, "--input-limit", "lots").complaint
+
+
+def test_ids_like_formulas_go_round_through_a_spreadsheet(run: Program) -> None:
+    Path("pool.csv").write_text("id,x\n=1+1,0\n@b,5\nc,9\n")
+    assert run("select", "pool.csv", *CORESET, "--safe-csv", "-o", "picks.csv", "-q").code == 0
+    first = Path("picks.csv").read_text()
+    assert "'=1+1" in first or "'@b" in first
+    ran = run("select", "pool.csv", "--budget", "1", "--strategy", "coreset", "--labelled", "picks.csv", "-q")
+    assert ran.code == 0
+    assert ran.out.splitlines()[1].split(",")[2] not in first

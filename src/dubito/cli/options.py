@@ -220,6 +220,15 @@ Append = Annotated[
         help="Add to FILE; the picks it holds count as labelled from now on.",
     ),
 ]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        metavar="",
+        rich_help_panel=OUTPUT,
+        help="For spreadsheets: an apostrophe before ids that begin like a formula; read back, it is taken off.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", metavar="", rich_help_panel=OUTPUT, help="Replace what exists.")]
 DryRun = Annotated[
     bool,

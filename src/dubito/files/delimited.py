@@ -14,6 +14,7 @@ from dubito.errors import InvalidData
 from dubito.files.cells import as_list, as_names, as_number, as_numbers, is_number, what_is_odd
 from dubito.files.dialects import SAMPLED_ROWS, Dialect, guess_dialect, long_fields, told_dialect
 from dubito.files.entries import Entry, Source, reading
+from dubito.files.formulas import plain_cell
 from dubito.files.gaps import gaps_are_kept
 from dubito.files.limits import hold
 from dubito.files.text import Text, find_text
@@ -121,7 +122,7 @@ class Table:
         """Something out of each row's line number and text in a column."""
         place = self.places[name]
         with reading(self.path):
-            return [take(number, row[place]) for block in self.blocks() for number, row in block]
+            return [take(number, plain_cell(row[place])) for block in self.blocks() for number, row in block]
 
     def _parse(self, block: list[Line], places: list[int]) -> FloatArray:
         numbers = as_numbers([[row[place] for place in places] for _, row in block], self.dialect.decimal_comma)

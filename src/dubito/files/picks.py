@@ -49,7 +49,7 @@ def read_picks(path: str) -> IntArray:
     return _as_indices(path, values)
 
 
-def append_picks(selection: Picks, path: str, *, format: Format | None = None) -> None:
+def append_picks(selection: Picks, path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
     """Add a round's picks below those a file holds already; ranks go on counting.
 
     The file is read, checked and replaced whole, so that a failure leaves the old one; while another adds to it, it is
@@ -64,6 +64,8 @@ def append_picks(selection: Picks, path: str, *, format: Format | None = None) -
         ``.csv``, ``.jsonl``, ``.parquet`` or ``.npy``.
     format : {"csv", "jsonl", "parquet", "npy"}, optional
         Where the suffix does not tell.
+    safe_csv : bool
+        As `save_selection` has it.
 
     Examples
     --------
@@ -78,10 +80,10 @@ def append_picks(selection: Picks, path: str, *, format: Format | None = None) -
     [2, 1]
     """
     with held(path):
-        add_round(selection, path, format=format)
+        add_round(selection, path, format=format, safe_csv=safe_csv)
 
 
-def add_round(selection: Picks, path: str, *, format: Format | None = None) -> None:
+def add_round(selection: Picks, path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
     """As `append_picks`, for one who holds the file already."""
     chosen = output_format(path, format)
     if chosen == "json":
@@ -89,17 +91,17 @@ def add_round(selection: Picks, path: str, *, format: Format | None = None) -> N
             f"{path}: a json file describes one run and cannot be added to", mend="use csv, jsonl, parquet or npy."
         )
     if not os.path.exists(path):
-        write_atomically(path, render_selection(selection, chosen), new=True)
+        write_atomically(path, render_selection(selection, chosen, safe_csv=safe_csv), new=True)
         return
     if suffix_of(path) != f".{chosen}":
         raise InvalidArgument(f"{path} cannot be added to as {chosen}", mend=f"give it the suffix .{chosen}.")
     earlier = read_picks(path)
     _check_new(path, earlier, selection.indices)
     added = {**selection.columns(), "rank": range(len(earlier) + 1, len(earlier) + len(selection.indices) + 1)}
-    write_atomically(path, _joined(path, added, chosen, earlier))
+    write_atomically(path, _joined(path, added, chosen, earlier, safe_csv))
 
 
-def _joined(path: str, added: PickColumns, format: Format, earlier: IntArray) -> bytes:
+def _joined(path: str, added: PickColumns, format: Format, earlier: IntArray, safe_csv: bool) -> bytes:
     if format == "npy":
         return render_columns({"index": [*earlier.tolist(), *added["index"]]}, "npy")
     if format == "parquet":
@@ -107,10 +109,13 @@ def _joined(path: str, added: PickColumns, format: Format, earlier: IntArray) ->
     with reading(path), open(path, "rb") as file:
         old = file.read()
     if format == "csv":
-        names = open_source(path).names
-        _check_columns(path, names, added)
+        source = open_source(path)
+        if source.notes:
+            raise InvalidData(f"{path} cannot be added to: {source.notes[0].rstrip('.')}", mend="save it as plain CSV.")
+        _check_columns(path, source.names, added)
         nothing = [""] * len(added["index"])
-        new = render_columns({name: added.get(name, nothing) for name in names}, "csv").partition(b"\n")[2]
+        rows = {name: added.get(name, nothing) for name in source.names}
+        new = render_columns(rows, "csv", safe_csv=safe_csv).partition(b"\n")[2]
     else:
         new = render_columns(added, format)
     return old + (b"" if old.endswith(b"\n") or not old else b"\n") + new

@@ -12,6 +12,7 @@ import numpy as np
 from dubito.errors import InvalidArgument
 from dubito.files.disk import held
 from dubito.files.entries import nearest, suffix_of
+from dubito.files.formulas import safe_cell
 from dubito.files.replacing import is_device, write_atomically
 from dubito.matrix import FloatArray, IntArray
 from dubito.optional import require
@@ -96,7 +97,9 @@ class Picks(Ranked, Protocol):
         ...
 
 
-def save_selection(selection: Picks, path: str, *, force: bool = False, format: Format | None = None) -> None:
+def save_selection(
+    selection: Picks, path: str, *, force: bool = False, format: Format | None = None, safe_csv: bool = False
+) -> None:
     """Write picks to a file, whole or not at all.
 
     Parameters
@@ -109,6 +112,8 @@ def save_selection(selection: Picks, path: str, *, force: bool = False, format: 
         Replace a file that exists. Devices and pipes are written to without it.
     format : {"csv", "json", "jsonl", "parquet", "npy"}, optional
         See `render_selection`.
+    safe_csv : bool
+        In CSV, put an apostrophe before text that a spreadsheet would take for a formula; reading it back takes it off.
 
     Examples
     --------
@@ -124,7 +129,7 @@ def save_selection(selection: Picks, path: str, *, force: bool = False, format: 
     2,1,3.0
     """
     chosen = output_format(path, format)
-    content = render_selection(selection, chosen)
+    content = render_selection(selection, chosen, safe_csv=safe_csv)
     if is_device(path):
         write_atomically(path, content)
         return
@@ -132,7 +137,7 @@ def save_selection(selection: Picks, path: str, *, force: bool = False, format: 
         write_atomically(path, content, new=not force)
 
 
-def render_selection(selection: Picks, format: Format) -> bytes:
+def render_selection(selection: Picks, format: Format, *, safe_csv: bool = False) -> bytes:
     r"""The bytes of a file of picks, for stdout or a file.
 
     ``csv``, ``jsonl`` and ``parquet`` are tables of ``rank,index,id,priority`` (``id`` only where there are ids);
@@ -148,11 +153,13 @@ def render_selection(selection: Picks, format: Format) -> bytes:
     """
     if format == "json":
         return _object_bytes(selection)
-    return render_columns(selection.columns(), format)
+    return render_columns(selection.columns(), format, safe_csv=safe_csv)
 
 
-def render_columns(columns: PickColumns, format: Format) -> bytes:
+def render_columns(columns: PickColumns, format: Format, *, safe_csv: bool = False) -> bytes:
     """The bytes of a table of picks in any format but ``json``."""
+    if format == "csv" and safe_csv:
+        columns = {name: [safe_cell(value) for value in values] for name, values in columns.items()}
     renderers: dict[str, Callable[[PickColumns], bytes]] = {
         "csv": _csv_bytes,
         "jsonl": _jsonl_bytes,

@@ -29,6 +29,7 @@ def select(
     format: options.Format = None,
     as_json: options.AsJson = False,
     append: options.Append = False,
+    safe_csv: options.SafeCsv = False,
     force: options.Force = False,
     dry_run: options.DryRun = False,
     quiet: options.Quiet = False,
@@ -44,13 +45,15 @@ def select(
 
     [bold]dubito select pool.npz --budget 100 --labelled picks.csv -o next.csv[/bold]
     """
+    from dataclasses import replace
+
     from dubito.cli.inputs import files
     from dubito.cli.inputs.missing import read_missing, settle
     from dubito.cli.inputs.scaling import read_when
     from dubito.cli.inputs.session import reading_files
     from dubito.cli.jobs import foretelling, picking
 
-    target = picking.check_target(output, format, as_json, append, force)
+    target = replace(picking.check_target(output, format, as_json, append, force), safe_csv=safe_csv)
     method = picking.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     when, how = read_when(standardise), read_missing(missing)

@@ -47,6 +47,8 @@ class Target:
     format: Format
     append: bool
     force: bool
+    safe_csv: bool = False
+    """Whether text that looks like a formula is kept from being one."""
 
 
 def check_target(output: str | None, format: str | None, as_json: bool, append: bool, force: bool) -> Target:
@@ -220,8 +222,9 @@ def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence
 def write(selection: Selection, target: Target) -> None:
     """To stdout, to a file that is replaced whole, or below what a file holds, which is ours by now."""
     if target.path is None:
-        put_data(render_selection(selection, target.format))
+        put_data(render_selection(selection, target.format, safe_csv=target.safe_csv))
     elif target.append:
-        add_round(selection, target.path, format=target.format)
+        add_round(selection, target.path, format=target.format, safe_csv=target.safe_csv)
     else:
-        save_selection(selection, target.path, force=target.force, format=target.format)
+        more = {"force": target.force, "safe_csv": target.safe_csv}
+        save_selection(selection, target.path, format=target.format, **more)
