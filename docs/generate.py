@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -22,7 +23,7 @@ from typer.core import TyperGroup
 import dubito
 from dubito.cli import app
 
-MODULES = ("dubito.strategies", "dubito.theory", "dubito.testing")
+MODULES = ("dubito.experiments", "dubito.strategies", "dubito.theory", "dubito.testing")
 """Rooms whose public functions and classes are documented beside the names of ``dubito`` itself."""
 
 FORCING_COLOUR = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
@@ -114,7 +115,14 @@ def members(kind: type, level: str) -> Iterator[str]:
 
 
 def documented_fields(kind: type) -> Iterator[str]:
-    """Annotated fields, each with the string literal that follows it in the source."""
+    """Annotated fields, each with the string literal that follows it in the source; then those it inherits."""
+    for owner in kind.__mro__:
+        if owner is kind or is_dataclass(owner):
+            yield from own_fields(owner)
+
+
+def own_fields(kind: type) -> Iterator[str]:
+    """Annotated fields of the class itself."""
     body = definition(kind).body
     for statement, following in zip(body, [*body[1:], None], strict=True):
         if not isinstance(statement, ast.AnnAssign):

@@ -85,9 +85,7 @@ def run_experiment(
     Examples
     --------
     >>> import tempfile, numpy as np
-    >>> from dubito.experiments.plans.arms import Arm
-    >>> from dubito.experiments.plans.experiment import Schedule
-    >>> from dubito.experiments.datasets.dataset import make_dataset
+    >>> from dubito.experiments import Arm, Schedule, make_dataset
     >>> rng = np.random.default_rng(0)
     >>> labels = np.arange(60) % 2
     >>> data = make_dataset("two", rng.normal(size=(60, 2)) + 3 * labels[:, None], labels)

@@ -45,13 +45,19 @@ class Network(OnHost):
     """How VGG16 and modules of one's own are trained: as the paper does by default."""
 
     epochs: int = 30
+    """Passes over the labels in the first round."""
     later_epochs: int = 12
+    """Passes in every later round, which goes on from the weights before it."""
     learning_rate: float = 1e-4
     decay: bool = False
+    """Let the learning rate fall to 0 within each round, along a cosine."""
     batch: int = 64
     device: str = "auto"
+    """``cpu``, ``cuda``, or a GPU where torch finds one."""
     precision: Precision = "auto"
+    """Of the layers before the last: ``float32``, ``bfloat16``, or the latter on a GPU."""
     samples: int = 0
+    """Members of the committee that ``bald`` and ``batchbald`` ask."""
     goes_on: ClassVar[bool] = True
     moves: ClassVar[bool] = True
     takes_images: ClassVar[bool] = True
