@@ -130,7 +130,8 @@ class Picking:
             next_top = float(high[second])
             high[best] = top
             if lowest <= threshold.value or lowest <= next_top:
-                unsure = np.flatnonzero((high >= max(lowest, threshold.value)) & (self.low < high))
+                # Not below 0, where what is picked stands: a lower bound may be far below.
+                unsure = np.flatnonzero((high >= max(lowest, threshold.value, 0.0)) & (self.low < high))
                 if len(unsure):
                     self.settle(unsure)
                     best = int(high.argmax())
