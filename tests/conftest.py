@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,6 +29,23 @@ def share_the_cores() -> Iterator[None]:
     limit = 1 if "PYTEST_XDIST_WORKER" in os.environ else None
     with importlib.import_module("threadpoolctl").threadpool_limits(limits=limit):
         yield
+
+
+PATIENCE = 600.0
+"""Seconds that a test waits for what must happen, on a machine that may be busy with other work."""
+
+
+@pytest.fixture
+def wait_until() -> Callable[[Callable[[], bool]], None]:
+    """Looks again and again whether something has happened; a test that waits in vain fails, in the end."""
+
+    def wait(happened: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not happened():
+            assert time.monotonic() < deadline, "it never happened"
+            time.sleep(0.01)
+
+    return wait
 
 
 @pytest.fixture

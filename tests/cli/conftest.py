@@ -32,6 +32,9 @@ class Ran:
 
 
 Program = Callable[..., Ran]
+Wait = Callable[[Callable[[], bool]], None]
+PATIENCE = 600.0
+"""Seconds that a test waits for a process, on a machine that may be busy with other work."""
 
 
 @pytest.fixture
@@ -59,6 +62,7 @@ def run_process(tmp_path: Path) -> Program:
             capture_output=True,
             text=True,
             check=False,
+            timeout=PATIENCE,
         )
         return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -13,11 +13,9 @@ from dubito.files import read_picks
 from dubito.files.disk import held
 from dubito.problem import Selection
 
-from .conftest import Pool, Program
+from .conftest import PATIENCE, Pool, Program
 
 APPEND = ("select", "pool.npz", "--budget", "3", "-o", "picks.csv", "--append")
-PATIENCE = 60.0
-"""Seconds that a test waits for what must happen."""
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -54,7 +52,7 @@ def test_one_who_waits_says_so_and_picks_what_the_other_did_not(pool: Pool, run:
         assert "waiting for another who adds to picks.csv" in process.stderr.readline()
         (tmp_path / "picks.csv").write_text("rank,index,id,priority\n1,0,img000,1.0\n2,29,img029,0.5\n")
     assert process.wait(PATIENCE) == 0
-    process.communicate()
+    process.communicate(timeout=PATIENCE)
     picks = read_picks("picks.csv").tolist()
     assert picks[:2] == [0, 29]
     assert len(set(picks)) == 5

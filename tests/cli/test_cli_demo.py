@@ -5,7 +5,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,17 +16,17 @@ from sklearn.datasets import load_digits
 from dubito.cli.commands.demo import digits_bytes, plan
 from dubito.cli.printing.messages import program_name
 
-from .conftest import Program
+from .conftest import PATIENCE, Program
 
 QUICK = ("demo", "--seeds", "2", "--rounds", "1")
 SHOWN = ("digits.npz", "picked.png", "results.json", "report.html", "curves.png")
 
 
-def test_the_demo_takes_less_than_a_minute_and_every_next_step_works(run_process: Program, tmp_path: Path) -> None:
-    started = time.perf_counter()
+def test_the_demo_trains_few_models_and_every_next_step_works(run_process: Program, tmp_path: Path) -> None:
     ran = run_process("demo")
-    assert time.perf_counter() - started < 60
     assert ran.code == 0, ran.err
+    # A model trained on a few hundred digits takes hundredths of a second; `make bench` times the whole.
+    assert (tmp_path / "dubito-demo" / "journal.jsonl").read_text().count('"kind":"round"') < 500
     assert ran.out.endswith("  dubito-demo/report.html\n  dubito-demo/curves.png\n")
     assert "beat random" in ran.out
     assert "±" in ran.out
@@ -39,7 +38,9 @@ def test_the_demo_takes_less_than_a_minute_and_every_next_step_works(run_process
         "simulate",
     ]
     for step in [*steps[:3], f"{steps[3]} --rounds 1 --seeds 2 -s coreset"]:
-        done = subprocess.run(step, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            step, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "dubito-demo" / "picks.csv").read_text().count("\n") == 21
     assert (tmp_path / "dubito-demo" / "diagnosis.png").exists()

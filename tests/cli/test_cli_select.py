@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from dubito.engines.cuda.engine import CudaEngine
 from dubito.files import Columns
 from dubito.problem import Problem
 
-from .conftest import Pool, Program
+from .conftest import PATIENCE, Pool, Program, Wait
 
 
 def rows_of(text: str) -> list[dict[str, str]]:
@@ -235,7 +234,7 @@ def test_a_terminal_shows_a_bar_with_rate_and_radius_and_ctrl_c_keeps_the_picks(
     process.send_signal(signal.SIGINT)
     seen += read_terminal(ours)
     os.close(ours)
-    assert process.wait(timeout=30) == 130
+    assert process.wait(timeout=PATIENCE) == 130
     assert "picking" in seen
     assert "/30000" in seen
     assert "/s" in seen
@@ -257,12 +256,34 @@ def test_ctrl_c_before_the_first_pick_writes_nothing(pool: Pool, run: Program) -
     assert not Path("picks.csv").exists()
 
 
-def test_off_a_terminal_there_is_no_bar(tmp_path: Path) -> None:
-    command = [*big_pool(tmp_path), "-o", "picks.csv"]
+TELLS_WHEN_IT_PICKS = """
+import sys
+from pathlib import Path
+from dubito.cli import main
+from dubito.cli.jobs import picking
+
+call_select = picking.call_select
+
+
+def call_and_tell(found, allowed, method, progress):
+    def step(*done):
+        Path("begun").touch()
+        progress(*done)
+
+    return call_select(found, allowed, method, step)
+
+
+picking.call_select = call_and_tell
+sys.exit(main())
+"""
+
+
+def test_off_a_terminal_there_is_no_bar(tmp_path: Path, wait_until: Wait) -> None:
+    command = [sys.executable, "-c", TELLS_WHEN_IT_PICKS, *big_pool(tmp_path)[3:], "-o", "picks.csv"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(3)
+    wait_until(lambda: (tmp_path / "begun").exists() or process.poll() is not None)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert out == b""
     assert len(err.splitlines()) == 1
@@ -292,7 +313,7 @@ def test_binary_output_is_not_for_a_terminal(tmp_path: Path, pool: Pool) -> None
     command = [sys.executable, "-m", "dubito", "select", "pool.npz", "--budget", "2", "--format", "npy"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=theirs, stderr=subprocess.PIPE, text=True)
     os.close(theirs)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE)
     os.close(ours)
     assert process.returncode == 2
     assert "pass -o FILE" in err

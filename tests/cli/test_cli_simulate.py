@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from dubito.cli.jobs.replaying import Sizes, read_workers
 from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Data, Experiment
 
-from .conftest import Program
+from .conftest import PATIENCE, Program, Wait
 
 SMALL = ("--initial", "8", "--budget", "6", "--rounds", "2", "--seeds", "2", "--workers", "1")
 
@@ -192,17 +191,15 @@ def test_labels_missing_from_some_rows_are_refused(run: Program, blobs: Path) ->
     assert ran.code == 3, ran.err
 
 
-def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(blobs: Path) -> None:
+def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(blobs: Path, wait_until: Wait) -> None:
     rng = np.random.default_rng(0)
     np.savez(blobs / "big.npz", features=rng.normal(size=(3000, 60)), labels=np.arange(3000) % 9)
     command = [sys.executable, "-m", "dubito", "simulate", "big.npz", "--seeds", "40", "--workers", "1", "-o", "out"]
     process = subprocess.Popen(command, cwd=blobs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     journal = blobs / "out" / "journal.jsonl"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (journal.exists() and journal.read_bytes().count(b"\n") > 3):
-        time.sleep(0.1)
+    wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > 3)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (130, "")
     assert "trainings; run the same command again to go on." in err
     assert journal.read_bytes().count(b"\n") > 3

@@ -6,7 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from dubito.cli.printing.board import Board, pace
 from dubito.experiments.plans.experiment import read_experiment
 from dubito.experiments.runs.run import Standing, read_rounds
 
-from .conftest import Program
+from .conftest import PATIENCE, Program, Wait
 
 PLAN = """
 schema = 1
@@ -111,7 +111,7 @@ def test_resume_takes_the_last_run_that_is_not_done(run: Program, plan: Path, tm
     assert run("resume", str(only_run(tmp_path))).code == 0
 
 
-def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(plan: Path, tmp_path: Path, run: Program) -> None:
+def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(plan: Path, tmp_path: Path, wait_until: Wait) -> None:
     plan.write_text(PLAN.replace("rounds = 2", "rounds = 13").replace("seeds = 2", "seeds = 60"))
     process = subprocess.Popen(
         [sys.executable, "-m", "dubito", "run", "plan.toml", "--workers", "1"],
@@ -119,13 +119,10 @@ def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(plan: Path, tmp_path: 
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not list(tmp_path.glob("dubito-runs/*/journal.jsonl")):
-        assert process.poll() is None
-        time.sleep(0.01)
-    while len(read_rounds(only_run(tmp_path))) < 3:
-        time.sleep(0.01)
+    wait_until(lambda: bool(list(tmp_path.glob("dubito-runs/*/journal.jsonl"))) or process.poll() is not None)
+    wait_until(lambda: len(read_rounds(only_run(tmp_path))) >= 3 or process.poll() is not None)
     process.send_signal(signal.SIGINT)
-    _, message = process.communicate()
+    _, message = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     kept = len(read_rounds(only_run(tmp_path)))
     assert f"interrupted; {kept} trainings are kept. Go on with: " in message
@@ -242,6 +239,15 @@ def test_the_board_tells_pace_and_time_left() -> None:
     assert pace(standing(20, 10.0, resumed=20)) == ""
 
 
+def read_whole(terminal: int) -> str:
+    """All that was written to a terminal whose other end is closed: a look shows no more than a few lines."""
+    text = b""
+    with os.fdopen(terminal, "rb", buffering=0) as stream, suppress(OSError):
+        while part := stream.read(4096):
+            text += part
+    return text.decode()
+
+
 def test_the_board_is_drawn_on_a_terminal_only(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,7 +265,6 @@ def test_the_board_is_drawn_on_a_terminal_only(
         with Board(quiet=True) as board:
             board(standing(10, 5.0))
             assert board.drawn is None
-    shown = os.read(near, 100_000).decode()
-    os.close(near)
+    shown = read_whole(near)
     for word in ("random", "coreset", "trainings in all", "20/40", "0:10 left"):
         assert word in shown

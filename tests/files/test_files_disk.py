@@ -14,7 +14,7 @@ from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.files import append_picks, read_picks, save_selection
 from dubito.files.disk import held, is_in_place, locked
 
-PATIENCE = 30.0
+PATIENCE = 600.0
 """Seconds that a test waits for what must happen."""
 
 

@@ -63,7 +63,10 @@ def test_what_cannot_fit_is_told_with_the_estimate_and_the_mend() -> None:
 # What it costs
 
 
-def test_more_work_is_estimated_to_take_longer_and_more_memory(engine: CudaEngine) -> None:
+def test_more_work_is_estimated_to_take_longer_and_more_memory(
+    engine: CudaEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dubito.engines.cuda.cost.product_rate", lambda device: 1e12)
     small, large = (
         Problem(np.broadcast_to(np.float32(0.0), (n, 64)), np.zeros((10, 64)), np.arange(n), 100)
         for n in (1_000, 1_000_000)

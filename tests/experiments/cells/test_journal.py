@@ -19,6 +19,8 @@ from dubito.files import write_atomically
 from dubito.files.disk import DiskFull, locked
 
 RECORDS: list[Record] = [{"kind": "round", "turn": turn, "picked": list(range(turn))} for turn in range(4)]
+PATIENCE = 600.0
+"""Seconds that a test waits for a process, on a machine that may be busy with other work."""
 
 
 def filled(folder: Path) -> Journal:
@@ -170,7 +172,8 @@ def test_several_processes_add_without_harming_each_other(tmp_path: Path) -> Non
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join()
+        writer.join(PATIENCE)
+        assert writer.exitcode == 0
     records = Journal(path).read()
     for name in "abc":
         assert [record["turn"] for record in records if record["name"] == name] == list(range(50))

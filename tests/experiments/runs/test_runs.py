@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,9 @@ from dubito.experiments.runs.run import (
 
 KILLS = int(os.environ.get("DUBITO_KILLS", "3"))
 """How many times the killed process is killed; 30 by hand."""
+PATIENCE = 600.0
+"""Seconds that a test waits for a process, on a machine that may be busy with other work."""
+Wait = Callable[[Callable[[], bool]], None]
 ARMS = Arm("random"), Arm("doubt-coreset", {"strength": 0.5})
 SCHEDULE = Schedule(initial=9, budget=4, rounds=3)
 CENTROIDS = """
@@ -168,7 +172,13 @@ def lines_in(folder: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def test_a_run_killed_at_random_moments_ends_with_the_same_rounds(data: Dataset, tmp_path: Path) -> None:
+def is_over_or_at(goal: int, process: subprocess.Popen[bytes], folder: Path) -> bool:
+    return process.poll() is not None or lines_in(folder) >= goal
+
+
+def test_a_run_killed_at_random_moments_ends_with_the_same_rounds(
+    data: Dataset, tmp_path: Path, wait_until: Wait
+) -> None:
     warm = Experiment("warm", ARMS, schedule=Schedule(9, 4, 9), seeds=tuple(range(KILLS)))
     whole = timeless(run_experiment(warm, tmp_path / "whole", dataset=data))
     folder = fresh_copy(tmp_path / "whole", tmp_path / "killed")
@@ -177,11 +187,10 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_rounds(data: Dataset,
     for _ in range(KILLS):
         process = start(folder)
         goal = lines_in(folder) + chance.randint(1, 9)
-        while process.poll() is None and lines_in(folder) < goal:
-            time.sleep(0.005)
+        wait_until(partial(is_over_or_at, goal, process, folder))
         time.sleep(chance.random() * 0.01)
         process.kill()
-        killed += process.wait() == -signal.SIGKILL
+        killed += process.wait(PATIENCE) == -signal.SIGKILL
     assert killed > KILLS // 2, "the run was over too soon for this to mean anything"
     assert timeless(resume_experiment(folder)) == whole
 
@@ -189,32 +198,32 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_rounds(data: Dataset,
 def test_two_runs_at_once_never_do_a_cell_twice(whole: list[Round], tmp_path: Path) -> None:
     folder = fresh_copy(tmp_path / "whole", tmp_path / "twice")
     processes = [start(folder), start(folder)]
-    assert [process.wait() for process in processes] == [0, 0]
+    assert [process.wait(PATIENCE) for process in processes] == [0, 0]
     assert timeless(read_rounds(folder)) == whole
     records = [record for record in Journal(folder / NAME).read() if record["kind"] == "round"]
     assert len(records) == len(whole), "a round was done twice"
 
 
-def test_workers_end_with_the_process_that_started_them(plan: Experiment, whole: list[Round], tmp_path: Path) -> None:
+def test_workers_end_with_the_process_that_started_them(
+    plan: Experiment, whole: list[Round], tmp_path: Path, wait_until: Wait
+) -> None:
     folder = fresh_copy(tmp_path / "whole", tmp_path / "orphans")
     command = "import sys; from dubito.experiments.runs.processes import *; run_workers(Path(sys.argv[1]), 1, print)"
     parent = subprocess.Popen([sys.executable, "-c", command, str(folder)], env=unmeasured())
-    while not (folder / NAME).exists() and parent.poll() is None:
-        time.sleep(0.01)
+    wait_until(lambda: (folder / NAME).exists() or parent.poll() is not None)
     parent.kill()
-    parent.wait()
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
+    parent.wait(PATIENCE)
+
+    def is_free() -> bool:
         with claim(Cell(plan.strategies[0], 0), folder) as ours:
-            if ours:
-                break
-        time.sleep(0.05)
-    assert ours
+            return ours
+
+    wait_until(is_free)
     assert timeless(resume_experiment(folder)) == whole
 
 
 def test_a_cell_held_by_another_is_waited_for_and_taken_over(
-    plan: Experiment, whole: list[Round], tmp_path: Path
+    plan: Experiment, whole: list[Round], tmp_path: Path, wait_until: Wait
 ) -> None:
     folder = fresh_copy(tmp_path / "whole", tmp_path / "held")
     with claim(Cell(plan.strategies[0], 0), folder) as ours:
@@ -222,13 +231,12 @@ def test_a_cell_held_by_another_is_waited_for_and_taken_over(
         with claim(Cell(plan.strategies[0], 0), folder) as theirs:
             assert not theirs
         process = start(folder)
-        while len(read_rounds(folder)) < 12:
-            assert process.poll() is None
-            time.sleep(0.01)
+        wait_until(lambda: len(read_rounds(folder)) >= 12 or process.poll() is not None)
+        assert process.poll() is None
         assert {(each.strategy, each.seed) for each in read_rounds(folder)} == {
             (each.strategy, each.seed) for each in whole
         } - {("random", 0)}
-    assert process.wait() == 0
+    assert process.wait(PATIENCE) == 0
     assert timeless(read_rounds(folder)) == whole
 
 
@@ -340,7 +348,7 @@ def test_a_worker_that_is_killed_or_breaks_is_said_to(whole: list[Round], tmp_pa
     folder = fresh_copy(tmp_path / "whole", tmp_path / "broken")
     with started(folder, 1) as workers:
         workers[0].process.send_signal(signal.SIGKILL)
-        workers[0].process.wait()
+        workers[0].process.wait(PATIENCE)
         assert "a worker was ended by SIGKILL, as happens when memory runs out" in str(workers[0].complaint())
     (folder / NAME).mkdir()
     with pytest.raises(DubitoError, match=r"a worker failed: .*what was done is kept: resume with workers=1"):
