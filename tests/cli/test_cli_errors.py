@@ -116,8 +116,8 @@ DATA: dict[str, tuple[Callable[[Pool], None], tuple[str, ...], int, str]] = {
         write("bad.csv", b"name,x\ncat,2\ndog,4\n"),
         ("select", "bad.csv", "--budget", "1", "-s", "coreset"),
         3,
-        "if it identifies the rows pass --id-column name, if it is their class --label-column name, else choose the "
-        "columns with --feature-columns.",
+        "if it identifies the rows pass --id-column name, if it is their class --label-column name, else "
+        "--ignore-columns name.",
     ),
     "missing feature column": (
         write("bad.csv", b"x,y\n1,2\n3,4\n"),
@@ -172,8 +172,8 @@ DATA: dict[str, tuple[Callable[[Pool], None], tuple[str, ...], int, str]] = {
     "picks of another pool": (
         write("picks.csv", b"rank,index,priority\n1,99,1.0\n"),
         (*SELECT, "-o", "picks.csv", "--append"),
-        2,
-        "labelled (picks.csv) holds 99 at position 0, which is no row of the pool",
+        3,
+        "picks.csv holds row 99 among its picks, and the pool has 30 rows",
     ),
     "picks that are none": (
         write("picks.csv", b"a,b\n1,99\n"),

@@ -65,7 +65,7 @@ def test_a_label_column_may_have_any_name(pool: Pool, run: Program) -> None:
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json", "parquet", "txt", "bom"])
 def test_ids_may_come_in_any_table(pool: Pool, run: Program, kind: str) -> None:
-    ids = ["img003", "img011", "img003"]
+    ids = ["img003", "img011"]
     written = {
         "csv": "label,id\n" + "".join(f"x,{name}\n" for name in ids),
         "tsv": "label\tid\n" + "".join(f"x\t{name}\n" for name in ids),
@@ -76,7 +76,7 @@ def test_ids_may_come_in_any_table(pool: Pool, run: Program, kind: str) -> None:
     }
     path = Path(f"seen.{'csv' if kind == 'bom' else kind}")
     if kind == "parquet":
-        pq.write_table(pa.table({"id": ids, "label": [1, 2, 3], "other": [0.5, 0.5, 0.5]}), path)
+        pq.write_table(pa.table({"id": ids, "label": [1, 2], "other": [0.5, 0.5]}), path)
     else:
         path.write_text(written[kind], encoding="utf-8")
     ran = run("select", "pool.npz", "--budget", "4", "-s", "coreset", "--labelled", str(path), "--json", "-q")
@@ -104,7 +104,7 @@ def test_an_unknown_id_is_named(pool: Pool, run: Program) -> None:
     Path("seen.csv").write_text("id,label\nimg003,a\nimg999,b\n")
     ran = run("select", "pool.npz", "--budget", "4", "--labelled", "seen.csv")
     assert ran.code == 3
-    assert "seen.csv holds the id 'img999' in row 2, which is none of the 30 ids of the pool" in ran.complaint
+    assert "seen.csv holds an id that is none of the pool's 30 ('img999')" in ran.complaint
 
 
 def test_ids_that_are_all_unknown_are_named_where_there_are_no_features(pool: Pool, run: Program) -> None:
@@ -141,6 +141,14 @@ def test_a_mask_and_plain_row_numbers_do_as_well(pool: Pool, run: Program) -> No
     assert picked(second) == expected(pool, np.array([7, 8]))
 
 
+def test_a_list_of_row_numbers_or_of_ids_in_json_names_rows(pool: Pool, run: Program) -> None:
+    Path("rows.json").write_text("[7, 8]")
+    assert picked(run(*FEATURES, "--budget", "4", "--labelled", "rows.json").out) == expected(pool, np.array([7, 8]))
+    Path("ids.json").write_text('["img007", "img008"]')
+    ran = run("select", "pool.npz", "--budget", "4", "-s", "coreset", "--labelled", "ids.json", "--json", "-q")
+    assert picked(ran.out) == expected(pool, np.array([*pool.labelled, 7, 8]))
+
+
 def test_a_key_names_the_array_of_labelled_rows(pool: Pool, run: Program) -> None:
     ran = run(*FEATURES, "--budget", "4", "--labelled", "pool.npz::labelled")
     assert picked(ran.out) == expected(pool, np.array(pool.labelled))
@@ -159,10 +167,10 @@ def test_a_table_of_features_without_names_is_features(pool: Pool, run: Program)
         ("seen.csv", "words\nonly\n", 3, "words"),
         ("seen.csv", "index,label\nfour,a\n", 3, "no row number"),
         ("seen.csv", "index,label\n,a\n", 3, "has no index in row 1"),
-        ("seen.csv", "index\n31\n", 2, "seen.csv holds 31 at position 0, which is no row of the pool"),
-        ("seen.json", '{"picked": []}', 3, "holds no list of labelled items"),
+        ("seen.csv", "index\n31\n", 3, "seen.csv holds the index 31, which is no row of the pool"),
+        ("seen.json", '{"picked": []}', 2, "seen.json holds nothing that names rows; give it a column id or index"),
         ("seen.json", "{", 3, "seen.json cannot be read"),
-        ("seen.jsonl", "3\n", 3, "holds 3 as item 1"),
+        ("seen.jsonl", '3\n{"id": 4}\n', 3, "holds 3 as line 1"),
     ],
 )
 def test_a_file_that_names_no_rows_is_refused(

@@ -246,7 +246,7 @@ def test_a_terminal_shows_a_bar_with_rate_and_radius_and_ctrl_c_keeps_the_picks(
 
 
 def test_ctrl_c_before_the_first_pick_writes_nothing(pool: Pool, run: Program) -> None:
-    found = read_inputs("pool.npz", None, {}, Columns(), quiet=True)
+    found = read_inputs("pool.npz", None, {}, Columns())
     method = picking.read_method("3", "coreset", "1", "1", "respective", "euclidean", "auto", None, "0")
     whole = picking.pick(found, None, method, quiet=True)
     none = replace(whole, indices=whole.indices[:0], priorities=whole.priorities[:0], complete=False)

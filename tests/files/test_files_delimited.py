@@ -111,7 +111,7 @@ def test_text_after_the_sampled_rows_is_found_with_its_line(tmp_path: Path) -> N
     [
         (
             "name,x\ncat,1\n",
-            r"column 'name' of .*pool.csv holds text such as 'cat', .* pass Columns\(id='name'\), .*Columns\(features=",
+            r"column 'name' of .*pool.csv holds text such as 'cat', .* pass Columns\(id='name'\), .*Columns\(ignore=",
         ),
         ("note,x\n,1\n,2\n", r"column 'note' of .*pool.csv holds nothing, but features are numbers"),
         ("x,y\n1,\n2,3\n", r"column 'y' of .*pool.csv is empty in line 2; mend or drop that row"),
@@ -122,7 +122,7 @@ def test_text_after_the_sampled_rows_is_found_with_its_line(tmp_path: Path) -> N
         ("\n\n", r"pool.csv holds no rows"),
         ("x,y\n1,1_000\n", r"column 'y' of .*pool.csv holds text such as '1_000'"),
         ('x,y\n1,"2\n', r"line 2 of .*pool.csv is cut short, or has a quote out of place"),
-        ("id,x\na,1\na,2\n", r"ids of .*pool.csv repeat 'a' \(rows 0 and 1\)"),
+        ("id,x\na,1\na,2\n", r"pool.csv repeats the id 'a' \(rows 0 and 1\)"),
     ],
 )
 def test_broken_tables_are_refused(tmp_path: Path, content: str, message: str) -> None:
@@ -174,7 +174,7 @@ def test_probabilities_and_doubt_have_tables_of_their_own(tmp_path: Path) -> Non
         ("labelled\n0.5\n", [0.5]),
         ("id,x,y\na,1,2\n", [[1, 2]]),
         ("x\n3\n", [[3]]),
-        ("pool,y\n3,4\n", [[3, 4]]),
+        ("pool,z\n3,4\n", [[3, 4]]),
     ],
 )
 def test_labelled_in_a_table_is_a_mask_rows_or_features(tmp_path: Path, content: str, expected: list[object]) -> None:

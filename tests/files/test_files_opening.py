@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingExtra, MissingFile
 from dubito.files import open_source, read_array, read_pool
-from dubito.files.opening import natural_order
+from dubito.files.entries import natural_order
 from dubito.matrix import Stack
 
 

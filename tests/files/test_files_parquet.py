@@ -67,7 +67,7 @@ def test_parquet_columns_of_numbers_stand_side_by_side(tmp_path: Path) -> None:
     path = parquet_file(
         tmp_path / "pool.parquet",
         row_group_size=1,
-        **{"id": ["a", "b"], "a.b": pa.array([1, 2], pa.float32()), "y": pa.array([3, 4], pa.float32())},
+        **{"id": ["a", "b"], "a.b": pa.array([1, 2], pa.float32()), "z": pa.array([3, 4], pa.float32())},
     )
     pool = read_pool(path)
     assert pool.ids is not None

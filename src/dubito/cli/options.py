@@ -126,6 +126,33 @@ InputLimit = Annotated[
         "memory. Mapped files (.npy, .safetensors) are free.",
     ),
 ]
+IgnoreColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--ignore-columns",
+        metavar="NAMES",
+        rich_help_panel=FILES,
+        help="Columns, or arrays, to leave out altogether, with commas between; p_* stands for all that begin with p_.",
+    ),
+]
+ProbabilityColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--probability-columns",
+        metavar="NAMES",
+        rich_help_panel=FILES,
+        help="Columns of a table that hold the probability of a class each, such as p_*; in the order of their names.",
+    ),
+]
+NoLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--no-label",
+        metavar="VALUES",
+        rich_help_panel=FILES,
+        help="Labels that mean none, such as -1, beside empty, NaN, null and NA; or empty, for what is empty alone.",
+    ),
+]
 
 Missing = Annotated[
     str | None,

@@ -11,7 +11,7 @@ from dubito.files.notes import gathering_notes
 from dubito.files.opening import open_source, split_spec
 from dubito.files.picks import add_round, append_picks, read_picks
 from dubito.files.replacing import write_atomically
-from dubito.files.roles import PoolFile, find_array, find_doubt, read_array, read_pool
+from dubito.files.roles import PoolFile, RowsFile, find_array, find_doubt, read_array, read_pool, read_rows
 from dubito.files.writing import FORMATS, Format, output_format, render_selection, save_selection
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Format",
     "PoolFile",
     "Role",
+    "RowsFile",
     "Source",
     "add_round",
     "append_picks",
@@ -33,6 +34,7 @@ __all__ = [
     "read_array",
     "read_picks",
     "read_pool",
+    "read_rows",
     "render_selection",
     "save_selection",
     "split_spec",

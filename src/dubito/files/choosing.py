@@ -6,40 +6,46 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.files.entries import Entry, Source
+from dubito.files.entries import Entry, Source, natural_order
+from dubito.files.naming import index_columns
+from dubito.names.columns import CANDIDATES, IDS, LABELLED, LABELS, UNLABELLED, label_name, no_features, usual
 from dubito.wording import PASS, by_door
 
 MatrixRole = Literal["features", "labelled"]
 DoubtRole = Literal["probabilities", "logits", "doubt"]
 NameRole = Literal["ids", "labels"]
-OtherRole = Literal["head", "candidates"]
-Role = Literal["features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates"]
+OtherRole = Literal["head", "candidates", "unlabelled"]
+Role = Literal[
+    "features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates", "unlabelled"
+]
 
 DOUBT_ROLES: tuple[DoubtRole, ...] = ("probabilities", "logits", "doubt")
 
 USUAL_NAMES: dict[Role, tuple[str, ...]] = {
     "features": ("features", "embeddings", "pool"),
-    "labelled": ("labelled",),
+    "labelled": LABELLED,
     "probabilities": ("probabilities",),
     "logits": ("logits",),
     "doubt": ("doubt",),
-    "ids": ("ids", "id"),
-    "labels": ("labels", "classes", "label", "class"),
+    "ids": IDS,
+    "labels": LABELS,
     "head": ("head", "head.weight"),
-    "candidates": ("candidates",),
+    "candidates": CANDIDATES,
+    "unlabelled": UNLABELLED,
 }
-"""The names tried, in this order."""
+"""The names tried, in this order; in small or capital letters."""
 
 SHAPES: dict[Role, tuple[tuple[int, ...], str]] = {
     "features": ((2,), "2-D (n, d) numbers"),
-    "labelled": ((1, 2), "2-D (m, d) numbers, or 1-D row numbers or a boolean mask"),
+    "labelled": ((1, 2), "2-D (m, d) numbers, or 1-D row numbers, ids or a mask"),
     "probabilities": ((2, 3), "2-D (n, c) or 3-D (n, k, c) numbers"),
     "logits": ((2,), "2-D (n, c) numbers"),
     "doubt": ((1,), "1-D (n,) numbers"),
     "ids": ((1,), "1-D (n,) integers or text"),
     "labels": ((1,), "1-D (n,) integers or text"),
     "head": ((2,), "2-D (c, d) numbers"),
-    "candidates": ((1,), "1-D row numbers or a boolean mask"),
+    "candidates": ((1,), "1-D row numbers, ids or a mask"),
+    "unlabelled": ((1,), "1-D row numbers, ids or a mask"),
 }
 """The numbers of dimensions a role may have, and what a message says of them."""
 
@@ -53,6 +59,12 @@ class Columns:
     features: Sequence[str] = ()
     """Column names, or patterns such as ``f*``, which leave out what another role claims; empty for the rule of
     `read_array`."""
+    ignore: Sequence[str] = ()
+    """Names or patterns of what is not there for us: columns, or arrays of an archive."""
+    probabilities: Sequence[str] = ()
+    """Names or patterns of the columns that hold a class's probability each; they go in the order of their names."""
+    no_label: Sequence[str] = ()
+    """Labels that mean none, beside those of `dubito.names.labels`; or ``empty`` for what is empty alone."""
 
 
 ANY_COLUMNS = Columns()
@@ -64,6 +76,8 @@ def choose(source: Source, role: Role, key: str | None, columns: Columns) -> lis
     """The names of the entries that play the role: one, or columns of numbers to set side by side."""
     if role == "features" and columns.features and key is None:
         return _feature_columns(source, columns)
+    if role == "probabilities" and columns.probabilities and key is None:
+        return probability_columns(source, columns)
     name = key or given_name(role, columns) or usual_name(source, role)
     if name is None and role == "labelled":
         name = "index" if _holds_picks(source) else usual_name(source, "features")
@@ -89,7 +103,8 @@ def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
         fitting = lists
     if len(fitting) == 1:
         return fitting
-    how = AS_FEATURES if source.is_table and role == "features" else f"{source.path}::NAME"
+    options = {"features": AS_FEATURES, "labels": _as_column("label", "NAME"), "ids": _as_column("id", "NAME")}
+    how = options.get(role, f"{source.path}::NAME") if source.is_table else f"{source.path}::NAME"
     raise MissingFile(
         f"{source.path} has no {source.noun} called {' or '.join(USUAL_NAMES[role])}, and "
         f"{len(fitting) or 'none'} that could be the {role} ({SHAPES[role][1]})",
@@ -104,7 +119,7 @@ def _number_columns(source: Source, role: Role, free: dict[str, Entry]) -> list[
             raise InvalidData(
                 f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers",
                 mend=f"if it identifies the rows {PASS} {_as_column('id', name)}, if it is their class "
-                f"{_as_column('label', name)}, else choose the columns with {AS_FEATURES}.",
+                f"{_as_column('label', name)}, else {_ignoring(name)}.",
             )
     if not free:
         raise MissingFile(
@@ -118,20 +133,65 @@ def _as_column(role: str, name: str) -> str:
     return by_door(f"Columns({role}={name!r})", command=f"--{role}-column {name}", toml=f'{role}_column = "{name}"')
 
 
+def _ignoring(name: str) -> str:
+    """How a person says that a column is not there for us."""
+    return by_door(
+        f"Columns(ignore=[{name!r}])", command=f"--ignore-columns {name}", toml=f'ignore_columns = ["{name}"]'
+    )
+
+
 def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Entry]:
     """Entries that no other role claims, by the user's word or by a usual name."""
     own = {role, "features"} if role == "labelled" else {role}
     if source.is_table:
         own.add("head")  # A row for each class: no column of the pool's own table is one.
-    claimed = {name for other, names in USUAL_NAMES.items() if other not in own for name in names}
-    claimed |= {columns.id or "", columns.label or "", ""}
-    return {
-        name: entry
-        for name, entry in source.entries.items()
-        if name not in claimed
-        and not name.startswith("__index_level_")
-        and not (source.is_table and "labels" not in own and name.lower() in USUAL_NAMES["labels"])
-    }
+    claimed = {columns.id, columns.label, "", *index_columns(source)}
+    if role != "probabilities":
+        claimed |= set(_matching(source, columns.probabilities))
+    if source.is_table and role != "labels":
+        claimed |= set(no_features(source.names)) - _named_for(source, role)
+    for other, usual_names in USUAL_NAMES.items():
+        fits = SHAPES[other][0]
+        claimed |= {
+            name
+            for name, entry in source.entries.items()
+            if other not in own and name.lower() in usual_names and (source.is_table or entry.ndim in fits)
+            if other != "labels" or not source.is_table
+        }
+    return {name: entry for name, entry in source.entries.items() if name not in claimed}
+
+
+def _named_for(source: Source, role: Role) -> set[str]:
+    return {name for name in source.names if name.lower() in USUAL_NAMES[role]}
+
+
+def left_out(source: Source) -> list[str]:
+    """The columns of a table that are no features by their names and play no other part."""
+    taken = {usual_name(source, role) for role in USUAL_NAMES}
+    return [name for name in no_features(source.names) if name not in taken]
+
+
+def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
+    """The names that are given, or that a pattern fits, each once."""
+    names = [
+        [name for name in source.names if name == pattern or ("*" in pattern and fnmatchcase(name, pattern))]
+        for pattern in patterns
+    ]
+    return list(dict.fromkeys(name for each in names for name in each))
+
+
+def probability_columns(source: Source, columns: Columns) -> list[str]:
+    """The columns of a table that hold probabilities, in the order of their names: p_2 before p_10."""
+    if not source.is_table:
+        raise InvalidArgument(
+            f"probability columns are for tables, not for {source.path}",
+            mend=f"name an array with {source.path}::NAME.",
+        )
+    found = _matching(source, columns.probabilities)
+    for pattern in columns.probabilities:
+        if not _matching(source, [pattern]):
+            source.entry(pattern)  # Refuses it, and tells the nearest name.
+    return sorted(found, key=natural_order)
 
 
 def _feature_columns(source: Source, columns: Columns) -> list[str]:
@@ -157,16 +217,22 @@ def given_name(role: Role, columns: Columns) -> str | None:
 
 def usual_name(source: Source, role: Role) -> str | None:
     """The first usual name in the file; a table's features must be a column of lists to go by their name."""
-    names = [name for name in USUAL_NAMES[role] if name in source.entries]
+    names = [name for name in source.names if name]
     if source.is_table and role == "labels":
-        names += [name for name in source.names if name.lower() in USUAL_NAMES[role]]
-    if source.is_table and role in ("features", "head"):
+        return label_name(names)
+    if role in ("features", "head"):
         names = [name for name in names if source.entries[name].ndim > 1]
-    return names[0] if names else None
+    if role == "unlabelled":
+        names = [name for name in names if source.entries[name].ndim == 1]
+    found = usual(names, USUAL_NAMES[role])
+    if found is None and role == "features" and not source.is_table:
+        return usual(names, UNLABELLED)
+    return found
 
 
 def _content_fits(entry: Entry, role: Role) -> bool:
-    return entry.content == "numbers" or (entry.content == "text" and role in ("ids", "labels"))
+    may_be_text = ("ids", "labels", "labelled", "candidates", "unlabelled")
+    return entry.content == "numbers" or (entry.content == "text" and entry.ndim == 1 and role in may_be_text)
 
 
 def check_numbers(source: Source, name: str, role: Role) -> None:

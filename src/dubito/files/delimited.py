@@ -11,14 +11,14 @@ from typing import NoReturn, TypeVar
 import numpy as np
 
 from dubito.errors import InvalidData
-from dubito.files.cells import as_list, as_names, as_number, as_numbers, is_number, what_is_odd
+from dubito.files.cells import PLAIN_INTEGER, as_list, as_names, as_number, as_numbers, is_number, what_is_odd
 from dubito.files.dialects import SAMPLED_ROWS, Dialect, guess_dialect, long_fields, told_dialect
 from dubito.files.entries import Entry, Source, reading
 from dubito.files.formulas import plain_cell
 from dubito.files.gaps import gaps_are_kept
 from dubito.files.limits import hold
 from dubito.files.text import Text, find_text
-from dubito.matrix import AnyArray, BoolArray, FloatArray
+from dubito.matrix import AnyArray, FloatArray
 
 ROWS_PER_BLOCK = 4096
 CELLS_PER_BLOCK, SAMPLED_CELLS = 1 << 20, 1 << 18
@@ -94,9 +94,9 @@ class Table:
         """One column of names: integers where every value is written as a plain one, else text."""
         return as_names(self._each(name, partial(_name, self.path, name)), self.path, name)
 
-    def filled(self, name: str) -> BoolArray:
-        """Which rows hold anything in a column."""
-        return np.array(self._each(name, lambda _, text: bool(text.strip())), dtype=np.bool_)
+    def texts(self, name: str) -> AnyArray:
+        """One column as it is written."""
+        return np.array(self._each(name, lambda _, text: text), dtype=np.str_)
 
     def lists(self, name: str) -> FloatArray:
         """A column of lists of numbers as an array (n, d)."""
@@ -199,7 +199,7 @@ def _sample(text: Text, dialect: Dialect) -> list[list[str]]:
 def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple[Table, list[list[str]]]:
     """The table whose header the first row is, or which has none; and the rows of data in the sample."""
     first = [name.strip() for name in sample[0]]
-    if not _is_header(first, dialect.decimal_comma):
+    if not _is_header(first, sample[1:], dialect.decimal_comma):
         places = {f"column{place}": place - 1 for place in range(1, len(first) + 1)}
         return Table(text, dialect, places, False, (), len(first)), sample
     data, places = sample[1:], {}
@@ -216,9 +216,10 @@ def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple
     return Table(text, dialect, places, True, tuple(place for place in nameless if place < width), width), data
 
 
-def _is_header(row: list[str], decimal_comma: bool) -> bool:
-    # pandas writes 0, 1, 2, ... above columns that have no names.
-    counted = len(row) > 1 and row == [str(place) for place in range(len(row))]
+def _is_header(row: list[str], data: list[list[str]], decimal_comma: bool) -> bool:
+    # pandas writes 0, 1, 2, ... above columns that have no names; a lone 0 above whole numbers may be one of them.
+    is_alone = len(row) == 1 and any(PLAIN_INTEGER.fullmatch(cell.strip()) for other in data for cell in other)
+    counted = row == [str(place) for place in range(len(row))] and bool(data) and not is_alone
     return counted or not all(is_number(cell, decimal_comma) for cell in row)
 
 
@@ -238,10 +239,10 @@ def _name(path: str, name: str, number: int, text: str) -> str:
 def _entry(table: Table, name: str, sample: list[str]) -> Entry:
     values = [value for value in sample if value.strip()]
     strange = next((value for value in values if not is_number(value, table.dialect.decimal_comma)), None)
-    names, filled = partial(table.labels, name), partial(table.filled, name)
+    names, texts = partial(table.labels, name), partial(table.texts, name)
     if strange is None and (values or not sample):
-        return Entry(1, "numbers", "(numbers)", partial(table.column, name), names, filled)
+        return Entry(1, "numbers", "(numbers)", partial(table.column, name), names, texts)
     if values and all(as_list(value) is not None for value in values):
-        return Entry(2, "numbers", "(lists of numbers)", partial(table.lists, name), names, filled)
+        return Entry(2, "numbers", "(lists of numbers)", partial(table.lists, name), names, texts)
     told = f"(text such as {strange!r})" if strange else "(nothing)"
-    return Entry(1, "text", told, partial(table.column, name), names, filled)
+    return Entry(1, "text", told, partial(table.column, name), names, texts)

@@ -2,15 +2,17 @@
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Literal
 
 import numpy as np
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
-from dubito.matrix import AnyArray, BoolArray, Matrix, Stack
+from dubito.matrix import AnyArray, Matrix, Stack
 
 Content = Literal["numbers", "text", "other"]
 
@@ -29,18 +31,16 @@ class Entry:
     read: Callable[[], Matrix]
     read_names: Callable[[], AnyArray] | None = None
     """Reads a column as names; None where `read` gives them already."""
-    read_filled: Callable[[], BoolArray] | None = None
-    """Reads which rows of a column hold anything; None for what is no column of a table."""
+    read_values: Callable[[], AnyArray] | None = None
+    """Reads a column with its gaps, as it is written; None for what has none."""
 
     def names(self) -> AnyArray:
         """The values as names: integers or text, never parsed into anything else."""
         return whole(self.read()) if self.read_names is None else self.read_names()
 
-    def filled(self) -> BoolArray:
-        """Which rows hold anything; an array has no empty ones."""
-        if self.read_filled is None:
-            return np.ones(self.read().shape[0], dtype=np.bool_)
-        return self.read_filled()
+    def values(self) -> AnyArray:
+        """The values as they are, empty ones among them: of a table as text or objects."""
+        return self.names() if self.read_values is None else self.read_values()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class Source:
     """For a table: reads these columns of numbers as one matrix."""
     notes: tuple[str, ...] = ()
     """What a person should know of how the file was read, where that was guessed."""
+    index: tuple[str, ...] = ()
+    """The columns in which a pandas frame kept its index, where the file tells."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,6 +81,15 @@ class Source:
         mend = f"{nearest(name, self.names)} it holds {self.listing()}.".strip()
         raise MissingFile(f"{self.path} has no {self.noun} {name!r}", mend=mend)
 
+    def without(self, patterns: Sequence[str]) -> "Source":
+        """The same less the entries of these names, or that a pattern such as ``p_*`` fits."""
+        kept = {
+            name: entry
+            for name, entry in self.entries.items()
+            if not any(name == pattern or ("*" in pattern and fnmatchcase(name, pattern)) for pattern in patterns)
+        }
+        return replace(self, entries=kept, index=tuple(name for name in self.index if name in kept))
+
     def listing(self) -> str:
         """The entries and what each is, for an error."""
         shown = [f"{name} {entry.summary}".strip() for name, entry in self.entries.items()]
@@ -96,6 +107,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, [other for other in known if other], n=1)
     return f" did you mean {close[0]!r}?" if close else ""
+
+
+def natural_order(name: str) -> list[str | int]:
+    """A sort key by which shard2 comes before shard10.
+
+    Examples
+    --------
+    >>> sorted(["shard10", "shard2"], key=natural_order)
+    ['shard2', 'shard10']
+    """
+    return [int(part) if part.isdecimal() else part.casefold() for part in re.split(r"(\d+)", name)]
 
 
 def content_of(dtype: np.dtype[np.generic]) -> Content:

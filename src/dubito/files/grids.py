@@ -12,7 +12,7 @@ from dubito.errors import InvalidData
 from dubito.files.cells import as_list, as_names
 from dubito.files.entries import Entry, Source
 from dubito.files.gaps import gaps_are_kept
-from dubito.matrix import AnyArray, BoolArray, FloatArray
+from dubito.matrix import AnyArray, FloatArray
 
 Kind = Literal["nothing", "number", "text", "list", "other"]
 LARGEST_NUMBER = 10**308
@@ -49,9 +49,11 @@ class Grid:
         """One column of names: integers where all are, else text."""
         return as_names([self._name(name, *each) for each in self._cells(name)], self.path, name)
 
-    def filled(self, name: str) -> BoolArray:
-        """Which rows hold anything in a column."""
-        return np.array([kind_of(cell) != "nothing" for cell in self.columns[name]], dtype=np.bool_)
+    def values(self, name: str) -> AnyArray:
+        """One column as it is, cell by cell."""
+        cells = np.empty(len(self.places), dtype=np.object_)
+        cells[:] = self.columns[name]
+        return cells
 
     def lists(self, name: str) -> AnyArray:
         """A column of lists of numbers as an array (n, ...)."""
@@ -70,10 +72,10 @@ class Grid:
 
     def _entry(self, name: str, cells: Sequence[object]) -> Entry:
         kinds = {kind_of(cell) for cell in cells} - {"nothing"}
-        names, filled = partial(self.names, name), partial(self.filled, name)
+        names, values = partial(self.names, name), partial(self.values, name)
 
         def entry(ndim: int, content: Literal["numbers", "text"], told: str, read: Callable[[str], AnyArray]) -> Entry:
-            return Entry(ndim, content, f"({told})", partial(read, name), names, filled)
+            return Entry(ndim, content, f"({told})", partial(read, name), names, values)
 
         first = next((cell for cell in cells if kind_of(cell) != "nothing"), None)
         if kinds <= {"number"} and (kinds or not cells):
@@ -86,7 +88,7 @@ class Grid:
             return entry(1, "text", "nothing" if shown is None else f"text such as {shown!r}", self.column)
         read = partial(self._refuse, name)
         odd = next((cell for cell in cells if kind_of(cell) == "other"), first)
-        return Entry(1, "other", f"(values such as {_shown(odd)})", read, read, filled)
+        return Entry(1, "other", f"(values such as {_shown(odd)})", read, read, values)
 
     def _number(self, name: str, place: int, cell: object) -> float:
         if isinstance(cell, float) or (isinstance(cell, int) and abs(cell) <= LARGEST_NUMBER):

@@ -1,7 +1,6 @@
 """Opening a path: the format goes by the suffix, and a folder is its shards one below another."""
 
 import os
-import re
 import stat
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,14 +10,14 @@ import numpy as np
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files.arrays import open_npy, open_npz, open_safetensors
 from dubito.files.delimited import open_delimited
-from dubito.files.entries import Content, Entry, Source, one_below_another, reading, suffix_of, whole
+from dubito.files.entries import Content, Entry, Source, natural_order, one_below_another, reading, suffix_of, whole
 from dubito.files.hdf5 import open_hdf5
 from dubito.files.notes import gather
 from dubito.files.objects import open_json, open_jsonl
 from dubito.files.parquet import open_parquet
 from dubito.files.tensors import open_tensors
 from dubito.files.workbooks import open_workbook
-from dubito.matrix import AnyArray, BoolArray, Matrix
+from dubito.matrix import AnyArray, Matrix
 
 OPENERS: dict[str, Callable[[str], Source]] = {
     ".npy": open_npy,
@@ -102,17 +101,6 @@ def open_source(path: str) -> Source:
     return source
 
 
-def natural_order(name: str) -> list[str | int]:
-    """A sort key by which shard2 comes before shard10.
-
-    Examples
-    --------
-    >>> sorted(["shard10", "shard2"], key=natural_order)
-    ['shard2', 'shard10']
-    """
-    return [int(part) if part.isdecimal() else part.casefold() for part in re.split(r"(\d+)", name)]
-
-
 def _open_any(path: str) -> Source:
     with reading(path):
         mode = os.stat(path).st_mode
@@ -165,7 +153,8 @@ def _joined(path: str, sources: list[Source]) -> Source:
     """Shards as one source, with the names of the first, which every shard must hold."""
     entries = {name: _joined_entry(name, sources) for name in sources[0].names}
     columns = partial(_joined_columns, sources) if sources[0].is_table else None
-    return Source(path, entries, columns, tuple(note for source in sources for note in source.notes))
+    notes = tuple(note for source in sources for note in source.notes)
+    return Source(path, entries, columns, notes, sources[0].index)
 
 
 def _joined_entry(name: str, sources: list[Source]) -> Entry:
@@ -178,7 +167,7 @@ def _joined_entry(name: str, sources: list[Source]) -> Entry:
         )
     content: Content = next((part.content for part in parts if part.content != "numbers"), "numbers")
     summary = f"{first.summary} in {len(parts)} shards"
-    reads = partial(_joined_read, parts, paths), partial(_joined_names, parts, paths), partial(_joined_filled, parts)
+    reads = partial(_joined_read, parts, paths), partial(_joined_names, parts, paths), partial(_joined_values, parts)
     return Entry(first.ndim, content, summary, *reads)
 
 
@@ -190,8 +179,8 @@ def _joined_names(parts: list[Entry], paths: list[str]) -> AnyArray:
     return whole(one_below_another([part.names() for part in parts], paths))
 
 
-def _joined_filled(parts: list[Entry]) -> BoolArray:
-    return np.concatenate([part.filled() for part in parts])
+def _joined_values(parts: list[Entry]) -> AnyArray:
+    return np.concatenate([part.values().astype(np.object_) for part in parts])
 
 
 def _joined_columns(sources: list[Source], names: Sequence[str]) -> Matrix:

@@ -12,7 +12,9 @@ from dubito.errors import InvalidData
 from dubito.files.arrow import opened
 from dubito.files.entries import Entry, Source, one_below_another, reading
 from dubito.files.gaps import gaps_are_kept
-from dubito.matrix import AnyArray, BoolArray, Matrix
+from dubito.files.saved_index import index_of
+from dubito.matrix import AnyArray, Matrix
+from dubito.names.ids import tidy_date
 from dubito.optional import require
 
 ROWS_PER_BATCH = 16_384
@@ -22,14 +24,16 @@ ROWS_PER_BATCH = 16_384
 def open_parquet(path: str) -> Source:
     """A Parquet or Arrow file: its schema is read here, a column when asked for."""
     with reading(path), opened(path) as file:
-        schema = file.schema_arrow
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
     twice = next((name for name, count in Counter(schema.names).items() if count > 1), None)
     if twice is not None:
         raise InvalidData(f"{path} has two columns called {twice!r}", mend="rename one.")
     entries = {field.name: _entry(path, field.name, field.type) for field in schema}
     if not entries:
         raise InvalidData(f"{path} holds no columns.")
-    return Source(path, entries, partial(_numbers, path))
+    index, counted = index_of(schema.metadata, n_rows)
+    index = tuple(name for name in index if name in entries or name in counted)
+    return Source(path, {**counted, **entries}, partial(_numbers, path), index=index)
 
 
 def read_bytes(path: str, name: str) -> list[bytes]:
@@ -57,10 +61,13 @@ def _entry(path: str, name: str, kind: Any) -> Entry:
         if _is_numeric(types, kind.value_type):
             return Entry(2, "numbers", f"(lists of {kind.value_type})", partial(_lists, path, name))
     elif _is_numeric(types, kind):
-        return Entry(1, "numbers", f"({kind})", partial(_column, path, name), None, partial(_filled, path, name))
+        return Entry(1, "numbers", f"({kind})", partial(_column, path, name), None, partial(_values, path, name))
+    elif types.is_temporal(kind) and not types.is_duration(kind):
+        dates = partial(_dates, path, name)
+        return Entry(1, "other", f"({kind})", partial(_refuse, path, name, kind), dates, partial(_values, path, name))
     elif types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
-        return Entry(1, "text", "(text)", partial(_texts, path, name), None, partial(_filled, path, name))
-    return Entry(1, "other", f"({kind})", partial(_refuse, path, name, kind), None, partial(_filled, path, name))
+        return Entry(1, "text", "(text)", partial(_texts, path, name), None, partial(_values, path, name))
+    return Entry(1, "other", f"({kind})", partial(_refuse, path, name, kind), None, partial(_values, path, name))
 
 
 def _is_numeric(types: ModuleType, kind: Any) -> bool:
@@ -94,11 +101,18 @@ def _column(path: str, name: str) -> AnyArray:
     return array
 
 
-def _filled(path: str, name: str) -> BoolArray:
-    """Which rows hold anything: neither null, nor NaN, nor blank text."""
+def _values(path: str, name: str) -> AnyArray:
+    """A column as objects, None for null."""
     with reading(path), opened(path) as file:
-        values = file.read(columns=[name]).column(name).to_pylist()
-    return np.array([value is not None and value == value and bool(str(value).strip()) for value in values], np.bool_)
+        listed = file.read(columns=[name]).column(name).to_pylist()
+    values = np.empty(len(listed), dtype=np.object_)
+    values[:] = listed
+    return values
+
+
+def _dates(path: str, name: str) -> AnyArray:
+    """Dates and times as text: they can name rows."""
+    return np.array([tidy_date(str(value)) for value in _read(path, [name])[0].to_pylist()], dtype=np.str_)
 
 
 def _texts(path: str, name: str) -> AnyArray:

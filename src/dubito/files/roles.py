@@ -22,21 +22,37 @@ from dubito.files.choosing import (
     given_name,
     usual_name,
 )
-from dubito.files.entries import Source, suffix_of, whole
+from dubito.files.entries import Source, whole
+from dubito.files.naming import find_names
 from dubito.files.opening import open_source, split_spec
-from dubito.files.picks import PICKS_WITHOUT_ARRAYS, read_picks
 from dubito.matrix import AnyArray, Matrix, len_of
+from dubito.names import RowNames
+from dubito.names.columns import LABELLED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolFile:
-    """A pool read from a file: the features, the ids where it has any, and the source for what else it holds."""
+    """A pool read from a file: the features, what its rows are called, and the source for what else it holds."""
 
     features: Matrix
-    ids: AnyArray | None
+    names: RowNames
     source: Source
     feature_names: tuple[str, ...] = ()
     """The columns of a table that stand side by side as features; none for a single array."""
+
+    @property
+    def ids(self) -> AnyArray | None:
+        """(n,) the ids, where the pool has any."""
+        return None if self.names.ids is None else self.names.ids.values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsFile:
+    """What a file holds for every row, and what it calls them."""
+
+    values: AnyArray
+    names: RowNames
+    source: Source
 
 
 def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
@@ -47,7 +63,8 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
     spec : str
         ``path`` or ``path::key``; see `read_array`.
     columns : Columns
-        ``id`` names the ids; without it ``ids`` or ``id`` is taken where the file has one.
+        ``id`` names the ids; without it ``ids`` or ``id`` is taken where the file has one, else the index of a pandas
+        frame if it is more than row numbers.
 
     Returns
     -------
@@ -66,16 +83,45 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
     (['a', 'b'], [[0.0, 1.0], [2.0, 3.0]])
     """
     path, key = split_spec(spec)
-    source = open_source(path)
+    source = open_source(path).without(columns.ignore)
+    if columns.id is not None:
+        source.entry(columns.id)  # Refuses a name that is not there.
     features = _read(source, "features", key, columns)
     if not len_of(features):
         raise InvalidData(f"{spec} holds no rows", mend="a pool needs at least one.")
-    ids = find_array(source, "ids", columns=columns)
-    if ids is not None:
-        _check_ids(source.path, ids, len_of(features))
+    names = find_names(source, columns.id, len_of(features))
     chosen = choose(source, "features", key, columns)
     beside = source.is_table and source.entry(chosen[0]).ndim == 1
-    return PoolFile(features, ids, source, tuple(chosen) if beside else ())
+    return PoolFile(features, names, source, tuple(chosen) if beside else ())
+
+
+def read_rows(spec: str, role: DoubtRole, *, columns: Columns = ANY_COLUMNS) -> RowsFile:
+    r"""Read what a file holds for every row of a pool, and what it calls them.
+
+    Parameters
+    ----------
+    spec : str
+        ``path`` or ``path::key``; see `read_array`.
+    role : {"probabilities", "logits", "doubt"}
+        What it is wanted for.
+    columns : Columns
+        As `read_pool` takes it; an id column that is not in this file is no error.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "doubt.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("id,doubt\nb,0.5\na,0.25\n")
+    ...     found = read_rows(path, "doubt")
+    >>> found.values.tolist(), found.names.ids.values.tolist()
+    ([0.5, 0.25], ['b', 'a'])
+    """
+    path, key = split_spec(spec)
+    source = open_source(path).without(columns.ignore)
+    values = whole(_read(source, role, key, columns))
+    return RowsFile(values, find_names(source, columns.id, len(values)), source)
 
 
 @overload
@@ -96,8 +142,8 @@ def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS
     ----------
     spec : str or Source
         ``path`` or ``path::key``, or what `open_source` gave.
-    role : {"features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates"}
-        What the array is wanted for.
+    role : {"features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates", ...}
+        What the array is wanted for; the last is "unlabelled".
     columns : Columns
         Names given by the user.
 
@@ -118,9 +164,7 @@ def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS
     if isinstance(spec, Source):
         return _read(spec, role, None, columns)
     path, key = split_spec(spec)
-    if role == "labelled" and suffix_of(path) in PICKS_WITHOUT_ARRAYS:
-        return read_picks(path)
-    return _read(open_source(path), role, key, columns)
+    return _read(open_source(path).without(columns.ignore), role, key, columns)
 
 
 @overload
@@ -150,8 +194,10 @@ def find_array(source: Source, role: Role, *, columns: Columns = ANY_COLUMNS) ->
     return None if name is None else _read(source, role, name, columns)
 
 
-def find_doubt(source: Source) -> tuple[DoubtRole, AnyArray] | None:
+def find_doubt(source: Source, *, columns: Columns = ANY_COLUMNS) -> tuple[DoubtRole, AnyArray] | None:
     """The first of ``probabilities``, ``logits`` and ``doubt`` that a file holds under that name, else None.
+
+    Columns of probabilities named in `columns` come first.
 
     Examples
     --------
@@ -162,6 +208,8 @@ def find_doubt(source: Source) -> tuple[DoubtRole, AnyArray] | None:
     ...     find_doubt(open_source(path))
     ('doubt', array([0.5, 1. ]))
     """
+    if columns.probabilities:
+        return "probabilities", read_array(source, "probabilities", columns=columns)
     for role in DOUBT_ROLES:
         found = find_array(source, role)
         if found is not None:
@@ -173,8 +221,8 @@ def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matr
     chosen = choose(source, role, key, columns)
     entry = source.entry(chosen[0])
     # A table's column stands for rows of the pool only when it says so: numbers may also be a lone feature.
-    named_rows = role == "labelled" and (key is not None or chosen[0] in ("labelled", "index"))
-    is_rows = named_rows or role == "candidates"
+    named_rows = role == "labelled" and (key is not None or chosen[0].lower() in (*LABELLED, "index"))
+    is_rows = named_rows or role in ("candidates", "unlabelled")
     side_by_side = source.columns is not None and 2 in SHAPES[role][0] and (entry.ndim == 1 or len(chosen) > 1)
     if source.columns is not None and side_by_side and not is_rows:
         for name in chosen:
@@ -183,9 +231,11 @@ def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matr
     check_role(source, chosen[0], entry, role)
     if role in ("ids", "labels"):
         return _as_names(source, chosen[0], entry.names())
+    if is_rows and entry.content == "text":
+        return entry.names()
     array = entry.read()
     if is_rows and source.is_table and entry.ndim == 1:
-        return _as_rows(chosen[0], whole(array))
+        return _as_rows(whole(array))
     return array if role in ("features", "labelled") else whole(array)
 
 
@@ -201,24 +251,10 @@ def _as_names(source: Source, name: str, values: AnyArray) -> AnyArray:
     return values.astype(np.int64)
 
 
-def _as_rows(name: str, values: AnyArray) -> AnyArray:
-    """A table's column of rows: their numbers, or a mask where its name is the role's and all are zeros and ones."""
-    if name in ("labelled", "candidates") and np.isin(values, (0, 1)).all():
-        return values.astype(np.bool_)
+def _as_rows(values: AnyArray) -> AnyArray:
+    """A table's column of rows, or a mask of zeros and ones: a CSV file knows no integers."""
     return values.astype(np.int64) if values.dtype.kind == "f" and _are_whole(values) else values
 
 
 def _are_whole(values: AnyArray) -> bool:
     return bool((np.isfinite(values) & (values == np.round(values))).all())
-
-
-def _check_ids(path: str, ids: AnyArray, n_rows: int) -> None:
-    if len(ids) != n_rows:
-        raise InvalidData(f"{path} has {len(ids)} ids for {n_rows} rows", mend="there must be one for each.")
-    values, counts = np.unique(ids, return_counts=True)
-    if len(values) < len(ids):
-        twice = values[np.argmax(counts > 1)].item()
-        first, second = np.flatnonzero(ids == twice)[:2]
-        raise InvalidData(
-            f"the ids of {path} repeat {twice!r} (rows {first} and {second})", mend="each must be unique."
-        )

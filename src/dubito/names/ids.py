@@ -66,6 +66,10 @@ class Ids:
         seen: dict[str, int] = {}
         return next((seen[key], row) for row, key in enumerate(self.keys) if seen.setdefault(key, row) != row)
 
+    def at(self, rows: AnyArray) -> "Ids":
+        """Those of some rows."""
+        return Ids(self.owner, self.given[rows], argument=self.argument)
+
     def shown(self, rows: Sequence[int]) -> str:
         """Some of the ids, for a message."""
         names = [repr(self.values[row : row + 1].tolist()[0]) for row in rows[:MOST_SHOWN]]
@@ -156,7 +160,7 @@ def _float_keys(values: AnyArray) -> list[str]:
 
 def _key(value: object) -> str:
     if isinstance(value, str):
-        return _text_key(value)
+        return text_key(value)
     if type(value).__name__ in MISSING or (isinstance(value, float) and value != value):
         return ""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
@@ -164,15 +168,16 @@ def _key(value: object) -> str:
     if isinstance(value, bool | np.bool_ | float | np.floating):
         return id_keys(np.asarray([value]))[0]
     if isinstance(value, bytes):
-        return _text_key(value.decode("utf-8", errors="replace"))
+        return text_key(value.decode("utf-8", errors="replace"))
     if isinstance(value, tuple):
         return "\x1f".join(map(_key, value))
     if isinstance(value, date | np.datetime64):
         return "" if str(value) == "NaT" else tidy_date(str(value))
-    return _text_key(str(value))
+    return text_key(str(value))
 
 
-def _text_key(text: str) -> str:
+def text_key(text: str) -> str:
+    """Text as it is compared."""
     text = text.strip()
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)

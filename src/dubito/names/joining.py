@@ -31,6 +31,13 @@ class RowNames:
             return self.column
         return None if are_row_numbers(self.index.given) else self.index
 
+    def at(self, rows: IntArray) -> "RowNames":
+        """What some of the rows are called; row numbers no longer name any."""
+        index = self.index if self.index is None or not are_row_numbers(self.index.given) else None
+        return RowNames(
+            *(each and Ids(each.owner, each.given[rows], argument=each.argument) for each in (self.column, index))
+        )
+
 
 NO_NAMES = RowNames()
 

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.datasets.builtin import builtin_dataset
 from dubito.experiments.datasets.dataset import make_dataset, read_dataset
-from dubito.files import Columns
+from dubito.files import Columns, gathering_notes
 
 POINTS = np.arange(24.0).reshape(12, 2)
 NAMES = np.array(["cat", "dog", "owl"] * 4)
@@ -128,13 +130,42 @@ def test_columns_of_a_test_table_are_matched_by_name_whatever_their_order(tmp_pa
     assert read_dataset(train, test=str(tmp_path / "test.npz")).test_features.tolist() == [[5.0, 6.0]]
 
 
-def test_rows_without_a_label_are_refused_with_their_line(tmp_path: Path) -> None:
-    (tmp_path / "data.csv").write_text("x,label\n1,a\n2,\n3,b\n")
-    with pytest.raises(InvalidData, match=r"column 'label' of .*data\.csv is empty in line 3; fill it in"):
-        read_dataset(str(tmp_path / "data.csv"))
-    np.savez(tmp_path / "data.npz", features=POINTS, labels=np.array([0.0, np.nan] * 6))
-    with pytest.raises(InvalidData, match="holds fractions or NaN"):
+@pytest.mark.parametrize("none", ["", " ", "NaN", "nan", "null", "NA", "None"])
+def test_rows_without_a_label_take_no_part_and_are_told(tmp_path: Path, none: str) -> None:
+    (tmp_path / "data.csv").write_text(f"a,label\n1,a\n2,{none}\n3,b\n")
+    np.savez(tmp_path / "data.npz", features=[[1.0], [2.0], [3.0]], labels=np.array(["a", none, "b"]))
+    pq.write_table(
+        pa.table({"x": [1.0, 2.0, 3.0], "label": ["a", none.strip() or None, "b"]}), tmp_path / "data.parquet"
+    )
+    for name in ("data.csv", "data.npz", "data.parquet"):
+        with gathering_notes() as notes:
+            found = read_dataset(str(tmp_path / name))
+        assert (found.classes, found.features.tolist()) == (("a", "b"), [[1.0], [3.0]])
+        assert any("2 of 3 rows have a label" in note for note in notes)
+
+
+def test_labels_that_are_numbers_may_have_gaps_but_no_fractions(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", features=POINTS, labels=np.array([0.0, np.nan, 1.0] * 4))
+    assert read_dataset(str(tmp_path / "data.npz")).labels.tolist() == [0, 1] * 4
+    np.savez(tmp_path / "data.npz", features=POINTS, labels=np.array([0.0, 0.5] * 6))
+    with pytest.raises(InvalidData, match="holds fractions; classes are integers or text"):
         read_dataset(str(tmp_path / "data.npz"))
+    np.savez(tmp_path / "data.npz", features=POINTS, labels=np.full(12, np.nan))
+    with pytest.raises(InvalidData, match="has no label in any row"):
+        read_dataset(str(tmp_path / "data.npz"))
+
+
+def test_a_minus_one_is_a_class_or_none_as_one_says(tmp_path: Path) -> None:
+    for name, labels in (("data.npz", np.array([-1, 0, 1] * 4)), ("text.npz", np.array(["-1", "0", "1"] * 4))):
+        np.savez(tmp_path / name, features=POINTS, labels=labels)
+        with pytest.raises(
+            InvalidData, match=r"has the label -1 in 4 rows, which may be a class or stand for none; say"
+        ):
+            read_dataset(str(tmp_path / name))
+        none = read_dataset(str(tmp_path / name), columns=Columns(no_label=["-1"]))
+        assert (none.classes, len(none.labels)) == (("0", "1"), 8)
+        some = read_dataset(str(tmp_path / name), columns=Columns(no_label=["empty"]))
+        assert (some.classes, len(some.labels)) == (("-1", "0", "1"), 12)
 
 
 def test_a_file_without_labels_is_refused(tmp_path: Path) -> None:

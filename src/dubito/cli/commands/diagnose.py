@@ -22,6 +22,9 @@ def diagnose(
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
+    ignore_columns: options.IgnoreColumns = None,
+    probability_columns: options.ProbabilityColumns = None,
+    no_label: options.NoLabel = None,
     missing: options.Missing = None,
     input_limit: options.InputLimit = None,
     metric: options.Metric = "euclidean",
@@ -41,8 +44,8 @@ def diagnose(
     import json
 
     from dubito.cli.inputs import files
-    from dubito.cli.inputs.labelled import read_outcomes
     from dubito.cli.inputs.missing import read_missing, settle
+    from dubito.cli.inputs.rows import read_outcomes
     from dubito.cli.inputs.scaling import is_wanted, read_when, told_scale
     from dubito.cli.inputs.session import reading_files
     from dubito.cli.printing.messages import say
@@ -52,12 +55,14 @@ def diagnose(
     check_plot(plot, force)
     when, how = read_when(standardise), read_missing(missing)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
-    columns = files.read_columns(id_column, label_column, feature_columns)
+    columns = files.read_columns(
+        id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label
+    )
     with reading_files(input_limit, quiet=quiet):
-        found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
+        found = files.read_inputs(pool, labelled, sources, columns)
         if not len(found.labelled.rows) and not found.labelled.foreign:
             raise InvalidArgument("nothing is labelled", mend="pass --labelled FILE.")
-        outcomes = None if checked is None else read_outcomes(checked, found.pool, id_column)
+        outcomes = None if checked is None else read_outcomes(checked, found.pool, columns)
         found, kept = settle(found, how, quiet=quiet)
         outcomes = None if outcomes is None else kept.outcomes(*outcomes)
         told = measure(found, head, outcomes, metric, is_wanted(when, found.pool.feature_names))

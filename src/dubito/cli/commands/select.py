@@ -14,6 +14,9 @@ def select(
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
+    ignore_columns: options.IgnoreColumns = None,
+    probability_columns: options.ProbabilityColumns = None,
+    no_label: options.NoLabel = None,
     missing: options.Missing = None,
     input_limit: options.InputLimit = None,
     strategy: options.Strategy = "doubt-coreset",
@@ -57,11 +60,13 @@ def select(
     method = picking.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     when, how = read_when(standardise), read_missing(missing)
-    columns = files.read_columns(id_column, label_column, feature_columns)
+    columns = files.read_columns(
+        id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label
+    )
     with picking.holding(target, dry_run, quiet):
         with reading_files(input_limit, memory_limit, quiet=quiet):
-            found = files.read_inputs(pool, labelled, sources, columns, quiet=quiet)
-            found = picking.without_earlier_picks(found, target)
+            found = files.read_inputs(pool, labelled, sources, columns)
+            found = picking.without_earlier_picks(found, target, columns)
             allowed = picking.read_candidates(candidates, found, columns)
             found, kept = settle(found, how, quiet=quiet)
             allowed = None if allowed is None else kept.among(allowed)

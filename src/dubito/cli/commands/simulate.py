@@ -119,6 +119,8 @@ def simulate(
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
+    ignore_columns: options.IgnoreColumns = None,
+    no_label: options.NoLabel = None,
     input_limit: options.InputLimit = None,
     standardise: options.Standardise = "auto",
     strategy: Strategies = None,
@@ -159,7 +161,7 @@ def simulate(
     from dubito.experiments.plans.experiment import Experiment, read_seeds
 
     when = read_when(standardise)
-    columns = read_columns(id_column, label_column, feature_columns)
+    columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
     sizes, targets = replaying.read_sizes(initial, budget, rounds), reporting.read_targets(target)
     arms, learner = replaying.read_arms(strategy), replaying.read_model(model)
     replaying.check_committee(arms, learner, model)

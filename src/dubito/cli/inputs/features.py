@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dubito.cli.inputs.files import told_features
 from dubito.cli.inputs.scaling import When, told_scale
+from dubito.cli.inputs.suspects import told_features
 from dubito.cli.printing.messages import say
 from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.plans.experiment import Data
-from dubito.files import Columns, open_source, read_pool, split_spec
+from dubito.files import open_source, read_pool, split_spec
 from dubito.matrix import AnyArray
 
 UNEQUAL = 100.0
@@ -27,10 +27,9 @@ def notes(settings: Data, data: Dataset | None = None, when: When = "no") -> Ite
     """The sentences; of data that is not at hand yet, only of a table, which is read for them."""
     features = None if data is None else data.features
     if settings.path is not None and open_source(split_spec(settings.path)[0]).is_table:
-        columns = Columns(settings.id_column, settings.label_column, settings.feature_columns)
-        pool = read_pool(settings.path, columns=columns)
+        pool = read_pool(settings.path, columns=settings.columns)
         if pool.feature_names:
-            yield told_features(pool, columns)
+            yield from told_features(pool, settings.columns)
         features = np.asarray(pool.features[:SAMPLED_ROWS])
         told = told_scale(when, pool.feature_names, pool.features)
         yield from [] if told is None else [told]

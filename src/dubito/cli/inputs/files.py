@@ -3,21 +3,34 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
-import numpy as np
-
-from dubito.cli.inputs.labelled import NOTHING, Labelled, as_labelled, own_labels, read_labelled
+from dubito.cli.inputs.labelled import Labelled, own_labels, own_rows, read_labelled
+from dubito.cli.inputs.suspects import told_features
 from dubito.cli.inputs.tables import Note
 from dubito.cli.printing.failures import naming_files
-from dubito.cli.printing.messages import say
 from dubito.doubt import two_sources
-from dubito.files import Columns, DoubtRole, PoolFile, find_array, find_doubt, read_array, read_pool, split_spec
-from dubito.matrix import AnyArray, len_of
+from dubito.errors import MissingFile
+from dubito.files import (
+    Columns,
+    DoubtRole,
+    PoolFile,
+    RowsFile,
+    find_array,
+    find_doubt,
+    open_source,
+    read_array,
+    read_pool,
+    read_rows,
+    split_spec,
+)
+from dubito.files.entries import nearest, suffix_of
+from dubito.files.notes import gather
+from dubito.matrix import AnyArray
+from dubito.names import matching_ids, order_of
 
-MOST_NAMED = 5
-"""Columns that a note names."""
-SAMPLED_ROWS, FEWEST_ROWS = 10_000, 20
-"""Rows on which a column is judged to be an id; among fewer, whole numbers may well differ by chance."""
+NO_SOURCES = (".txt",)
+"""Files of names that are read as they are."""
 
 DoubtSpecs = Mapping[DoubtRole, str | None]
 
@@ -34,10 +47,20 @@ class Inputs:
     """Where each argument came from, for messages."""
 
 
-def read_columns(ids: str | None, labels: str | None, features: str | None) -> Columns:
+def read_columns(
+    ids: str | None,
+    labels: str | None,
+    features: str | None,
+    ignore: str | None = None,
+    probabilities: str | None = None,
+    no_label: str | None = None,
+) -> Columns:
     """The names of columns given on the command line."""
-    names = [] if features is None else [name.strip() for name in features.split(",") if name.strip()]
-    return Columns(id=ids, label=labels, features=names)
+
+    def names(text: str | None) -> list[str]:
+        return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+    return Columns(ids, labels, names(features), names(ignore), names(probabilities), names(no_label))
 
 
 def read_number(text: str) -> int | float | str:
@@ -56,70 +79,76 @@ def read_number(text: str) -> int | float | str:
     return text
 
 
-def read_inputs(
-    pool: str, labelled: Sequence[str] | None, doubt: DoubtSpecs, columns: Columns, *, quiet: bool
-) -> Inputs:
-    """Read the pool, what is labelled and the model's doubt.
+def read_inputs(pool: str, labelled: Sequence[str] | None, doubt: DoubtSpecs, columns: Columns) -> Inputs:
+    """Read the pool, what is labelled and the model's doubt; remarks go to whoever gathers them.
 
     What the command line does not name is looked for in the pool's own file; labelled rows there join those named.
     """
     given = {role: spec for role, spec in doubt.items() if spec is not None}
     if len(given) > 1:
         raise two_sources(given)
+    check_ignored([pool, *given.values(), *(labelled or [])], columns)
     pool_file = read_pool(pool, columns=columns)
-    notes = [told_features(pool_file, columns)] if pool_file.feature_names else []
-    source = read_doubt_source(pool_file, given)
+    source = read_doubt_source(pool_file, given, columns, note)
     files: dict[str, str] = {role: given.get(role, pool) for role in source}
     files |= {"pool": pool, "labelled": ", ".join(labelled or [pool])}
-    found = Inputs(pool_file, read_all_labelled(pool_file, labelled or [], columns, notes.append), source, files)
-    for note in notes:  # Only now: a file that is refused leaves its error alone on stderr.
-        say(note, quiet=quiet)
-    return found
+    if pool_file.feature_names:
+        gather(list(told_features(pool_file, columns)))
+    return Inputs(pool_file, read_all_labelled(pool_file, labelled or [], columns, note), source, files)
+
+
+def note(remark: str) -> None:
+    """Hand one remark to whoever gathers them."""
+    gather([remark])
 
 
 def read_all_labelled(pool: PoolFile, specs: Sequence[str], columns: Columns, note: Note) -> Labelled:
     """What the pool's own file says is labelled, and every file named."""
     if pool.source.is_table and not specs and columns.label is not None:
         pool.source.entry(columns.label)  # Refuses a name that is not there.
-    own = find_array(pool.source, "labelled")
-    found = NOTHING if own is None else as_labelled(own, len_of(pool.features))
-    found = found.joined(own_labels(pool, columns, note))
+    found = own_rows(pool).joined(own_labels(pool, columns, note))
     for spec in specs:
         with naming_files({"labelled": spec}):
             found = found.joined(read_labelled(spec, pool, columns, note))
     return found
 
 
-def told_features(pool: PoolFile, columns: Columns) -> str:
-    """Which columns of a table are features, and a hint where one looks like an id."""
-    names = pool.feature_names
-    shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
-    told = f"{len(names)} feature{'s' * (len(names) > 1)}: {shown}"
-    suspect = None if columns.features else looks_like_an_id(pool)
-    if suspect is None:
-        return told
-    mend = f"pass --id-column {suspect}" if pool.ids is None else "leave it out with --feature-columns"
-    return f"{told}; {suspect} looks like an id: {mend}"
-
-
-def looks_like_an_id(pool: PoolFile) -> str | None:
-    """The first feature called so, or that counts: whole numbers, none of them twice."""
-    sample = np.asarray(pool.features[:SAMPLED_ROWS], dtype=np.float64)
-    for name, values in zip(pool.feature_names, sample.T, strict=True):
-        whole = np.isfinite(values).all() and (values == np.round(values)).all()
-        if name.lower().endswith("_id") or (
-            len(values) >= FEWEST_ROWS and whole and len(np.unique(values)) == len(values)
-        ):
-            return name
-    return None
-
-
-def read_doubt_source(pool: PoolFile, given: Mapping[DoubtRole, str]) -> dict[DoubtRole, AnyArray]:
-    """The source of doubt named, or the one in the pool's own file."""
+def read_doubt_source(
+    pool: PoolFile, given: Mapping[DoubtRole, str], columns: Columns, note: Note
+) -> dict[DoubtRole, AnyArray]:
+    """The source of doubt named, in the pool's order, or the one in the pool's own file."""
     for role, spec in given.items():
-        return {role: read_array(spec, role)}
-    found = find_doubt(pool.source)
+        return {role: in_pool_order(read_rows(spec, role, columns=columns), pool, note)}
+    found = find_doubt(pool.source, columns=columns)
     return {} if found is None else {found[0]: found[1]}
+
+
+def in_pool_order(found: RowsFile, pool: PoolFile, note: Note) -> AnyArray:
+    """What a file holds for every row, joined with the pool by ids where both have ids, else as it is with a note."""
+    if found.source.path == pool.source.path:
+        return found.values
+    pair = matching_ids(found.names, pool.names)
+    if pair is not None:
+        return found.values[order_of(*pair)]
+    if found.names.ids is not None or pool.names.ids is not None:
+        has, lacks = (pool, found) if found.names.ids is None else (found, pool)
+        note(f"{has.source.path} has ids and {lacks.source.path} none: rows are matched by their order.")
+    return found.values
+
+
+def check_ignored(specs: Sequence[str], columns: Columns) -> None:
+    """Refuse a column to ignore that no file has."""
+    if not columns.ignore:
+        return
+    readable = [path for path in (split_spec(spec)[0] for spec in specs) if suffix_of(path) not in NO_SOURCES]
+    names = {name for path in readable for name in open_source(path).names}
+    for pattern in columns.ignore:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            shown = ", ".join(sorted(filter(None, names)))
+            problem = (
+                f"--ignore-columns {pattern}: no file has such a column;{nearest(pattern, names)} there are {shown}."
+            )
+            raise MissingFile(problem)
 
 
 def read_head(spec: str | None, found: Inputs, metric: str) -> AnyArray | None:

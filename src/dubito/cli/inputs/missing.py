@@ -71,8 +71,8 @@ def settle(found: Inputs, missing: Missing | None, *, quiet: bool) -> tuple[Inpu
         say(f"{gone} of the labelled rows are among them, and are no references", quiet=quiet)
     labelled = Labelled(kept.among(found.labelled.rows), found.labelled.foreign)
     doubt = {role: _rows_of(role, array, kept) for role, array in found.doubt.items()}
-    ids = None if pool.ids is None else pool.ids[told.rows]
-    return replace(found, pool=replace(pool, features=told.features, ids=ids), labelled=labelled, doubt=doubt), kept
+    smaller = replace(pool, features=told.features, names=pool.names.at(told.rows))
+    return replace(found, pool=smaller, labelled=labelled, doubt=doubt), kept
 
 
 def _rows_of(role: DoubtRole, array: AnyArray, kept: Kept) -> AnyArray:

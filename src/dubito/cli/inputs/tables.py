@@ -1,17 +1,19 @@
 """Small tables of names and labels, from whatever file a person keeps them in."""
 
-import csv
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import numpy as np
 
 from dubito.errors import InvalidData, MissingFile
-from dubito.files import Columns, open_source
+from dubito.files import Columns, Source, open_source
 from dubito.files.entries import reading, suffix_of
+from dubito.files.naming import index_columns
+from dubito.matrix import AnyArray, BoolArray
+from dubito.names.columns import CANDIDATES, IDS, LABELLED, LABELS, UNLABELLED, usual
+from dubito.names.labels import are_labels, label_keys
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-ID_NAMES = ("id", "ids")
-LABEL_NAMES = ("label", "labels", "class", "classes")
+TRUTH = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
 
 Note = Callable[[str], None]
 """Where a remark goes."""
@@ -19,22 +21,33 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A small table of names and labels, as it is written in a file."""
+    """A small table of names and labels, its columns as they are written, empty cells and all."""
 
     path: str
-    header: tuple[str, ...]
-    records: Sequence[Mapping[str, object]]
+    columns: Mapping[str, Callable[[], AnyArray]]
+    index: str | None = None
+    """The column that holds a frame's index without being called so."""
+    is_list: bool = False
+    """Whether it is plain text: a name on each line."""
 
-    def column(self, wanted: str | None, usual: Sequence[str]) -> str | None:
-        """The column of that name, or the first with a usual name."""
-        return next((name for name in (wanted, *usual) if name in self.header), None)
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.columns)
 
-    def named(self, name: str) -> list[str]:
-        """The values of a column as text."""
-        for number, record in enumerate(self.records, start=1):
-            if record.get(name) in (None, ""):
-                raise InvalidData(f"{self.path} has no {name} in row {number}", mend="fill it in or drop the row.")
-        return [str(record[name]).strip() for record in self.records]
+    def values(self, name: str, rows: BoolArray | None = None) -> AnyArray:
+        """A column, or some of its rows, none of which may be empty."""
+        values = self.columns[name]()
+        rows = np.ones(len(values), dtype=np.bool_) if rows is None else rows
+        empty = rows & np.array([not key for key in label_keys(values)], dtype=np.bool_)
+        if empty.any():
+            row = int(np.argmax(empty)) + 1
+            raise InvalidData(f"{self.path} has no {name} in row {row}", mend="fill it in or drop the row.")
+        return values[rows]
+
+    def id_column(self, wanted: str | None) -> str | None:
+        """The column of ids, by the name given or a usual one."""
+        return wanted if wanted in self.header else usual(self.header, IDS)
 
     def label_column(self, wanted: str | None, *, elsewhere: bool) -> str | None:
         """The column of labels; one that the user named must be here unless it is ``elsewhere``, in the pool."""
@@ -44,71 +57,70 @@ class Table:
             raise MissingFile(
                 f"{self.path} has no column {wanted!r} (--label-column)", mend=f"it holds {', '.join(self.header)}."
             )
-        return next((name for name in self.header if name.lower() in LABEL_NAMES), None)
+        return usual(self.header, LABELS)
 
-    def only_labelled(self, wanted: str | None, note: Note, *, elsewhere: bool = False) -> "Table":
-        """Without the rows whose label is still empty; all of them where there is no column of labels."""
-        if suffix_of(self.path) == ".txt":
-            return self
-        name, n = self.label_column(wanted, elsewhere=elsewhere), len(self.records)
-        if name is None:
+    def labelled(self, columns: Columns, note: Note, *, elsewhere: bool = False) -> BoolArray:
+        """Which rows count: those that have a label, or that a mask says are labelled; all where there is neither."""
+        n = len(next(iter(self.columns.values()))()) if self.columns else 0
+        everything: BoolArray = np.ones(n, dtype=np.bool_)
+        if self.is_list:
+            return everything
+        name = self.label_column(columns.label, elsewhere=elsewhere)
+        mask = usual(self.header, (*LABELLED, *UNLABELLED))
+        if name is None and mask is None:
             note(f"{self.path}: {n} row{'s' * (n != 1)}, no label column: all count as labelled.")
-            return self
-        kept = [record for record in self.records if str(record.get(name) or "").strip() or record.get(name) == 0]
-        if len(kept) < n:
-            note(f"{len(kept)} of the {n} rows in {self.path} have a {name}; the others do not count.")
-        return replace(self, records=kept)
+            return everything
+        if mask is not None:
+            kept, told = self.truths(mask), f"are labelled by {mask}"
+            kept = ~kept if mask.lower() in UNLABELLED else kept
+        if name is not None:
+            kept = are_labels(f"{self.path} ({name})", self.columns[name](), columns.no_label)
+            told = f"have a {name}"
+        if not kept.all():
+            note(f"{kept.sum()} of the {n} rows in {self.path} {told}; the others do not count.")
+        return kept
+
+    def truths(self, name: str) -> BoolArray:
+        """A column of yes and no, as people write it."""
+        texts = [key.lower() for key in label_keys(self.values(name))]
+        odd = next((text for text in texts if text not in TRUTH), None)
+        if odd is not None:
+            raise InvalidData(f"{self.path} holds {odd!r} in {name}", mend="write 1 for yes and 0 for no.")
+        return np.array([TRUTH[text] for text in texts], dtype=np.bool_)
 
 
 def read_table(path: str, only_column: str, columns: Columns) -> Table | None:
-    """The file as a table of names where it is one: it has an ``id``, ``ids`` or ``index``, or is plain text.
+    """The file as a table of names where it can be one; None for arrays without names.
 
     ``only_column`` says what the lines of a ``.txt`` are.
     """
     suffix = suffix_of(path)
-    if suffix in DELIMITERS:
-        with reading(path), open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, delimiter=DELIMITERS[suffix])
-            return Table(path, tuple(reader.fieldnames or ()), list(reader))
-    if suffix in (".json", ".jsonl"):
-        return table_of_records(path, json_records(path))
     if suffix == ".txt":
         with reading(path), open(path, encoding="utf-8-sig") as file:
-            return Table(path, (only_column,), [{only_column: line.strip()} for line in file if line.strip()])
-    if suffix == ".parquet":
-        return read_parquet(path, columns)
-    return None
+            lines = [line.strip() for line in file if line.strip()]
+        return Table(path, {only_column: lambda: np.array(lines, dtype=np.str_)}, is_list=True)
+    source = open_source(path).without(columns.ignore)
+    return table_of_source(source, columns)
 
 
-def read_parquet(path: str, columns: Columns) -> Table:
-    """The columns that name or label rows; of a label, only whether there is one, as others may be missing."""
-    source = open_source(path)
-    labels = [name for name in source.names if name == columns.label or name.lower() in LABEL_NAMES]
-    names = [name for name in source.names if name in ("index", "wrong", columns.id, *ID_NAMES) and name not in labels]
-    values = [source.entry(name).names().tolist() for name in names]
-    values += [["yes" if filled else "" for filled in source.entry(name).filled()] for name in labels]
-    rows = zip(*values, strict=True)
-    return Table(path, source.names, [dict(zip([*names, *labels], row, strict=True)) for row in rows])
+def table_of_source(source: Source, columns: Columns) -> Table | None:
+    """The columns of a table, or the 1-D arrays of an archive that are as long as its ids."""
+    one = {name: entry for name, entry in source.entries.items() if entry.ndim == 1}
+    if source.is_table:
+        index = [name for name in index_columns(source) if name.lower() != "index"]
+        return Table(source.path, {name: entry.values for name, entry in one.items()}, only(index))
+    ids = columns.id if columns.id in one else usual(list(one), IDS)
+    if ids is None:
+        return None
+    n = len(one[ids].values())
+    same = {name: entry.values for name, entry in one.items() if name == ids or len(entry.values()) == n}
+    roles = (*LABELLED, *UNLABELLED, *CANDIDATES)
+    # Row numbers, or features, in an archive that has ids for something else.
+    return (
+        None if any(name.lower() in roles and name not in same for name in source.names) else Table(source.path, same)
+    )
 
 
-def json_records(path: str) -> list[object]:
-    """The objects of a JSONL file, or the picks of a JSON one."""
-    with reading(path), open(path, encoding="utf-8") as file:
-        if suffix_of(path) == ".jsonl":
-            return [json.loads(line) for line in file if line.strip()]
-        content = json.load(file)
-    records = content.get("picks") if isinstance(content, dict) else content
-    if not isinstance(records, list):
-        raise InvalidData(f"{path} holds no list of labelled items", mend="pass a list of objects with an id or index.")
-    return records
-
-
-def table_of_records(path: str, records: Sequence[object]) -> Table:
-    """Objects as a table; each must be one and name its row."""
-    rows: list[dict[str, object]] = []
-    for number, record in enumerate(records, start=1):
-        if not isinstance(record, dict):
-            raise InvalidData(f"{path} holds {record!r} as item {number}", mend="pass objects with an id or index.")
-        rows.append(record)
-    header = tuple(dict.fromkeys(name for row in rows for name in row))
-    return Table(path, header, rows)
+def only(names: Sequence[str]) -> str | None:
+    """The one name there is."""
+    return names[0] if len(names) == 1 else None

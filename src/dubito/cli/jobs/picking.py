@@ -10,9 +10,10 @@ from typing import get_args
 
 import numpy as np
 
-from dubito.checks import check_candidates, check_choice, check_integer, check_memory_limit, check_rows
-from dubito.cli.inputs.files import Inputs, read_number
-from dubito.cli.inputs.labelled import Labelled, read_candidate_rows
+from dubito.checks import check_candidates, check_choice, check_integer, check_memory_limit
+from dubito.cli.inputs.files import Inputs, note, read_number
+from dubito.cli.inputs.labelled import Labelled
+from dubito.cli.inputs.rows import read_candidate_rows, read_earlier
 from dubito.cli.inputs.scaling import When, is_wanted, told_scale
 from dubito.cli.printing.failures import Stopped, naming_files
 from dubito.cli.printing.messages import Bar, say
@@ -139,12 +140,11 @@ def holding(target: Target, dry_run: bool, quiet: bool) -> Iterator[None]:
         yield
 
 
-def without_earlier_picks(found: Inputs, target: Target) -> Inputs:
+def without_earlier_picks(found: Inputs, target: Target, columns: Columns) -> Inputs:
     """With ``--append`` the picks in the file are labelled by now, or soon will be."""
     if not target.append or target.path is None or not os.path.exists(target.path):
         return found
-    with naming_files({"labelled": target.path}):
-        earlier = check_rows("labelled", read_picks(target.path), len_of(found.pool.features))
+    earlier = read_earlier(target.path, read_picks(target.path), found.pool, columns)
     return replace(found, labelled=found.labelled.joined(Labelled(earlier)))
 
 
@@ -154,7 +154,7 @@ def read_candidates(spec: str | None, found: Inputs, columns: Columns) -> IntArr
     wanted = None
     if spec is not None:
         with naming_files({"candidates": spec}):
-            wanted = read_candidate_rows(spec, found.pool, columns)
+            wanted = read_candidate_rows(spec, found.pool, columns, note)
     if found.labelled.foreign and len(found.labelled.rows):
         # select() keeps rows back that it knows to be labelled, but not where they come as features.
         return check_candidates(wanted, n_pool, found.labelled.rows)

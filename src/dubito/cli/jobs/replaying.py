@@ -147,6 +147,8 @@ def read_settings(data: str, test: str | None, test_share: str | None, columns: 
         id_column=columns.id,
         label_column=columns.label,
         feature_columns=tuple(columns.features),
+        ignore_columns=tuple(columns.ignore),
+        no_label=tuple(columns.no_label),
     )
 
 

@@ -13,6 +13,7 @@ from dubito.cli.jobs.keeping import read_about
 from dubito.cli.printing.messages import show
 from dubito.cli.printing.plain import plain_cells, put
 from dubito.errors import DubitoError, InvalidArgument
+from dubito.experiments.datasets.dataset import read_dataset
 from dubito.experiments.datasets.images import COLLECTIONS, load_images
 from dubito.experiments.findings.pairs import shown_p
 from dubito.experiments.findings.saved import NOT_REACHED, shown_saved
@@ -21,7 +22,6 @@ from dubito.experiments.findings.summary import Summary, finding
 from dubito.experiments.models.kinds import model_as_table
 from dubito.experiments.plans.experiment import Data, Experiment
 from dubito.experiments.runs.run import read_folder, read_headers, read_rounds
-from dubito.files import Columns, open_source, read_array, split_spec
 from dubito.reports import About, Written, shown_facts, write_report
 
 
@@ -96,9 +96,7 @@ def known_classes(data: Data) -> tuple[str, ...]:
     """Names of the classes where the data is still at hand, else none: a report does without."""
     with suppress(DubitoError, OSError):
         if data.path is not None:
-            source = open_source(split_spec(data.path)[0])
-            labels = read_array(source, "labels", columns=Columns(label=data.label_column))
-            return tuple(str(each) for each in np.unique(labels).tolist())
+            return read_dataset(data.path, columns=data.columns).classes
         if data.images in COLLECTIONS:
             return load_images(data.images).classes
     return ()

@@ -15,7 +15,7 @@ from dubito.experiments.datasets.dataset import Dataset, read_dataset
 from dubito.experiments.datasets.images.loading import find_images, is_table
 from dubito.experiments.datasets.images.pictures import SUFFIXES, Size, check_size
 from dubito.experiments.plans.experiment import Data, Experiment
-from dubito.files import Columns, read_array
+from dubito.files import read_array
 from dubito.files.disk import room_for
 from dubito.files.limits import hold
 from dubito.files.sealed import load_sealed, save_sealed
@@ -38,8 +38,7 @@ def find_source(experiment: Experiment, folder: Path | None = None, dataset: Dat
         name = settings.builtin
         return lru_cache(maxsize=1)(lambda seed: builtin_dataset(name, seed))
     if settings.path is not None:
-        columns = Columns(settings.id_column, settings.label_column, settings.feature_columns)
-        found = read_dataset(settings.path, test=settings.test, columns=columns)
+        found = read_dataset(settings.path, test=settings.test, columns=settings.columns)
     elif settings.images is not None:
         check_memory(settings)
         size = cast("Size | None", settings.size or None)

@@ -6,9 +6,11 @@ import numpy as np
 
 from dubito.checks import as_array, check_finite, check_real
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.files import Columns, PoolFile, Source, open_source, read_array, read_pool, split_spec
-from dubito.files.choosing import ANY_COLUMNS, AS_FEATURES
-from dubito.matrix import AnyArray, IntArray
+from dubito.files import Columns, PoolFile, Source, open_source, read_pool, split_spec
+from dubito.files.choosing import ANY_COLUMNS, AS_FEATURES, check_role, choose
+from dubito.files.notes import gather
+from dubito.matrix import AnyArray, IntArray, len_of
+from dubito.names.labels import are_labels, as_labels
 from dubito.wording import PASS, named
 
 TEST_NAMES = ("test_features", "test_labels")
@@ -136,13 +138,33 @@ def read_dataset(spec: str, *, test: str | None = None, columns: Columns = ANY_C
         Names of columns given by the user.
     """
     found = read_pool(spec, columns=columns)
-    labels = read_array(found.source, "labels", columns=columns)
-    features = np.asarray(found.features[:])
+    features, labels = _labelled_rows(found, columns)
     if test is not None:
         other = _read_test(test, found, columns)
-        theirs = read_array(other.source, "labels", columns=columns)
-        return make_dataset(spec, features, labels, np.asarray(other.features[:]), theirs)
-    return make_dataset(spec, features, labels, *_own_test(open_source(split_spec(spec)[0])))
+        return make_dataset(spec, features, labels, *_labelled_rows(other, columns))
+    own = open_source(split_spec(spec)[0]).without(columns.ignore)
+    return make_dataset(spec, features, labels, *_own_test(own))
+
+
+def _labelled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:
+    """The rows that have a label; a remark says how many have none."""
+    source, n = found.source, len_of(found.features)
+    (name,) = choose(source, "labels", None, columns)
+    check_role(source, name, source.entry(name), "labels")
+    values = source.entry(name).values()
+    kept = are_labels(f"{source.path} ({name})", values, columns.no_label)
+    if any(isinstance(value, float) and not value.is_integer() for value in values[kept].tolist()):
+        raise InvalidData(
+            f"{source.noun} {name!r} of {source.path} holds fractions", mend="classes are integers or text."
+        )
+    if len(values) != n or kept.all():
+        return np.asarray(found.features[:]), as_labels(values)
+    if not kept.any():
+        raise InvalidData(
+            f"{source.path} has no label in any row ({name})", mend="name the labels with --label-column."
+        )
+    gather([f"{source.path}: {kept.sum():,} of {n:,} rows have a {name}; the others take no part."])
+    return np.asarray(found.features[:])[kept], as_labels(values[kept])
 
 
 def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:

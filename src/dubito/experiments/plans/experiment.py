@@ -34,6 +34,8 @@ __all__ = [
 
 SCHEMA = 1
 MOST_SEEDS = 1_000_000
+LATER = ("ignore_columns", "no_label")
+"""Settings that files of earlier versions do not have: written only where they are not as by default."""
 KEYS = ("schema", "name", "seeds", "pool", "data", "model", "schedule", "strategies")
 PUBLISHED = (*COLLECTIONS, "imagenet", "none")
 """What stands where a path could, and is none."""
@@ -193,13 +195,12 @@ def _spelled(table: Mapping[str, object]) -> Mapping[str, object]:
 def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
     """Data settings with paths that mean the same from anywhere, and tuples for lists."""
     section = _placed(section, ("path", "test", "images"), beside)
-    columns = section.get("feature_columns", ())
-    columns = (columns,) if isinstance(columns, str) else columns
-    if not isinstance(columns, Sequence) or not all(isinstance(each, str) for each in columns):
-        raise InvalidArgument(
-            "is no list of names", argument="feature_columns", value=columns, mend="write them in quotes."
-        )
-    section["feature_columns"] = tuple(columns)
+    for key in ("feature_columns", "ignore_columns", "no_label"):
+        names = section.get(key, ())
+        names = (names,) if isinstance(names, str) else names
+        if not isinstance(names, Sequence) or not all(isinstance(each, str) for each in names):
+            raise InvalidArgument("is no list of names", argument=key, value=names, mend="write them in quotes.")
+        section[key] = tuple(names)
     if isinstance(section.get("size"), list):
         section["size"] = tuple(section["size"])
     return section
@@ -228,7 +229,11 @@ def _arms(tables: object) -> tuple[Arm, ...]:
 
 def _settings(settings: Data | Schedule, explicit: bool) -> dict[str, object]:
     table = asdict(settings)
-    return {each.name: table[each.name] for each in fields(settings) if explicit or table[each.name] != each.default}
+    return {
+        each.name: table[each.name]
+        for each in fields(settings)
+        if (explicit and each.name not in LATER) or table[each.name] != each.default
+    }
 
 
 def _refuse_twice(name: str, values: Sequence[str | int], mend: str) -> None:

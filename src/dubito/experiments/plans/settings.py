@@ -7,6 +7,7 @@ import numpy as np
 from dubito.checks import check_integer, check_real
 from dubito.errors import InvalidArgument
 from dubito.experiments.datasets.images.loading import COLLECTIONS, is_table
+from dubito.files import Columns
 from dubito.matrix import IntArray
 from dubito.wording import PASS, TRUE_OR_FALSE, named
 
@@ -35,8 +36,18 @@ class Data:
     id_column: str | None = None
     label_column: str | None = None
     feature_columns: tuple[str, ...] = ()
+    ignore_columns: tuple[str, ...] = ()
+    no_label: tuple[str, ...] = ()
+    """Labels that mean none, such as -1; or ``empty``, for what is empty alone."""
     standardise: bool = False
     """Give every feature mean 0 and standard deviation 1 over the training part."""
+
+    @property
+    def columns(self) -> Columns:
+        """The names given for columns, as files are read by them."""
+        return Columns(
+            self.id_column, self.label_column, self.feature_columns, self.ignore_columns, no_label=self.no_label
+        )
 
     def __post_init__(self) -> None:
         for name in ("path", "builtin", "images", "test", "id_column", "label_column"):

@@ -9,8 +9,7 @@ import numpy as np
 from dubito.errors import InvalidData, MissingFile
 from dubito.experiments.datasets.images.pictures import SUFFIXES, Picture, Size, check_size, read_pictures
 from dubito.experiments.datasets.images.record import ImageSet
-from dubito.files.entries import reading
-from dubito.files.opening import natural_order
+from dubito.files.entries import natural_order, reading
 from dubito.matrix import IntArray
 
 

@@ -1,0 +1,131 @@
+"""Which rows of the pool a file names: by id, by the index of a frame, or by number."""
+
+import numpy as np
+
+from dubito.checks import check_rows, refuse_ids
+from dubito.cli.inputs.tables import Note, Table, read_table
+from dubito.errors import InvalidData, MissingFile
+from dubito.files import Columns, PoolFile, read_array, split_spec
+from dubito.files.naming import index_columns
+from dubito.matrix import BoolArray, IntArray, Matrix, len_of
+from dubito.names import Ids, rows_of
+from dubito.names.columns import CANDIDATES, ROW, usual
+
+
+def named_rows(table: Table, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> IntArray | None:
+    """The pool's row for each row of the table that is kept; None where nothing in the table names rows.
+
+    Ids count before row numbers. A column ``index`` holds row numbers, as in dubito's own tables, unless the pool has
+    its ids in a column of that name.
+    """
+    theirs = table_ids(table, pool, columns, kept)
+    if theirs is not None and pool.names.ids is not None:
+        return rows_of(theirs, pool.names.ids)
+    if theirs is None and table.index is not None and pool.names.index is not None:
+        return rows_of(Ids(table.path, table.values(table.index, kept)), pool.names.index)
+    index = usual(table.header, (ROW,))
+    return None if index is None else rows_by_number(table, index, pool, kept)
+
+
+def table_ids(table: Table, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> Ids | None:
+    """The ids in a table: its column of ids, or an index that is the pool's."""
+    column = table.id_column(columns.id)
+    index = usual(table.header, (ROW,))
+    if (
+        column is None
+        and index is not None
+        and pool.names.ids is pool.names.index
+        and index_columns(pool.source) == [ROW]
+    ):
+        column = index
+    if column is None and pool.names.index is None:
+        column = table.index
+    return None if column is None else Ids(table.path, table.values(column, kept))
+
+
+def rows_by_number(table: Table, index: str, pool: PoolFile, kept: BoolArray | None = None) -> IntArray:
+    """The row number of each row, from a column of the table."""
+    n_pool = len_of(pool.features)
+    try:
+        rows = np.array([int(str(text)) for text in table.values(index, kept).tolist()], dtype=np.int64)
+    except (ValueError, OverflowError) as error:
+        raise InvalidData(f"{table.path} holds an {index} that is no row number ({error}); pass integers.") from None
+    wrong = (rows < 0) | (rows >= n_pool)
+    if wrong.any():
+        problem = f"{table.path} holds the {index} {rows[wrong][0]}, which is no row of the pool"
+        raise InvalidData(problem, mend=f"row numbers go from 0 to {n_pool - 1}.")
+    values, counts = np.unique(rows, return_counts=True)
+    if len(values) < len(rows):
+        raise InvalidData(
+            f"{table.path} names row {values[np.argmax(counts > 1)]} twice", mend="each must be there once."
+        )
+    refuse_ids(table.path, rows, pool.names.ids)
+    return rows
+
+
+def note_conflict(table: Table, pool: PoolFile, columns: Columns, kept: BoolArray, note: Note) -> None:
+    """Say where an id and an index name different rows of the pool: the id counts."""
+    column, index = table.id_column(columns.id), usual(table.header, (ROW,))
+    ids = pool.names.ids
+    if column is None or index is None or ids is None:
+        return
+    theirs = Ids(table.path, table.values(column, kept))
+    numbers = np.flatnonzero(kept) + 1
+    for number, key, told in zip(numbers, theirs.keys, table.columns[index]()[kept].tolist(), strict=True):
+        if key in ids.places and str(told or "0").strip() != str(ids.places[key]):
+            note(
+                f"{table.path}: in row {number} the {column} {key!r} is row {ids.places[key]} of the pool, but "
+                f"{index} says {told}; the {column} counts, here and below."
+            )
+            return
+
+
+def note_order(spec: str, array: Matrix, pool: PoolFile, note: Note) -> None:
+    """Say that a mask has no ids, where the pool has some: its rows are the pool's by their order."""
+    if pool.names.ids is not None and array.shape == (len_of(pool.features),):
+        note(f"{pool.source.path} has ids and {spec} none: rows are matched by their order.")
+
+
+def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns, note: Note) -> IntArray:
+    """Rows of the pool from a table with an id or index, from row numbers, ids or a mask."""
+    path, key = split_spec(spec)
+    table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
+    mask = None if table is None else usual(table.header, CANDIDATES)
+    rows = None if table is None else named_rows(table, pool, columns, None if mask is None else table.truths(mask))
+    if rows is not None:
+        return np.unique(rows)
+    if table is not None and mask is None:
+        raise MissingFile(f"{table.path} has no column that names rows of the pool; give it an id or index.")
+    array = read_array(spec, "candidates", columns=columns)
+    note_order(spec, array, pool, note)
+    return check_rows("candidates", array, len_of(pool.features), pool.names)
+
+
+def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) -> IntArray:
+    """The rows of earlier picks, whose ids must still be those of the rows they name."""
+    n_pool = len_of(pool.features)
+    outside = rows[rows >= n_pool]
+    if len(outside):
+        problem = f"{path} holds row {outside[0]} among its picks, and the pool has {n_pool} rows"
+        raise InvalidData(problem, mend="pass the pool it was picked from.")
+    table = None if path.endswith(".npy") else read_table(path, ROW, columns)
+    column = None if table is None else table.id_column(None)
+    if table is None or column is None or pool.names.ids is None:
+        return rows
+    ids = Ids(path, table.values(column))
+    moved = np.flatnonzero(rows_of(ids, pool.names.ids) != rows)
+    if len(moved):
+        problem = f"{path} has {ids.shown(moved[:1].tolist())} as row {rows[moved[0]]}, which is another row by now"
+        raise InvalidData(problem, mend=f"write to another file, and pass --labelled {path}.")
+    return rows
+
+
+def read_outcomes(path: str, pool: PoolFile, columns: Columns) -> tuple[IntArray, BoolArray]:
+    """Rows that were checked, and whether the model was wrong there: a table with ``wrong`` and an id or index."""
+    table = read_table(path, ROW, columns)
+    if table is None or "wrong" not in table.header:
+        raise MissingFile(f"{path} has no column wrong; pass a table with an id or index, and 0 or 1 in wrong.")
+    rows = named_rows(table, pool, columns)
+    if rows is None:
+        raise MissingFile(f"{table.path} has no column that names rows of the pool; give it an id or index.")
+    return rows, table.truths("wrong")

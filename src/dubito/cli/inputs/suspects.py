@@ -1,0 +1,144 @@
+"""Columns that became features and perhaps should not: ids, probabilities, the label in disguise, and constants."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dubito.files import Columns, PoolFile
+from dubito.files.choosing import left_out, usual_name
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, len_of
+from dubito.names.labels import are_labels, label_keys
+
+MOST_NAMED = 5
+"""Features that a note names where nothing is the matter with them."""
+MOST_ROWS, MOST_CELLS, FEWEST_ROWS = 10_000, 4_000_000, 20
+"""What columns are judged on; among fewer rows, whole numbers may well differ by chance."""
+SUM_TOLERANCE = 1e-3
+STEM = re.compile(r"(.*[_\-. ]|.*?)(\d+|[^_\-. ]*)$")
+"""What columns of one kind begin with: p_ of p_cat, prob of prob12."""
+
+
+def told_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
+    """Which columns of a table are features, and in full those that one should look at."""
+    names = pool.feature_names
+    shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    yield f"{len(names)} feature{'s' * (len(names) > 1)}: {shown}"
+    if columns.features:
+        return
+    strays = left_out(pool.source)
+    if strays:
+        yield f"left out: {', '.join(strays)}, no features by their names; --feature-columns takes them all the same"
+    yield from _told_suspects(pool, columns)
+
+
+def _told_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
+    n_rows = min(MOST_ROWS, max(FEWEST_ROWS, MOST_CELLS // len(pool.feature_names)))
+    sample = np.asarray(pool.features[:n_rows], dtype=np.float64)
+    names = np.array(pool.feature_names)
+    constant: BoolArray = (sample == sample[:1]).all(axis=0) & (len(sample) > 1)
+    ids = looks_like_ids(names.tolist(), sample) & ~constant
+    if ids.any():
+        mend = f"pass --id-column {names[ids][0]}" if pool.ids is None else _ignore(names[ids])
+        yield f"{_listed(names[ids], 'looks like an id', 'look like ids')}: {mend}"
+    for group in probability_groups(names.tolist(), sample):
+        stem = _stem(group)
+        wanted = f"'{stem}*'" if stem else ",".join(group)
+        told = f"--probability-columns {wanted} if they are, or --ignore-columns {wanted}"
+        yield f"{', '.join(group)} look like probabilities: pass {told}"
+    labels = _labels(pool, columns, n_rows)
+    if labels is not None:
+        told_by = names[predict_perfectly(sample[labels[0]], labels[1]) & ~constant]
+        if len(told_by):
+            mend = f"if it was made from it {_ignore(told_by)}"
+            yield f"{_listed(told_by, 'predicts', 'predict')} the label perfectly: {mend}"
+    if constant.any():
+        yield f"{_listed(names[constant], 'is', 'are')} the same in every row: {_ignore(names[constant])}"
+
+
+def _listed(names: AnyArray, one: str, several: str) -> str:
+    return f"{', '.join(names.tolist())} {one if len(names) == 1 else several}"
+
+
+def _ignore(names: AnyArray) -> str:
+    return f"pass --ignore-columns {','.join(names.tolist())}"
+
+
+def looks_like_ids(names: Sequence[str], sample: FloatArray) -> BoolArray:
+    """Columns that are called so, or that count: whole numbers, none of them twice.
+
+    Examples
+    --------
+    >>> rows = np.arange(30.0)
+    >>> looks_like_ids(["user_id", "n", "x"], np.stack([rows % 2, rows, rows / 3], axis=1)).tolist()
+    [True, True, False]
+    """
+    called = np.array([name.lower().endswith("_id") for name in names], dtype=np.bool_)
+    if len(sample) < FEWEST_ROWS:
+        return called
+    whole = (np.isfinite(sample) & (sample == np.round(sample))).all(axis=0)
+    whole[whole] = (np.diff(np.sort(sample[:, whole], axis=0), axis=0) > 0).all(axis=0)
+    return np.asarray(called | whole)
+
+
+def probability_groups(names: Sequence[str], sample: FloatArray) -> list[list[str]]:
+    """Columns of one beginning, or all that are from 0 to 1, that sum to 1 in every row.
+
+    Examples
+    --------
+    >>> probability_groups(["x", "p_a", "p_b"], np.array([[5.0, 0.25, 0.75], [3.0, 0.5, 0.5]]))
+    [['p_a', 'p_b']]
+    """
+    within = np.flatnonzero(((sample >= 0) & (sample <= 1)).all(axis=0) & (sample != np.round(sample)).any(axis=0))
+    groups: dict[str, list[int]] = {}
+    for place in within.tolist():
+        match = STEM.fullmatch(names[place])
+        groups.setdefault(match.group(1) if match else "", []).append(place)
+    found = [group for group in groups.values() if _sum_to_one(sample, group)]
+    if not found and _sum_to_one(sample, within.tolist()):
+        found = [within.tolist()]
+    return [[names[place] for place in group] for group in found]
+
+
+def _sum_to_one(sample: FloatArray, places: list[int]) -> bool:
+    return len(places) > 1 and bool((np.abs(sample[:, places].sum(axis=1) - 1) <= SUM_TOLERANCE).all())
+
+
+def _stem(names: Sequence[str]) -> str:
+    stems = {match.group(1) for name in names if (match := STEM.fullmatch(name))}
+    return stems.pop() if len(stems) == 1 else ""
+
+
+def predict_perfectly(sample: FloatArray, labels: IntArray) -> BoolArray:
+    """Columns by which the label is known: by a class for each of few values, or by thresholds between classes.
+
+    Examples
+    --------
+    >>> labels = np.repeat([0, 1, 2], 10)
+    >>> code, noise = (2 - labels).astype(float), np.arange(30) % 7.0
+    >>> predict_perfectly(np.stack([code, noise], axis=1), labels).tolist()
+    [True, False]
+    """
+    n_classes = len(np.unique(labels))
+    if len(labels) < FEWEST_ROWS or n_classes < 2:
+        return np.zeros(sample.shape[1], dtype=np.bool_)
+    order = np.argsort(sample, axis=0, kind="stable")
+    values, theirs = np.take_along_axis(sample, order, axis=0), labels[order]
+    same_value, same_label = values[1:] == values[:-1], theirs[1:] == theirs[:-1]
+    decides = ~(same_value & ~same_label).any(axis=0)
+    by_threshold = (~same_label).sum(axis=0) == n_classes - 1
+    few_values = (~same_value).sum(axis=0) + 1 <= len(labels) // 5
+    return np.asarray(decides & (by_threshold | few_values))
+
+
+def _labels(pool: PoolFile, columns: Columns, n_rows: int) -> tuple[IntArray, IntArray] | None:
+    """The first rows that have a label, and a number for each of their labels."""
+    source = pool.source
+    name = columns.label if columns.label in source.names else usual_name(source, "labels")
+    if name is None or name in pool.feature_names:
+        return None
+    values = source.entry(name).values()
+    if len(values) != len_of(pool.features):
+        return None
+    rows = np.flatnonzero(are_labels(source.path, values[:n_rows], columns.no_label))
+    return rows, np.unique(label_keys(values[rows]), return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,96 @@
+"""Columns that perhaps should be no features are named in full, and nothing else is."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dubito.cli.inputs.suspects import predict_perfectly, probability_groups
+
+from .conftest import Program
+
+RNG = np.random.default_rng(2)
+N = 60
+PROBABILITIES = RNG.dirichlet(np.ones(3), N)
+DRY = ("--budget", "2", "--strategy", "coreset", "--dry-run", "--standardise", "no")
+
+
+def table(**more: object) -> pd.DataFrame:
+    frame = pd.DataFrame({f"f{place}": RNG.normal(size=N) for place in range(8)})
+    return pd.concat([frame, pd.DataFrame(more)], axis=1)
+
+
+def notes(run: Program, frame: pd.DataFrame, *options: str) -> list[str]:
+    frame.to_csv("pool.csv", index=False)
+    ran = run("select", "pool.csv", *DRY, *options)
+    assert ran.code == 0, ran.err
+    return [line.removeprefix("dubito: ") for line in ran.err.splitlines()]
+
+
+def test_plain_features_are_told_by_five_names_alone(run: Program) -> None:
+    assert notes(run, table()) == ["8 features: f0, f1, f2, f3, f4, ..."]
+
+
+def test_columns_of_probabilities_are_named_in_full_with_both_mends(run: Program) -> None:
+    for names, wanted in ((["p_cat", "p_dog", "p_owl"], "'p_*'"), (["cat", "dog", "owl"], "cat,dog,owl")):
+        frame = table(**dict(zip(names, PROBABILITIES.T, strict=True)))
+        told = f"pass --probability-columns {wanted} if they are, or --ignore-columns {wanted}"
+        assert f"{', '.join(names)} look like probabilities: {told}" in notes(run, frame)
+        assert "8 features: f0, f1, f2, f3, f4, ..." in notes(run, frame, "--ignore-columns", wanted.strip("'"))
+
+
+def test_what_is_no_feature_by_its_name_is_told_to_be_left_out(run: Program) -> None:
+    frame = table(split=["train", "test"] * 30, fold=np.arange(N) % 5, target=[""] * 30 + ["a", "b"] * 15)
+    told = notes(run, frame.assign(y=1))
+    assert "left out: split, fold, y, no features by their names; --feature-columns takes them all the same" in told
+    assert "pool.csv: 30 of 60 rows have a target and count as labelled." in told
+
+
+def test_a_column_that_predicts_the_label_perfectly_is_named(run: Program) -> None:
+    kinds = RNG.permutation(np.repeat([0, 1, 2], 20))
+    labels = np.array(["a", "b", "c"], dtype=object)[kinds]
+    labels[:20] = ""
+    frame = table(
+        label=labels, code=kinds * 7, fine=kinds * 3 + RNG.integers(0, 3, N), ranked=kinds + RNG.random(N) / 2
+    )
+    told = notes(run, frame)
+    assert (
+        "code, fine, ranked predict the label perfectly: if it was made from it pass --ignore-columns code,fine,ranked"
+        in told
+    )
+
+
+def test_a_simulation_names_it_as_well(run: Program) -> None:
+    kinds = RNG.permutation(np.repeat([0, 1, 2], 20))
+    table(label=kinds, code=kinds * 7).to_csv("data.csv", index=False)
+    small = ("--seeds", "1", "--initial", "6", "--budget", "3", "--rounds", "1", "-s", "margin", "-o", "out")
+    ran = run("simulate", "data.csv", *small)
+    assert "dubito: code predicts the label perfectly: if it was made from it pass --ignore-columns code\n" in ran.err
+    ran = run("simulate", "data.csv", *small, "--force", "--ignore-columns", "code")
+    assert ran.code == 0, ran.err
+    assert "perfectly" not in ran.err
+    assert 'ignore_columns = ["code"]' in Path("out/experiment.toml").read_text()
+    assert run("resume", "out").code == 0
+
+
+def test_several_ids_are_all_named_and_ignored_where_the_pool_has_ids(run: Program) -> None:
+    frame = table(number=np.arange(N) + 5, owner_id=np.arange(N) % 7)
+    assert "number, owner_id look like ids: pass --id-column number" in notes(run, frame)
+    named = notes(run, frame.assign(id=[f"n{row}" for row in range(N)]))
+    assert "number, owner_id look like ids: pass --ignore-columns number,owner_id" in named
+
+
+def test_chosen_columns_are_not_doubted(run: Program) -> None:
+    frame = table(number=np.arange(N), p_a=PROBABILITIES[:, 0], p_b=1 - PROBABILITIES[:, 0], same=1)
+    assert notes(run, frame, "--feature-columns", "f*,number,same") == ["10 features: f0, f1, f2, f3, f4, ..."]
+
+
+@pytest.mark.parametrize("labels", [np.zeros(40, np.int64), np.arange(10) % 2])
+def test_one_class_or_few_rows_predict_nothing(labels: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+    assert not predict_perfectly(labels[:, None].astype(float), labels).any()
+
+
+def test_ordinary_shares_are_no_probabilities() -> None:
+    assert probability_groups(["a", "b"], RNG.random((30, 2)) / 2) == []
+    assert probability_groups(["a", "b"], np.tile([1.0, 0.0], (30, 1))) == []
