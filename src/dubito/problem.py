@@ -6,7 +6,7 @@ with a `Solution`, and `select` hands the user a `Selection`.
 Letters, everywhere: ``n`` pool, ``m`` labelled, ``d`` features, ``c`` classes, ``b`` budget, ``w`` beam width.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
@@ -171,6 +171,8 @@ class Selection:
     """Rows that stood for the whole pool, where a strategy was told to cover a sample; None where every row counted."""
     standardised: bool = False
     """Whether features were brought to mean 0 and standard deviation 1 over the pool: radii are then in such units."""
+    carried: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    """What a person labels from: columns of the pool's table, a value for each pick. The command line fills it."""
     cover: Callable[[], float | None] | None = None
     """Computes the covering radius; `covering_radius` calls it. Copies in other processes have none."""
 
@@ -209,7 +211,7 @@ class Selection:
         return None if self.cover is None else self.cover()
 
     def columns(self) -> dict[str, Sequence[object]]:
-        """The table of picks: ``rank`` (from 1), ``index``, ``id`` where there are ids, ``priority``."""
+        """The table of picks: ``rank`` (from 1), ``index``, ``id`` where there are ids, ``priority``, and `carried`."""
         table: dict[str, Sequence[object]] = {
             "rank": range(1, len(self) + 1),
             "index": self.indices.tolist(),
@@ -217,6 +219,7 @@ class Selection:
         if self.ids is not None:
             table["id"] = self.ids.tolist()
         table["priority"] = self.priorities.tolist()
+        table |= {name: values for name, values in self.carried.items() if name not in table}
         return table
 
     def to_frame(self) -> "pd.DataFrame":

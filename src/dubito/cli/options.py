@@ -257,6 +257,34 @@ SafeCsv = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", metavar="", rich_help_panel=OUTPUT, help="Replace what exists.")]
+Keep = Annotated[
+    str | None,
+    typer.Option(
+        "--keep",
+        metavar="NAMES",
+        rich_help_panel=OUTPUT,
+        help="Columns of POOL that go along with the picks, with commas between; every column of text if not given. "
+        "none for none.",
+    ),
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option(
+        "--sheet",
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="A page of the picks to label from, too: pictures that a column names, or texts, in order. Ends in .html.",
+    ),
+]
+Pictures = Annotated[
+    str | None,
+    typer.Option(
+        "--pictures",
+        metavar="FOLDER",
+        rich_help_panel=OUTPUT,
+        help="Where the pictures of --sheet are, if not beside POOL; their names are in a column, or are the ids.",
+    ),
+]
 DryRun = Annotated[
     bool,
     typer.Option(

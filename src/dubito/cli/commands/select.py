@@ -31,6 +31,9 @@ def select(
     output: options.Output = None,
     format: options.Format = None,
     as_json: options.AsJson = False,
+    keep: options.Keep = None,
+    sheet: options.Sheet = None,
+    pictures: options.Pictures = None,
     append: options.Append = False,
     safe_csv: options.SafeCsv = False,
     force: options.Force = False,
@@ -43,22 +46,25 @@ def select(
     Pick the rows of a pool that are worth labelling next.
 
     pool.npz holds features, probabilities and, if you like, ids and labelled;
-    each can be a file of its own. The picks are a table of rank, index, id and
-    priority. Add a column label to it, fill it in, train your model, and:
+    each can be a file of its own. The picks are a table of rank, index, id,
+    priority and the pool's columns of text. Add a column label to it, fill it
+    in, train your model, and:
 
     [bold]dubito select pool.npz --budget 100 --labelled picks.csv -o next.csv[/bold]
     """
     from dataclasses import replace
 
     from dubito.cli.inputs import files
+    from dubito.cli.inputs.carried import read_carried, with_carried
     from dubito.cli.inputs.missing import read_missing, settle
     from dubito.cli.inputs.scaling import read_when
     from dubito.cli.inputs.session import reading_files
-    from dubito.cli.jobs import foretelling, picking
+    from dubito.cli.jobs import foretelling, picking, sheets
 
     target = replace(picking.check_target(output, format, as_json, append, force), safe_csv=safe_csv)
     method = picking.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
+    page = None if sheet is None else sheets.check_sheet(sheet, pool, pictures, force)
     when, how = read_when(standardise), read_missing(missing)
     columns = files.read_columns(
         id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label
@@ -68,11 +74,14 @@ def select(
             found = files.read_inputs(pool, labelled, sources, columns)
             found = picking.without_earlier_picks(found, target, columns)
             allowed = picking.read_candidates(candidates, found, columns)
+            texts = read_carried(pool, keep, found.pool, columns)
             found, kept = settle(found, how, quiet=quiet)
             allowed = None if allowed is None else kept.among(allowed)
             method = picking.with_scale(method, found, when, quiet)
         if dry_run:
             foretelling.show_dry_run(found, allowed, method, as_json)
         else:
-            picked = kept.restored(picking.pick(found, allowed, method, quiet))
+            picked = with_carried(kept.restored(picking.pick(found, allowed, method, quiet)), texts)
+            if page is not None and len(picked):
+                page.write(picked, quiet=quiet)
             picking.finish(picked, target, quiet, labelled or [])
