@@ -11,6 +11,10 @@ import numpy as np
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of, rows_per_read
 from dubito.problem import Metric
 
+UNIT64 = 2.0**-53
+"""Largest relative rounding error of float64."""
+QUANTUM = 2.0**-1074
+"""The smallest number of float64: what is smaller is off by half of it."""
 SUM_ROWS = 1024
 """Rows added in one tree by `column_sums`; a constant, because the order of additions is part of the result."""
 
@@ -97,8 +101,9 @@ def _lower(nearest: FloatArray, block: FloatArray, others: FloatArray) -> None:
     near_block, near_others = block - origin, others - origin
     sizes, other_sizes = (near_block**2).sum(axis=1), (near_others**2).sum(axis=1)
     approximate = sizes[:, None] + other_sizes - 2.0 * (near_block @ near_others.T)
-    # Rounding of the product form grows with the sizes; generous, since what it lets through is only settled.
-    slack = (block.shape[1] + 8) * 4e-16 * (sizes + other_sizes.max())
+    # Two lengths and twice a product are sums of d roundings, of differences rounded once: (2·d + 10) units of the
+    # sizes at most, or of the smallest number where these vanish. Twice that: what it lets through is only settled.
+    slack = 4.0 * (block.shape[1] + 8) * (UNIT64 * (sizes + other_sizes.max()) + QUANTUM)
     near = approximate <= (np.minimum(approximate.min(axis=1), nearest) + 2.0 * slack)[:, None]
     point, other = np.nonzero(near)
     for pairs in blocks(len(point), max(1, (1 << 20) // block.shape[1])):

@@ -8,6 +8,7 @@ import numpy as np
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.matrix import AnyArray, FloatArray, Matrix, Rows, Stack
 from dubito.problem import Problem
+from dubito.testing.edges import EDGES
 
 STRENGTHS = (0.0, 0.25, 0.5, 0.7, 1.0, 2.0)
 WIDEST_BEAM = 5
@@ -102,6 +103,13 @@ def _low_rank(rng: np.random.Generator) -> PoolAndReferences:
     return rng.standard_normal((n, rank)) @ directions, rng.standard_normal((m, rank)) @ directions
 
 
+def _at_an_edge(rng: np.random.Generator) -> PoolAndReferences:
+    """Where rounding, cancellation or underflow is at its worst: see `dubito.testing.edges`."""
+    n, m, d = _shape(rng)
+    points = EDGES[rng.integers(len(EDGES))](rng, (n + m, d))
+    return points[:n], points[n:]
+
+
 KINDS: tuple[Callable[[np.random.Generator], PoolAndReferences], ...] = (
     _integers,
     _integers,
@@ -109,6 +117,8 @@ KINDS: tuple[Callable[[np.random.Generator], PoolAndReferences], ...] = (
     _far_away,
     _out_of_range,
     _low_rank,
+    _at_an_edge,
+    _at_an_edge,
 )
 
 

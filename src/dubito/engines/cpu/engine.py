@@ -9,6 +9,7 @@ from dubito.engines.base import Estimate
 from dubito.engines.cpu.cost import cost_of
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy import algorithm
+from dubito.engines.lazy.rounding import WIDEST_ROW
 from dubito.matrix import OnDevice
 from dubito.problem import Problem, Solution
 
@@ -21,8 +22,9 @@ class CpuEngine:
     solves: ClassVar[tuple[type, ...]] = (Problem,)
 
     def refusals(self, problem: Problem) -> list[str]:
-        """None: it takes every problem."""
-        return []
+        """It takes every problem, but for rows wider than its bounds hold for."""
+        d = problem.pool.shape[1]
+        return [f"{d} features are more than the {WIDEST_ROW} it has bounds for"] if d > WIDEST_ROW else []
 
     def pays(self, problem: Problem) -> bool:
         """Always: it is what every machine has."""

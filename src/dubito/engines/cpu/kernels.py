@@ -141,8 +141,9 @@ class CpuKernels:
         for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
             points = read_candidates(self.problem, self.full, span)
             squared = reach.squared(points) + own_part(self.full, points)[:, None]
-            scaled = np.maximum(squared, 0.0) * (1.0 if own is None else own)
-            bounds[span] = reduce(scaled, axis=1) / self.full.scale**2
+            # Distances first, then one product with a weight: rounding keeps their order, however small the weights.
+            scaled = np.maximum(squared, 0.0) / self.full.scale**2 * (1.0 if own is None else own)
+            bounds[span] = reduce(scaled, axis=1)
         return bounds
 
     def refresh(

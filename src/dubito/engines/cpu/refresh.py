@@ -9,13 +9,25 @@ import numpy as np
 
 from dubito.distances import read_rows, settle
 from dubito.engines.cpu.references import References
-from dubito.engines.lazy.rounding import FLOOR, ROUND_UP, SMALLEST, UNIT, Float32Array, squared_lengths
+from dubito.engines.lazy.rounding import (
+    FLOAT32_SMALLEST,
+    FLOOR,
+    FLOOR_LENGTH,
+    PICK_UNITS,
+    REACH_UNITS,
+    ROUND_DOWN,
+    ROUND_UP,
+    SMALLEST,
+    UNIT,
+    Float32Array,
+    squared_lengths,
+)
 from dubito.matrix import FloatArray, IntArray, blocks
 
 PAIR_VALUES = 1 << 16
 """Features in a block of pairs."""
-SUBNORMAL = 1e-37
-"""float32 numbers below this have lost digits."""
+BEYOND = 1e30
+"""In scaled units no two points are as far apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +102,26 @@ class Group:
         self.is_out |= self.limits < self.needed
 
     def _scaled_by_pick(self, nearness: Float32Array, own: FloatArray) -> Float32Array:
-        """Minus a lower bound on each pair's priority, where the pick's weight scales it."""
+        """Minus a lower bound on each pair's priority in scaled units, where the pick's weight scales it."""
         lower = np.maximum(self.margins[:, None] - nearness, 0.0)
         return np.asarray(-lower * own, dtype=np.float32)
 
     def _thresholds(self, own: FloatArray | None) -> Float32Array:
         """The nearness (r,) at which a pair may reach its candidate's limit."""
         if own is not None:
-            # A last digit less, because the products above were rounded to float32.
-            return np.asarray(
-                np.minimum(self.limits * self.unit, 1e30) * -(1.0 + 4.0 * UNIT) - SUBNORMAL, dtype=np.float32
-            )
+            # Some last digits less, because the products above were rounded to float32, and this is.
+            reach = np.minimum((self.limits + SMALLEST) * self.unit, BEYOND)
+            return np.asarray(reach * -(1.0 + PICK_UNITS * UNIT) - FLOAT32_SMALLEST, dtype=np.float32)
         with np.errstate(over="ignore"):
-            reach = np.minimum((self.limits + SMALLEST) / self.weights * (ROUND_UP * self.unit), 1e30)
+            reach = np.minimum((self.limits + SMALLEST) / self.weights * (ROUND_UP * self.unit), BEYOND)
         return np.asarray(self.margins - reach, dtype=np.float32)
 
     def _lowest(self, rows: IntArray, nearness: Float32Array, own: FloatArray | None) -> FloatArray:
         if own is not None:
-            return np.asarray(np.maximum(nearness.astype(np.float64) * (4.0 * UNIT - 1.0) - SUBNORMAL, 0.0) / self.unit)
+            lower = nearness.astype(np.float64) * (PICK_UNITS * UNIT - 1.0) - FLOAT32_SMALLEST
+            return np.asarray(np.maximum(lower, 0.0) / self.unit)
         lower = self.margins[rows] - nearness.astype(np.float64)
-        return np.asarray(np.maximum(lower, 0.0) / self.unit * self.weights[rows] * (1.0 - 1e-9))
+        return np.asarray(np.maximum(lower, 0.0) * (ROUND_DOWN / self.unit) * self.weights[rows])
 
     def _tighten(self, pairs: Pairs) -> Pairs:
         """Lower the limits by float32 differences, and sharpen the pairs' lower bounds."""
@@ -121,12 +133,13 @@ class Group:
             squared[span] = squared_lengths(points)
         length = np.sqrt(squared)
         # A reference is no longer than its candidate and the way to it.
-        reach = 8.0 * UNIT * (self.lengths[rows] + length) + 1e-15
-        weights = self._pair_weights(rows, pairs.references) / self.unit
+        reach = REACH_UNITS * UNIT * (self.lengths[rows] + length) + FLOOR_LENGTH
         low = np.maximum(length * (1.0 - width * UNIT) - reach, 0.0)
         high = length * (1.0 + width * UNIT) + reach
-        np.minimum.at(self.limits, rows, high * high * weights * (1.0 + 1e-12))
-        return Pairs(rows, pairs.references, low * low * weights * (1.0 - 1e-12))
+        # Distances first, then one product with a weight, as the reference has it: rounding keeps their order.
+        weights = self._pair_weights(rows, pairs.references)
+        np.minimum.at(self.limits, rows, high * high * (ROUND_UP / self.unit) * weights)
+        return Pairs(rows, pairs.references, low * low * (ROUND_DOWN / self.unit) * weights)
 
     def _pair_weights(self, rows: IntArray, references: IntArray) -> FloatArray:
         by_pick = references >= self.references.n_labelled

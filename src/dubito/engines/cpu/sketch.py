@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dubito.distances import read_rows
-from dubito.engines.lazy.rounding import FLOAT32_LARGEST, UNIT, Float32Array, product_slack, squared_lengths
+from dubito.engines.lazy.rounding import (
+    FLOAT32_LARGEST,
+    Float32Array,
+    product_slack,
+    projection_slack,
+    scale_for,
+    squared_lengths,
+)
 from dubito.matrix import FloatArray, IntArray, Matrix
 from dubito.problem import Metric
 
@@ -74,7 +81,7 @@ def plain_sketch(few: FloatArray, largest: float) -> Sketch:
         return Sketch(None, 1.0, None, slack)
     if largest < FLOAT32_LARGEST:
         centre = centre.astype(np.float32).astype(np.float64)
-    return Sketch(centre, _power_of_two(2.0 * largest), None, slack)
+    return Sketch(centre, scale_for(largest), None, slack)
 
 
 def whole(sketch: Sketch, d: int) -> Sketch:
@@ -94,12 +101,5 @@ def fit_sketch(plain: Sketch, sample: Float32Array) -> Sketch:
         return plain
     start = sample[:: len(sample) // SKETCH_WIDTH][:SKETCH_WIDTH]
     directions, _ = np.linalg.qr((sample.T @ (sample @ start.T)).astype(np.float64))
-    # Each coordinate of a sketch is off by at most (d + 8)·UNIT of its point's length, and what the k of them are off
-    # by together counts four times against |x|² + |y|².
-    own = 4.0 * (d + 8) * np.sqrt(SKETCH_WIDTH) * UNIT
-    return replace(plain, directions=directions.astype(np.float32), slack=product_slack(SKETCH_WIDTH) + own)
-
-
-def _power_of_two(largest: float) -> float:
-    """Brings numbers up to ``largest`` to about 1 without rounding them; its square and its inverse stay finite."""
-    return float(2.0 ** -np.clip(np.frexp(largest)[1], -480, 480))
+    slack = projection_slack(SKETCH_WIDTH, d)
+    return replace(plain, directions=directions.astype(np.float32), slack=slack)

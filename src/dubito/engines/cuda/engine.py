@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import ClassVar
 
 from dubito.engines.base import Estimate
+from dubito.engines.lazy.rounding import WIDEST_ROW
 from dubito.errors import MemoryLimit
 from dubito.matrix import Matrix, OnDevice, Rows, len_of
 from dubito.problem import Problem, Solution
@@ -30,6 +31,8 @@ class CudaEngine:
 
     def refusals(self, problem: Problem) -> list[str]:
         """What is missing on this machine, or does not fit on its GPU."""
+        if problem.pool.shape[1] > WIDEST_ROW:
+            return [f"{problem.pool.shape[1]} features are more than the {WIDEST_ROW} it has bounds for"]
         if not is_installed("torch"):
             return ["torch is not installed (pip install 'dubito[torch]')"]
         if self.device == "cuda" and not (has_driver() and import_module("torch").cuda.is_available()):

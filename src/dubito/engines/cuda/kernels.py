@@ -9,10 +9,12 @@ from dubito.engines.cuda.bounds import DeviceBounds
 from dubito.engines.cuda.points import to_device
 from dubito.engines.cuda.starting import farthest
 from dubito.engines.lazy.front import Front
-from dubito.engines.lazy.rounding import FLOOR
+from dubito.engines.lazy.rounding import FLOOR, UNIT
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
 
 HOST_FRONT = 1024
+FRONT_SLACK = 4.0 * UNIT
+"""Of |x|² + |y|²: a distance, at most twice that, is rounded to float32 once, and as much again for float64."""
 
 
 class DeviceKernels:
@@ -58,7 +60,7 @@ class DeviceKernels:
         return Front(
             points.cpu().numpy(),
             squared.float().cpu().numpy(),
-            (2.0**-22 * sizes + FLOOR).cpu().numpy(),
+            (FRONT_SLACK * sizes + FLOOR).cpu().numpy(),
             1.0 / scale**2,
             bounds.weights[index].cpu().numpy(),
             bounds.by_pick or bounds.problem.scaling == "acquired",

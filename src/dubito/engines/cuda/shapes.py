@@ -4,14 +4,29 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-import numpy as np
 import torch
 
 from dubito.engines.cuda.points import HALVES, DevicePoints, Tensor, source_of, spread_out, unit_rows
-from dubito.engines.lazy.rounding import FLOAT32_LARGEST, FLOOR, MEDIAN_ROWS, ROUND_UP, SMALLEST, UNIT
+from dubito.engines.lazy.rounding import (
+    FLOAT32_LARGEST,
+    FLOOR,
+    MEDIAN_ROWS,
+    ROUND_UP,
+    SMALLEST,
+    gamma,
+    scale_for,
+)
 from dubito.matrix import Matrix, len_of
 
 SAMPLE_ROWS = 1024
+CUT = 2
+"""Tensor cores cut what they align instead of rounding it: an error twice as large, in every addition."""
+OTHER_UNITS = 32
+"""Of |x|² + |y|², twice: shifting points, the roots that lengths are kept as, adding three terms, comparing them."""
+TEN_BITS = 1.01 * 2.0**-9
+"""Both factors of a product cut to ten bits, in units of |x|² + |y|²."""
+THREE_PARTS = 2.0**-17
+"""The same of three products of what ten bits hold and of what they leave: 3·2**-20 twice, and room for the rest."""
 
 
 class Slot(IntEnum):
@@ -77,9 +92,8 @@ def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
     Features that are well placed stay as they are; others are centred, so that products do not cancel or overflow.
     """
     d = sample.shape[1]
-    # Tensor cores cut where they align: up to four times the rounding of plain float32 sums.
-    slack = 4.0 * (d + 32) * UNIT + 2.0**-17
-    loose = slack + 1.01 * 2.0**-9
+    slack = 2.0 * gamma(CUT * (d + OTHER_UNITS)) + THREE_PARTS
+    loose = slack + TEN_BITS
     few = sample[:: max(1, len(sample) // MEDIAN_ROWS)]
     # Sorted, since torch finds no median on a GPU where a caller asked for deterministic algorithms.
     centre = few.sort(dim=0).values[(len(few) - 1) // 2]
@@ -88,8 +102,7 @@ def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
         return Shape(None, 1.0, dtype, slack, slack if dtype in HALVES else loose)
     if largest < FLOAT32_LARGEST:
         centre = centre.float().double()
-    scale = float(2.0 ** -np.clip(np.frexp(2.0 * largest)[1], -480, 480))
-    return Shape(centre, scale, torch.float32, slack, loose)
+    return Shape(centre, scale_for(largest), torch.float32, slack, loose)
 
 
 @dataclass(frozen=True, slots=True)
