@@ -191,8 +191,8 @@ class Selection:
         facts += [] if len(self.configurations) < 2 else [f"configurations={len(self.configurations)}"]
         facts += ["standardised"] if self.standardised else []
         facts += [] if self.complete else ["interrupted"]
-        told = f"{len(self)} of {self.n_pool:,} rows by {self.strategy}" + (f": {shown}" if shown else "")
-        return f"Selection({'; '.join([told, *facts])})"
+        counted = f"{len(self)} of {self.n_pool:,} rows by {self.strategy}" + (f": {shown}" if shown else "")
+        return f"Selection({'; '.join([counted, *facts])})"
 
     @property
     def mask(self) -> BoolArray:

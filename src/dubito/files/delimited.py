@@ -244,5 +244,5 @@ def _entry(table: Table, name: str, sample: list[str]) -> Entry:
         return Entry(1, "numbers", "(numbers)", partial(table.column, name), names, texts)
     if values and all(as_list(value) is not None for value in values):
         return Entry(2, "numbers", "(lists of numbers)", partial(table.lists, name), names, texts)
-    told = f"(text such as {strange!r})" if strange else "(nothing)"
-    return Entry(1, "text", told, partial(table.column, name), names, texts)
+    summary = f"(text such as {strange!r})" if strange else "(nothing)"
+    return Entry(1, "text", summary, partial(table.column, name), names, texts)

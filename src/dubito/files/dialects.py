@@ -39,14 +39,14 @@ class Dialect:
 def guess_dialect(file: TextIO, own: str) -> Dialect:
     """The dialect by a sample of the file; ``own`` is the delimiter its name promises."""
     lines, is_cut = _sample(file)
-    told = re.fullmatch(r"sep=([,;|\t])\s*", lines[0]) if lines else None
-    lines = lines[1:] if told else lines
+    mark = re.fullmatch(r"sep=([,;|\t])\s*", lines[0]) if lines else None
+    lines = lines[1:] if mark else lines
     spaces = any(SPACED_QUOTE.search(line) for line in lines)
-    choices = [told.group(1)] if told else [own, *(each for each in DELIMITERS if each != own)]
+    choices = [mark.group(1)] if mark else [own, *(each for each in DELIMITERS if each != own)]
     parsed = {each: _parsed(Dialect(each, skips_spaces=spaces), lines, is_cut) for each in choices}
-    chosen = choices[0] if told else _best(parsed, own)
+    chosen = choices[0] if mark else _best(parsed, own)
     comma = chosen != "," and _has_decimal_commas(parsed[chosen])
-    return Dialect(chosen, comma, spaces, 1 if told else 0)
+    return Dialect(chosen, comma, spaces, 1 if mark else 0)
 
 
 def told_dialect(path: str, dialect: Dialect, own: str) -> tuple[str, ...]:

@@ -71,13 +71,13 @@ def held(path: str, *, waiting: Callable[[], None] | None = None, needed: bool =
 
 
 def _locked_in_place(
-    lock: Path, told: str, flags: int = 0, *, waiting: Callable[[], None] | None = None, needed: bool = True
+    lock: Path, called: str, flags: int = 0, *, waiting: Callable[[], None] | None = None, needed: bool = True
 ) -> int:
     """The file, locked. Whoever held it before may have removed or replaced it, and then there is another to lock."""
     while True:
         file = os.open(lock, os.O_RDWR | os.O_CREAT | flags, 0o666)
         try:
-            with naming_locks(told, needed=needed):
+            with naming_locks(called, needed=needed):
                 if not is_free(file):
                     if waiting is not None:
                         waiting()

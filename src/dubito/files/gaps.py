@@ -74,15 +74,17 @@ def settle_missing(path: str, features: Matrix, names: Sequence[str], missing: M
     counts, rows = _count(features)
     if not counts.any():
         return Settled(features)
-    told = _told(path, counts, names, len(rows), len_of(features))
+    problem = _told(path, counts, names, len(rows), len_of(features))
     if missing is None:
-        raise InvalidData(told, mend=MEND)
+        raise InvalidData(problem, mend=MEND)
     if missing == "median":
-        return Settled(_filled(path, np.asarray(features[:]), counts, names), None, f"{told}; medians were filled in")
+        return Settled(
+            _filled(path, np.asarray(features[:]), counts, names), None, f"{problem}; medians were filled in"
+        )
     kept = np.setdiff1d(np.arange(len_of(features)), rows)
     if not len(kept):
-        raise InvalidData(f"{told}: no row is left", mend="leave out the columns that are nearly empty.")
-    return Settled(np.asarray(features[kept]), kept, f"{told}; those rows are left out")
+        raise InvalidData(f"{problem}: no row is left", mend="leave out the columns that are nearly empty.")
+    return Settled(np.asarray(features[kept]), kept, f"{problem}; those rows are left out")
 
 
 def _count(features: Matrix) -> tuple[IntArray, IntArray]:

@@ -74,8 +74,10 @@ class Grid:
         kinds = {kind_of(cell) for cell in cells} - {"nothing"}
         names, values = partial(self.names, name), partial(self.values, name)
 
-        def entry(ndim: int, content: Literal["numbers", "text"], told: str, read: Callable[[str], AnyArray]) -> Entry:
-            return Entry(ndim, content, f"({told})", partial(read, name), names, values)
+        def entry(
+            ndim: int, content: Literal["numbers", "text"], summary: str, read: Callable[[str], AnyArray]
+        ) -> Entry:
+            return Entry(ndim, content, f"({summary})", partial(read, name), names, values)
 
         first = next((cell for cell in cells if kind_of(cell) != "nothing"), None)
         if kinds <= {"number"} and (kinds or not cells):

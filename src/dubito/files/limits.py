@@ -90,8 +90,8 @@ def allowance() -> Allowance:
 
 def default_limit() -> int:
     """What the environment says, else half of the memory of the machine, or of the container it is."""
-    told = check_memory_limit(os.environ.get(VARIABLE), VARIABLE)
-    return int(machine_memory() * SHARE) if told is None else told
+    limit = check_memory_limit(os.environ.get(VARIABLE), VARIABLE)
+    return int(machine_memory() * SHARE) if limit is None else limit
 
 
 def machine_memory() -> int:

@@ -119,8 +119,8 @@ def _of_lists(path: str, rows: list[Any]) -> Source:
         _refuse(path)
     if array.dtype.kind == "U" and not all(isinstance(row, str) for row in rows):
         _refuse(path)
-    told = f"{array.shape} {array.dtype}"
-    return Source(path, {"": Entry(array.ndim, content_of(array.dtype), told, partial(_same, array))})
+    summary = f"{array.shape} {array.dtype}"
+    return Source(path, {"": Entry(array.ndim, content_of(array.dtype), summary, partial(_same, array))})
 
 
 def _same(array: AnyArray) -> AnyArray:

@@ -180,11 +180,11 @@ class Machine:
         return self.stack[-1]
 
 
-def _storage(told: object) -> Storage:
+def _storage(record: object) -> Storage:
     """``("storage", kind, key, device, size)``, in old files with a part of another storage behind it."""
-    if not isinstance(told, tuple) or len(told) < 5 or told[0] != "storage":
+    if not isinstance(record, tuple) or len(record) < 5 or record[0] != "storage":
         raise ValueError("a storage is named wrongly")
-    _, kind, key, _, size, *part = told
+    _, kind, key, _, size, *part = record
     if not isinstance(kind, Global) or type(size) is not int or size < 0:
         raise ValueError("a storage is named wrongly")
     if part and part[0] is not None:

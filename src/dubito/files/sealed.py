@@ -56,8 +56,8 @@ def load_sealed(
         stream.seek(0)
         with np.load(stream, allow_pickle=False) as archive:
             arrays: dict[str, AnyArray] = dict(archive)
-    told = arrays.pop(CHECKSUM, None)
-    if needed if told is None else str(told) != checksum_of(arrays):
+    checksum = arrays.pop(CHECKSUM, None)
+    if needed if checksum is None else str(checksum) != checksum_of(arrays):
         raise InvalidData(f"{path} is damaged: what it holds does not fit its checksum.")
     return arrays
 

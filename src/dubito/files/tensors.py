@@ -180,8 +180,8 @@ def _entry(path: str, name: str, tensor: Tensor, spans: Mapping[str, Span], orde
     kind, ndim = tensor.dtype or tensor.storage.kind, len(tensor.shape)
     code = TYPES.get(kind.name)
     if code is None:
-        told = kind.name.removesuffix("Storage").lower()
-        return Entry(ndim, "other", f"{tensor.shape} {told}", partial(_refuse, path, name, told))
+        kind_name = kind.name.removesuffix("Storage").lower()
+        return Entry(ndim, "other", f"{tensor.shape} {kind_name}", partial(_refuse, path, name, kind_name))
     dtype = np.dtype("u2" if code == "bfloat16" else code).newbyteorder(">" if order == ">" else "<")
     span, last = spans[tensor.storage.key], tensor.storage.start + tensor.offset
     if 0 not in tensor.shape:
@@ -192,8 +192,8 @@ def _entry(path: str, name: str, tensor: Tensor, spans: Mapping[str, Span], orde
     return Entry(ndim, "numbers", f"{tensor.shape} {'bfloat16' if code == 'bfloat16' else dtype}", read)
 
 
-def _refuse(path: str, name: str, told: str) -> AnyArray:
-    raise InvalidData(f"the tensor {name!r} of {path} is of type {told}", mend="save it as float32 or float16.")
+def _refuse(path: str, name: str, kind_name: str) -> AnyArray:
+    raise InvalidData(f"the tensor {name!r} of {path} is of type {kind_name}", mend="save it as float32 or float16.")
 
 
 def _read(path: str, name: str, tensor: Tensor, span: Span, dtype: np.dtype[Any], widen: bool) -> AnyArray:

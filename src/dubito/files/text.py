@@ -54,8 +54,8 @@ def find_text(path: str) -> Text:
         head = file.read(CHUNK)
     for mark, name in MARKS:
         if head.startswith(mark):
-            told = () if name == "utf-8-sig" else (f"{path} was read as {name.upper()}, by the mark it begins with.",)
-            return _checked(Text(path, name, told))
+            notes = () if name == "utf-8-sig" else (f"{path} was read as {name.upper()}, by the mark it begins with.",)
+            return _checked(Text(path, name, notes))
     wide = _wide_encoding(head)
     if wide is not None:
         return _checked(Text(path, wide, (f"{path} was read as UTF-16: every other byte is a NUL.",)))
@@ -114,11 +114,11 @@ def _eight_bit(path: str) -> Text:
         )
     if is_binary:
         raise InvalidData(f"{path} holds bytes that no text has: it is damaged, or a file of another kind.")
-    told = (
+    note = (
         f"{path} is not UTF-8: it was read as Western European ({'Windows-1252' if is_windows else 'Latin-1'}); "
         "if letters look wrong save it as UTF-8."
     )
-    return Text(path, "cp1252" if is_windows else "latin-1", (told,))
+    return Text(path, "cp1252" if is_windows else "latin-1", (note,))
 
 
 def _first_bad(path: str) -> int:

@@ -123,13 +123,13 @@ def _refuse_repeats(ids: Ids) -> None:
 
 
 def _unmatched(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]) -> InvalidData:
-    told = []
+    problems = []
     if foreign:
         what = "an id that is" if len(foreign) == 1 else f"{len(foreign)} ids that are"
-        told.append(f"holds {what} none of the pool's {len(pool)} ({theirs.shown(foreign)})")
+        problems.append(f"holds {what} none of the pool's {len(pool)} ({theirs.shown(foreign)})")
     if missing:
-        told.append(f"lacks {len(missing)} of the pool's {len(pool)} ids ({pool.shown(missing)})")
-    return theirs.wrong(" and ".join(told), _mend(theirs, pool, foreign, missing))
+        problems.append(f"lacks {len(missing)} of the pool's {len(pool)} ids ({pool.shown(missing)})")
+    return theirs.wrong(" and ".join(problems), _mend(theirs, pool, foreign, missing))
 
 
 def _mend(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]) -> str:

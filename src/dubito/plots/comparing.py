@@ -34,8 +34,8 @@ def areas_figure(comparisons: Sequence[Sequence[Comparison]]) -> Figure:
     Examples
     --------
     >>> from dubito.experiments.findings.pairs import Interval
-    >>> told = Comparison("coreset", "random", 5, Interval(0.02, 0.01, 0.03), 0.01, 0.01, 0.0625, 0.01, None)
-    >>> areas_figure([[told]]).axes[0].get_title(loc="left")
+    >>> comparison = Comparison("coreset", "random", 5, Interval(0.02, 0.01, 0.03), 0.01, 0.01, 0.0625, 0.01, None)
+    >>> areas_figure([[comparison]]).axes[0].get_title(loc="left")
     'against random'
     """
     shown = [panel for panel in comparisons if panel]
@@ -55,12 +55,14 @@ def areas_figure(comparisons: Sequence[Sequence[Comparison]]) -> Figure:
 
 
 def _draw_interval(axes: Axes, each: Comparison, row: int) -> None:
-    colour, told = strategy_colour(each.name), each.difference
-    if isfinite(told.low):
-        axes.plot([100 * told.low, 100 * told.high], [row, row], color=colour, linewidth=2.0, solid_capstyle="butt")
+    colour, interval = strategy_colour(each.name), each.difference
+    if isfinite(interval.low):
+        axes.plot(
+            [100 * interval.low, 100 * interval.high], [row, row], color=colour, linewidth=2.0, solid_capstyle="butt"
+        )
     is_sure = each.is_better or each.is_worse
     axes.plot(
-        100 * told.estimate,
+        100 * interval.estimate,
         row,
         marker="o",
         markersize=7,
@@ -126,8 +128,8 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
     Examples
     --------
     >>> from dubito.experiments.findings.pairs import Interval
-    >>> told = Saving("coreset", "random", 0.9, 100.0, 140.0, Interval(40.0, 20.0, 60.0))
-    >>> [text.get_text() for text in savings_figure([told]).axes[0].texts]
+    >>> saving = Saving("coreset", "random", 0.9, 100.0, 140.0, Interval(40.0, 20.0, 60.0))
+    >>> [text.get_text() for text in savings_figure([saving]).axes[0].texts]
     ['40 [20 to 60]']
     """
     figure, axes = _bars([each.name for each in savings])

@@ -23,7 +23,7 @@ NAME_WIDTH, NAME_GAP, CLEAR_OF_LINES = 0.2, 0.036, 0.2
 HEAD, DATA, QUADRATIC = OKABE_ITO["vermilion"], OKABE_ITO["blue"], OKABE_ITO["green"]
 
 
-def diagnosis_figure(told: Diagnosis) -> Figure:
+def diagnosis_figure(diagnosis: Diagnosis) -> Figure:
     """Doubt against distance to the nearest label, both logarithmic, with the bounds on λ_c.
 
     Shaded: where r·λ_c < 1 by both bounds, the quadratic region, and more faintly where one alone allows it.
@@ -32,34 +32,34 @@ def diagnosis_figure(told: Diagnosis) -> Figure:
     Examples
     --------
     >>> from dubito.diagnosis import diagnose
-    >>> told = diagnose([[0.0], [1.0], [2.0]], labelled=[0], doubt=[0.0, 0.1, 0.3])
-    >>> diagnosis_figure(told).axes[0].get_xlabel()
+    >>> diagnosis = diagnose([[0.0], [1.0], [2.0]], labelled=[0], doubt=[0.0, 0.1, 0.3])
+    >>> diagnosis_figure(diagnosis).axes[0].get_xlabel()
     'distance to the nearest labelled point, r'
     """
     figure, axes = new_figure(8.0, 5.2)
-    least_doubt = _least_doubt(told)
+    least_doubt = _least_doubt(diagnosis)
     # A fifth of the height, above doubt 1, is left for names.
-    axes.set(xscale="log", yscale="log", xlim=_distance_limits(told), ylim=(least_doubt**1.05, least_doubt**-0.26))
-    _draw_points(axes, told, least_doubt)
-    _shade_regions(axes, told)
-    _draw_bounds(axes, told)
-    _mark_radii(axes, told, least_doubt)
-    _name_axes(axes, told, least_doubt)
+    axes.set(xscale="log", yscale="log", xlim=_distance_limits(diagnosis), ylim=(least_doubt**1.05, least_doubt**-0.26))
+    _draw_points(axes, diagnosis, least_doubt)
+    _shade_regions(axes, diagnosis)
+    _draw_bounds(axes, diagnosis)
+    _mark_radii(axes, diagnosis, least_doubt)
+    _name_axes(axes, diagnosis, least_doubt)
     return figure
 
 
-def _least_doubt(told: Diagnosis) -> float:
+def _least_doubt(diagnosis: Diagnosis) -> float:
     """A power of ten below nearly all doubts, 1e-6 at least."""
-    low = float(np.quantile(told.doubt, 0.01))
+    low = float(np.quantile(diagnosis.doubt, 0.01))
     decades = ceil(-log10(low)) if low > 0.0 else MOST_DECADES
     return float(10.0 ** -min(max(decades, 1), MOST_DECADES))
 
 
-def _distance_limits(told: Diagnosis) -> tuple[float, float]:
+def _distance_limits(diagnosis: Diagnosis) -> tuple[float, float]:
     """Room for every point, and for where the quadratic region ends unless that is very far off."""
-    apart = told.radii[told.radii > 0.0]
+    apart = diagnosis.radii[diagnosis.radii > 0.0]
     nearest, furthest = (float(apart.min()), float(apart.max())) if len(apart) else (0.5, 1.0)
-    ends = [_region_end(told.lambda_c_data), _region_end(told.lambda_c_head)]
+    ends = [_region_end(diagnosis.lambda_c_data), _region_end(diagnosis.lambda_c_head)]
     near_ends = [end for end in ends if nearest / 30.0 <= end <= furthest * 3.0]
     return min([nearest, *near_ends]) / 1.8, max([furthest, *near_ends]) * 1.35
 
@@ -71,9 +71,9 @@ def _region_end(slope: float | None) -> float:
     return 1.0 / slope if slope > 0.0 else inf
 
 
-def _draw_points(axes: Axes, told: Diagnosis, least_doubt: float) -> None:
-    radii, doubt = np.maximum(told.radii, axes.get_xlim()[0]), np.maximum(told.doubt, least_doubt)
-    if told.n < FEWEST_FOR_HEXAGONS:
+def _draw_points(axes: Axes, diagnosis: Diagnosis, least_doubt: float) -> None:
+    radii, doubt = np.maximum(diagnosis.radii, axes.get_xlim()[0]), np.maximum(diagnosis.doubt, least_doubt)
+    if diagnosis.n < FEWEST_FOR_HEXAGONS:
         axes.scatter(radii, doubt, s=13, color=INK, alpha=0.4, linewidths=0, zorder=2)
         return
     shades = LinearSegmentedColormap.from_list("ink", ["#BFBFBF", "#808080", INK])
@@ -91,11 +91,11 @@ def _draw_points(axes: Axes, told: Diagnosis, least_doubt: float) -> None:
     )
 
 
-def _shade_regions(axes: Axes, told: Diagnosis) -> None:
+def _shade_regions(axes: Axes, diagnosis: Diagnosis) -> None:
     """Where r·λ_c < 1 by both bounds, by one alone, by none; each named where it is wide enough."""
     left, right = axes.get_xlim()
-    ends = sorted([_region_end(told.lambda_c_data), _region_end(told.lambda_c_head)])
-    shares = sorted([told.share_quadratic_data, told.share_quadratic_head or 0.0])
+    ends = sorted([_region_end(diagnosis.lambda_c_data), _region_end(diagnosis.lambda_c_head)])
+    shares = sorted([diagnosis.share_quadratic_data, diagnosis.share_quadratic_head or 0.0])
     edges, inside = np.clip([left, *ends, right], left, right), np.diff([0.0, *shares, 1.0])
     for i, (name, alpha) in enumerate([("quadratic", 0.30), ("undecided", 0.10), ("linear", 0.0)]):
         start, stop = float(edges[i]), float(edges[i + 1])
@@ -106,12 +106,12 @@ def _shade_regions(axes: Axes, told: Diagnosis) -> None:
             axes.text(middle, 0.985, label, color=INK, fontsize=9, ha="center", va="top", transform=above)
 
 
-def _draw_bounds(axes: Axes, told: Diagnosis) -> None:
+def _draw_bounds(axes: Axes, diagnosis: Diagnosis) -> None:
     """The lines r·λ_c up to 1, each named at its upper end, where no point can be."""
-    bounds = [(told.lambda_c_data, DATA, rf"data: $\lambda_c \geq$ {told.lambda_c_data:.3g}")]
-    if told.lambda_c_head is not None:
+    bounds = [(diagnosis.lambda_c_data, DATA, rf"data: $\lambda_c \geq$ {diagnosis.lambda_c_data:.3g}")]
+    if diagnosis.lambda_c_head is not None:
         # First, so that of two names on one height the steeper line's, which ends further left, is the lower.
-        bounds.insert(0, (told.lambda_c_head, HEAD, rf"head: $\lambda_c \leq$ {told.lambda_c_head:.3g}"))
+        bounds.insert(0, (diagnosis.lambda_c_head, HEAD, rf"head: $\lambda_c \leq$ {diagnosis.lambda_c_head:.3g}"))
     ends = np.array([_draw_line(axes, slope, colour) for slope, colour, _ in bounds])
     for (_, colour, name), (across, _), up in zip(bounds, ends, _name_heights(ends), strict=True):
         is_left_of_end = _is_left_of_end(across)
@@ -154,11 +154,11 @@ def _name_heights(ends: FloatArray) -> FloatArray:
     return np.asarray(rows + (heights.max() - rows.min()))
 
 
-def _mark_radii(axes: Axes, told: Diagnosis, least_doubt: float) -> None:
+def _mark_radii(axes: Axes, diagnosis: Diagnosis, least_doubt: float) -> None:
     """δ, and δ* where it is known and in sight."""
     left, right = axes.get_xlim()
-    star = told.delta_star or 0.0
-    for place, other, name in [(told.delta, star, "δ"), (star, told.delta, "δ*")]:
+    star = diagnosis.delta_star or 0.0
+    for place, other, name in [(diagnosis.delta, star, "δ"), (star, diagnosis.delta, "δ*")]:
         if not left < place < right:
             continue
         axes.plot([place, place], [least_doubt, 1.0], color=QUIET, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
@@ -176,7 +176,7 @@ def _mark_radii(axes: Axes, told: Diagnosis, least_doubt: float) -> None:
         )
 
 
-def _name_axes(axes: Axes, told: Diagnosis, least_doubt: float) -> None:
+def _name_axes(axes: Axes, diagnosis: Diagnosis, least_doubt: float) -> None:
     axes.set_xlabel("distance to the nearest labelled point, r", color=INK, fontsize=10)
     axes.set_ylabel("doubt, 1 − max P", color=INK, fontsize=10)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -184,14 +184,16 @@ def _name_axes(axes: Axes, told: Diagnosis, least_doubt: float) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     powers = range(floor(log10(least_doubt) + 0.5), 1)
     axes.yaxis.set_major_locator(FixedLocator([10.0**power for power in powers]))
-    hides_some = bool((told.doubt < least_doubt).any())
+    hides_some = bool((diagnosis.doubt < least_doubt).any())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _doubt_label(value, least_doubt, hides_some)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.spines["left"].set_bounds(least_doubt, 1.0)
-    ratio = told.delta_over_delta_star
+    ratio = diagnosis.delta_over_delta_star
     headline = "δ/δ* unknown without outcomes" if ratio is None else f"δ/δ* = {ratio:.3g}"
-    shade = ", darker: more points" if told.n >= FEWEST_FOR_HEXAGONS else ""
-    title(axes, f"{headline}, {told.regime} regime", f"{told.n:,} pool points, {told.m:,} labelled{shade}")
+    shade = ", darker: more points" if diagnosis.n >= FEWEST_FOR_HEXAGONS else ""
+    title(
+        axes, f"{headline}, {diagnosis.regime} regime", f"{diagnosis.n:,} pool points, {diagnosis.m:,} labelled{shade}"
+    )
 
 
 def _doubt_label(value: float, least: float, hides_some: bool) -> str:

@@ -185,8 +185,8 @@ def differences_figure(curves: Sequence[Curve], baseline: str = "random") -> Fig
     figure = Figure(figsize=(max(2.6 * columns, 4.2), PANEL * rows + 0.9), layout="constrained", facecolor="white")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for axes, curve in zip(panels, others, strict=False):
-        told = [_interval(gain) for gain in 100.0 * (curve.accuracy - reference.accuracy).T]
-        _draw_difference(axes, curve, told, drawn[curve.name])
+        intervals = [_interval(gain) for gain in 100.0 * (curve.accuracy - reference.accuracy).T]
+        _draw_difference(axes, curve, intervals, drawn[curve.name])
     for place, axes in enumerate(panels):
         axes.set_visible(place < len(others))
         axes.tick_params(labelbottom=place + columns >= len(others))
@@ -204,21 +204,26 @@ def _interval(gains: FloatArray) -> Interval:
     return paired_test(gains)[0] if gains.any() else Interval(0.0, 0.0, 0.0)
 
 
-def _draw_difference(axes: Axes, curve: Curve, told: Sequence[Interval], look: Look) -> None:
+def _draw_difference(axes: Axes, curve: Curve, intervals: Sequence[Interval], look: Look) -> None:
     calm(axes)
     axes.axhline(0.0, color=QUIET, linewidth=0.9)
     axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.fill_between(
         curve.labels,
-        [each.low for each in told],
-        [each.high for each in told],
+        [each.low for each in intervals],
+        [each.high for each in intervals],
         color=look.colour,
         alpha=0.18,
         linewidth=0,
     )
     axes.plot(
-        curve.labels, [each.estimate for each in told], color=look.colour, linewidth=1.8, marker=look.marker, ms=3.5
+        curve.labels,
+        [each.estimate for each in intervals],
+        color=look.colour,
+        linewidth=1.8,
+        marker=look.marker,
+        ms=3.5,
     )
     # A long name breaks after its strategy, so that it does not run into the next panel.
     axes.set_title(broken(curve.name), loc="left", color=look.colour, fontsize=9, fontweight="bold", pad=4)

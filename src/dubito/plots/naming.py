@@ -36,10 +36,10 @@ def looks(names: Sequence[str]) -> dict[str, Look]:
 
     Examples
     --------
-    >>> told = looks(["coreset", "doubt-coreset", "doubt-coreset:strength=0.5"])
-    >>> told["doubt-coreset"].colour == told["doubt-coreset:strength=0.5"].colour
+    >>> drawn = looks(["coreset", "doubt-coreset", "doubt-coreset:strength=0.5"])
+    >>> drawn["doubt-coreset"].colour == drawn["doubt-coreset:strength=0.5"].colour
     True
-    >>> told["doubt-coreset"].line, told["doubt-coreset:strength=0.5"].marker
+    >>> drawn["doubt-coreset"].line, drawn["doubt-coreset:strength=0.5"].marker
     ('-', 's')
     """
     result: dict[str, Look] = {}

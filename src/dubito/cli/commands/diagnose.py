@@ -65,15 +65,15 @@ def diagnose(
         outcomes = None if checked is None else read_outcomes(checked, found.pool, columns)
         found, kept = settle(found, how, quiet=quiet)
         outcomes = None if outcomes is None else kept.outcomes(*outcomes)
-        told = measure(found, head, outcomes, metric, is_wanted(when, found.pool.feature_names))
+        diagnosis = measure(found, head, outcomes, metric, is_wanted(when, found.pool.feature_names))
     if note := told_scale(when, found.pool.feature_names, found.pool.features):
         say(note, quiet=quiet)
     if as_json:
-        print(json.dumps({"schema": 1, **told.to_dict()}, indent=2, allow_nan=False))
+        print(json.dumps({"schema": 1, **diagnosis.to_dict()}, indent=2, allow_nan=False))
     else:
-        put(report(told))
+        put(report(diagnosis))
     if plot is not None:
-        draw(told, plot, force, quiet)
+        draw(diagnosis, plot, force, quiet)
 
 
 def measure(
@@ -105,37 +105,35 @@ def measure(
         )
 
 
-def report(told: "Diagnosis") -> Iterator[str]:
+def report(diagnosis: "Diagnosis") -> Iterator[str]:
     """The lines a person reads: advice, numbers, then what to know before leaning on them."""
-    yield told.advice
+    yield diagnosis.advice
     yield ""
-    for name, text in numbers(told):
+    for name, text in numbers(diagnosis):
         yield f"  {name:<22}{text}"
-    yield from ([""] if told.notes else [])
-    yield from (f"- {note}" for note in told.notes)
+    yield from ([""] if diagnosis.notes else [])
+    yield from (f"- {note}" for note in diagnosis.notes)
 
 
-def numbers(told: "Diagnosis") -> Iterator[tuple[str, str]]:
+def numbers(diagnosis: "Diagnosis") -> Iterator[tuple[str, str]]:
     """Each figure that is known, with its name."""
-    yield "unlabelled points", f"{told.n:,} of {told.d} features, with {told.m:,} labelled"
-    if told.delta_over_delta_star is not None:
-        yield "δ/δ*", f"{told.delta_over_delta_star:.3g} (from 1 on the theory is silent)"
-    yield "regime", told.regime
-    yield "δ, largest distance", f"{told.delta:.4g} to the nearest labelled point"
-    yield "δ̂, scaled by doubt", f" {told.delta_hat:.4g}"
-    head = "" if told.lambda_c_head is None else f", at most {told.lambda_c_head:.3g} by the head"
-    yield "λ_c, slope of doubt", f"at least {told.lambda_c_data:.3g} by the data{head}"
-    by_head = "" if told.share_quadratic_head is None else f", {told.share_quadratic_head:.0%} by the head"
-    yield "share with r·λ_c < 1", f"{told.share_quadratic_data:.0%} by the data{by_head}"
-    if told.outcomes is not None:
-        yield (
-            "checked points",
-            f"{told.outcomes.n}, {told.outcomes.error_rate:.1%} wrong where {told.outcomes.mean_doubt:.1%} was doubted",
-        )
-    if told.delta_star is not None:
-        yield "δ*", f"{told.delta_star:.4g}"
-    if told.beta is not None:
-        yield "β", f"at least {told.beta:.3g} (depends on the features' units)"
+    yield "unlabelled points", f"{diagnosis.n:,} of {diagnosis.d} features, with {diagnosis.m:,} labelled"
+    if diagnosis.delta_over_delta_star is not None:
+        yield "δ/δ*", f"{diagnosis.delta_over_delta_star:.3g} (from 1 on the theory is silent)"
+    yield "regime", diagnosis.regime
+    yield "δ, largest distance", f"{diagnosis.delta:.4g} to the nearest labelled point"
+    yield "δ̂, scaled by doubt", f" {diagnosis.delta_hat:.4g}"
+    head = "" if diagnosis.lambda_c_head is None else f", at most {diagnosis.lambda_c_head:.3g} by the head"
+    yield "λ_c, slope of doubt", f"at least {diagnosis.lambda_c_data:.3g} by the data{head}"
+    by_head = "" if diagnosis.share_quadratic_head is None else f", {diagnosis.share_quadratic_head:.0%} by the head"
+    yield "share with r·λ_c < 1", f"{diagnosis.share_quadratic_data:.0%} by the data{by_head}"
+    if diagnosis.outcomes is not None:
+        n, rate, doubted = diagnosis.outcomes.n, diagnosis.outcomes.error_rate, diagnosis.outcomes.mean_doubt
+        yield "checked points", f"{n}, {rate:.1%} wrong where {doubted:.1%} was doubted"
+    if diagnosis.delta_star is not None:
+        yield "δ*", f"{diagnosis.delta_star:.4g}"
+    if diagnosis.beta is not None:
+        yield "β", f"at least {diagnosis.beta:.3g} (depends on the features' units)"
 
 
 def check_plot(plot: str | None, force: bool) -> None:
@@ -155,10 +153,10 @@ def check_plot(plot: str | None, force: bool) -> None:
         raise OutputExists(f"{plot} exists", mend="pass --force to replace it, or another path.")
 
 
-def draw(told: "Diagnosis", plot: str, force: bool, quiet: bool) -> None:
+def draw(diagnosis: "Diagnosis", plot: str, force: bool, quiet: bool) -> None:
     """Write the picture and say where."""
     from dubito.cli.printing.messages import say
     from dubito.plots import diagnosis_figure, save_figure
 
-    save_figure(diagnosis_figure(told), plot, formats=(plot.rpartition(".")[2],), force=force)
+    save_figure(diagnosis_figure(diagnosis), plot, formats=(plot.rpartition(".")[2],), force=force)
     say(f"picture written to {plot}.", quiet=quiet)

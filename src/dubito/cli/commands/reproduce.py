@@ -91,23 +91,23 @@ def reproduce(
         return
     drawn_from = check_integer("seed", read_number(seed), least=0)
     with data_folder(data_dir, download):
-        told = [
+        records = [
             measure_one(
                 each, prepared(each, quick, runs_dir, download, quiet), Path(output), quick, drawn_from, quiet, as_json
             )
             for each in choose_exhibits(figure)
         ]
     if as_json:
-        print(json.dumps({"schema": 1, "measured": told}, indent=2, ensure_ascii=False))
-    elif len(told) > 1:
-        put([f"{tally(told)}; pictures in {output}"])
+        print(json.dumps({"schema": 1, "measured": records}, indent=2, ensure_ascii=False))
+    elif len(records) > 1:
+        put([f"{tally(records)}; pictures in {output}"])
 
 
-def tally(told: Sequence[Mapping[str, object]]) -> str:
+def tally(records: Sequence[Mapping[str, object]]) -> str:
     """How many claims held, and how many of these only on a part of what they name."""
-    holding = [each for each in told if each["holds"]]
+    holding = [each for each in records if each["holds"]]
     partly = sum(each["scope"] is not None for each in holding)
-    return f"{len(holding)} of {len(told)} claims hold here{f', {partly} of them in part' if partly else ''}"
+    return f"{len(holding)} of {len(records)} claims hold here{f', {partly} of them in part' if partly else ''}"
 
 
 def check_folder(folder: str) -> None:
@@ -159,21 +159,21 @@ def measure_one(
     cost = exhibit.quick_cost if quick else exhibit.cost
     note = f"measuring {exhibit.id}, {exhibit.title}: about {cost}{' on two cores' if exhibit.is_light else ''}."
     with training(note, study, quiet) if exhibit.core_hours else working(note, quiet) as ready:
-        finding, told = measure(exhibit, quick=quick, seed=seed, study=ready or study)
+        finding, measured = measure(exhibit, quick=quick, seed=seed, study=ready or study)
     folder.mkdir(parents=True, exist_ok=True)
     pictures = save_figure(paper_figure(finding), folder / exhibit.id, force=True)
-    record = write_measured(told, folder)
+    record = write_measured(measured, folder)
     if not as_json:
-        put(report(exhibit, told, [str(path) for path in (*pictures, record)]))
-    return {**told.as_dict(), "claim": exhibit.claim, "files": [str(path) for path in (*pictures, record)]}
+        put(report(exhibit, measured, [str(path) for path in (*pictures, record)]))
+    return {**measured.as_dict(), "claim": exhibit.claim, "files": [str(path) for path in (*pictures, record)]}
 
 
-def report(exhibit: "Exhibit", told: "Measured", files: Sequence[str]) -> Iterator[str]:
+def report(exhibit: "Exhibit", measured: "Measured", files: Sequence[str]) -> Iterator[str]:
     """What a person reads after one measurement."""
-    yield f"{exhibit.id} ({exhibit.place}): {told.outcome}{', in a quick run' if told.quick else ''}"
+    yield f"{exhibit.id} ({exhibit.place}): {measured.outcome}{', in a quick run' if measured.quick else ''}"
     yield f"  claim     {exhibit.claim}"
-    yield f"  measured  {told.sentence}."
-    yield f"  in        {told.seconds:.1f} s"
+    yield f"  measured  {measured.sentence}."
+    yield f"  in        {measured.seconds:.1f} s"
     yield from (f"  {'files' if not place else '':<10}{path}" for place, path in enumerate(files))
     yield ""
 
@@ -197,8 +197,8 @@ def latest(folder: Path) -> "dict[str, tuple[Measured, str]]":
     """Of every exhibit the last measurement, and whose it is."""
     from dubito.paper import read_measured, shipped
 
-    found = {name: (told, "shipped") for name, told in shipped().items()}
-    return found | {name: (told, "here") for name, told in read_measured(folder).items()}
+    found = {name: (measured, "shipped") for name, measured in shipped().items()}
+    return found | {name: (measured, "here") for name, measured in read_measured(folder).items()}
 
 
 def listing(folder: Path) -> dict[str, object]:
@@ -251,6 +251,6 @@ def outcome_of(known: "tuple[Measured, str] | None") -> "Text":
 
     if known is None:
         return Text("not yet", "dim")
-    told, whose = known
-    when = f"{told.when[:10]}, {'quick, ' if told.quick else ''}{whose}"
-    return Text.assemble((plain(told.outcome), "green" if told.holds else "yellow"), "\n", (plain(when), "dim"))
+    measured, whose = known
+    when = f"{measured.when[:10]}, {'quick, ' if measured.quick else ''}{whose}"
+    return Text.assemble((plain(measured.outcome), "green" if measured.holds else "yellow"), "\n", (plain(when), "dim"))

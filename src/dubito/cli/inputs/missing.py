@@ -60,18 +60,18 @@ def settle(found: Inputs, missing: Missing | None, *, quiet: bool) -> tuple[Inpu
     Rows that are left out are in no way in the pool: neither picked, nor references, nor in any mean.
     """
     pool, n_rows = found.pool, len_of(found.pool.features)
-    told = settle_missing(pool.source.path, pool.features, pool.feature_names, missing)
-    if told.note is not None:
-        say(told.note, quiet=quiet)
-    kept = Kept(n_rows, told.rows)
-    if told.rows is None:
-        return replace(found, pool=replace(pool, features=told.features)), kept
+    settled = settle_missing(pool.source.path, pool.features, pool.feature_names, missing)
+    if settled.note is not None:
+        say(settled.note, quiet=quiet)
+    kept = Kept(n_rows, settled.rows)
+    if settled.rows is None:
+        return replace(found, pool=replace(pool, features=settled.features)), kept
     gone = len(found.labelled.rows) - len(kept.among(found.labelled.rows))
     if gone:
         say(f"{gone} of the labelled rows are among them, and are no references", quiet=quiet)
     labelled = Labelled(kept.among(found.labelled.rows), found.labelled.foreign)
     doubt = {role: _rows_of(role, array, kept) for role, array in found.doubt.items()}
-    smaller = replace(pool, features=told.features, names=pool.names.at(told.rows))
+    smaller = replace(pool, features=settled.features, names=pool.names.at(settled.rows))
     return replace(found, pool=smaller, labelled=labelled, doubt=doubt), kept
 
 

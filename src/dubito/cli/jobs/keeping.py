@@ -24,8 +24,8 @@ def save_about(folder: Path, data: Dataset, command: str) -> None:
     """Keep what the report says of the data and the command."""
     shape = f"{len(data.labels):,} rows of {data.features[0].size:,} features in {len(data.classes)} classes"
     test = f", and {len(data.test_labels):,} rows to test on" if data.has_test else ""
-    told = {"schema": 1, "checks": True, "command": command, "shape": shape + test, "classes": list(data.classes)}
-    write_atomically(str(folder / ABOUT), sealed(told))
+    record = {"schema": 1, "checks": True, "command": command, "shape": shape + test, "classes": list(data.classes)}
+    write_atomically(str(folder / ABOUT), sealed(record))
 
 
 def read_about(folder: Path) -> Kept:
@@ -34,17 +34,17 @@ def read_about(folder: Path) -> Kept:
     if not path.exists():
         return Kept()
     try:
-        told, _ = unsealed(path.read_bytes())
+        record, _ = unsealed(path.read_bytes())
     except DamagedLine as error:
         raise _damaged(path, f"it {error}") from None
-    classes = told.get("classes", [])
+    classes = record.get("classes", [])
     if not isinstance(classes, list) or not all(isinstance(each, str) for each in classes):
         raise _damaged(path, "its 'classes' are no names")
-    return Kept(_text(path, told, "command"), _text(path, told, "shape"), tuple(classes))
+    return Kept(_text(path, record, "command"), _text(path, record, "shape"), tuple(classes))
 
 
-def _text(path: Path, told: Record, name: str) -> str | None:
-    value = told.get(name)
+def _text(path: Path, record: Record, name: str) -> str | None:
+    value = record.get(name)
     if value is not None and not isinstance(value, str):
         raise _damaged(path, f"its {name!r} is no text")
     return value

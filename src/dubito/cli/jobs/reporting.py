@@ -140,11 +140,11 @@ def tell(
     put([*found(written), *targets_told(written.summary, asked), *advice, "", *paths(written, also)])
 
 
-def targets_told(told: Summary, asked: Sequence[float]) -> Iterator[str]:
+def targets_told(summary: Summary, asked: Sequence[float]) -> Iterator[str]:
     """For every accuracy asked about, the labels that each strategy needs."""
     for target in asked:
-        place = told.targets.index(target)
-        needed = {name: labels[place] for name, labels in zip(told.names, told.needed, strict=True)}
+        place = summary.targets.index(target)
+        needed = {name: labels[place] for name, labels in zip(summary.names, summary.needed, strict=True)}
         shown = [
             f"{name} {NOT_REACHED if np.isinf(labels) else format(round(labels), ',')}"
             for name, labels in needed.items()
@@ -164,27 +164,32 @@ def paths(written: Written, also: Sequence[Path]) -> Iterator[str]:
     yield from (f"  {path}" for path in (*also, written.results, written.page, written.pictures[-1]))
 
 
-def show_table(told: Summary) -> None:
+def show_table(summary: Summary) -> None:
     """A row for each strategy: accuracy in the end, gain over random, labels saved."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("strategy", no_wrap=True)
-    heads = (f"at {told.curves[0].labels[-1]:,} labels", "points above random, on average", "p (Holm)", "labels saved")
+    heads = (
+        f"at {summary.curves[0].labels[-1]:,} labels",
+        "points above random, on average",
+        "p (Holm)",
+        "labels saved",
+    )
     for head in heads:
         table.add_column(head, justify="right")
-    for name, cells in table_rows(told):
+    for name, cells in table_rows(summary):
         table.add_row(*plain_cells(name, *cells))
     show(table)
 
 
-def table_rows(told: Summary) -> Iterator[tuple[str, list[str]]]:
+def table_rows(summary: Summary) -> Iterator[tuple[str, list[str]]]:
     """The cells of the table, as text; intervals in brackets."""
-    against = {each.name: each for each in told.against_random}
-    saved = {each.name: shown_saved(each) for each in told.savings}
-    for curve in told.curves:
-        spread = f" ± {100 * curve.spread[-1]:.1f}" if len(told.seeds) > 1 else ""
+    against = {each.name: each for each in summary.against_random}
+    saved = {each.name: shown_saved(each) for each in summary.savings}
+    for curve in summary.curves:
+        spread = f" ± {100 * curve.spread[-1]:.1f}" if len(summary.seeds) > 1 else ""
         cells = [f"{100 * curve.mean[-1]:.1f}%{spread}"]
         if curve.name in against:
             gain = against[curve.name].difference

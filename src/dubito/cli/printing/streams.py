@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Raw(io.FileIO):
     """A file descriptor whose errors say which stream they come from; the buffer above it sees to short writes."""
 
-    def __init__(self, file: int, told: str, *, closefd: bool = False) -> None:
+    def __init__(self, file: int, called: str, *, closefd: bool = False) -> None:
         super().__init__(file, "wb", closefd=closefd)
-        self.told = told
+        self.called = called
         self.given_up = False
         """Set, everything is dropped: what is left in the buffer must not fail a second time."""
 
@@ -32,7 +32,7 @@ class Raw(io.FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            error.filename = self.told
+            error.filename = self.called
             if error.errno == errno.EBADF:
                 error.strerror = "it is closed"
             raise
@@ -53,10 +53,10 @@ def whole_streams() -> Iterator[None]:
                 stream.close()
 
 
-def made_whole(stream: TextIO | None, told: str) -> TextIO:
+def made_whole(stream: TextIO | None, called: str) -> TextIO:
     """The same stream through a buffer of ours; one that is no file stays as it is."""
     if stream is None:
-        return closed_stream(told)
+        return closed_stream(called)
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     try:
@@ -67,13 +67,13 @@ def made_whole(stream: TextIO | None, told: str) -> TextIO:
         return stream
     stream.flush()
     by_line = stream.line_buffering or stream.write_through
-    return io.TextIOWrapper(io.BufferedWriter(Raw(file, told)), stream.encoding, "replace", line_buffering=by_line)
+    return io.TextIOWrapper(io.BufferedWriter(Raw(file, called)), stream.encoding, "replace", line_buffering=by_line)
 
 
-def closed_stream(told: str) -> TextIO:
+def closed_stream(called: str) -> TextIO:
     """In place of a stream that the shell closed: notes go nowhere, as was wished, and data is refused."""
-    mode = os.O_WRONLY if told == "stderr" else os.O_RDONLY
-    raw = Raw(os.open(os.devnull, mode), told, closefd=True)
+    mode = os.O_WRONLY if called == "stderr" else os.O_RDONLY
+    raw = Raw(os.open(os.devnull, mode), called, closefd=True)
     return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "replace", line_buffering=True)
 
 

@@ -63,9 +63,9 @@ def negative_figure(finding: Negative) -> Figure:
     figure = Figure(figsize=(9.6, 3.6), facecolor="white")
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (1.25, 1.0)})
     figure.subplots_adjust(left=0.155, right=0.975, top=0.75, bottom=0.15, wspace=0.5)
-    told = finding.verdict().numbers
-    gains = " and ".join(f"{100 * told[f'gain over random at {each:g}']:+.1f}" for each in finding.deviations)
-    times = told["times the cost of Algorithm 2"]
+    numbers = finding.verdict().numbers
+    gains = " and ".join(f"{100 * numbers[f'gain over random at {each:g}']:+.1f}" for each in finding.deviations)
+    times = numbers["times the cost of Algorithm 2"]
     headline_of(
         figure,
         f"the probabilistic core-set: {gains} points over random, at {times:,.0f} times the cost of Algorithm 2",
@@ -81,10 +81,10 @@ def _draw_gains(axes: Axes, finding: Negative) -> None:
     calm(axes)
     axes.axvline(0.0, color=QUIET, linewidth=1.0)
     names = [curve.name for curve in finding.curves[0] if curve.name != "random"]
-    for which, (told, marker) in enumerate(zip(finding.curves, ("o", "s"), strict=True)):
-        base = next(area(curve) for curve in told if curve.name == "random")
+    for which, (curves, marker) in enumerate(zip(finding.curves, ("o", "s"), strict=True)):
+        base = next(area(curve) for curve in curves if curve.name == "random")
         for place, name in enumerate(names):
-            interval, _ = paired_test(next(area(curve) for curve in told if curve.name == name) - base)
+            interval, _ = paired_test(next(area(curve) for curve in curves if curve.name == name) - base)
             height, colour = place + (0.16 if which else -0.16), strategy_colour(name)
             axes.plot(
                 [100 * interval.low, 100 * interval.high], [height, height], color=colour, linewidth=1.6, alpha=0.6

@@ -14,12 +14,12 @@ NAMES = {"optimal-coreset": "optimal", "coreset": "greedy", "closest-kmeans": "c
 
 def radii_figure(finding: Radii) -> Figure:
     """A circle of the radius around every pick; the pool's farthest point lies on a rim."""
-    told = {name: finding.covers[name].radius for name in NAMES}
-    first = told["optimal-coreset"]
+    radii = {name: finding.covers[name].radius for name in NAMES}
+    first = radii["optimal-coreset"]
     k, pools = len(finding.covers["coreset"].picks), len(finding.radii)
     figure, (panels,) = square_figure(
         3,
-        headline=f"{k} picks, three radii: greedy leaves {told['coreset'] / first:.2f} times the optimal one here",
+        headline=f"{k} picks, three radii: greedy leaves {radii['coreset'] / first:.2f} times the optimal one here",
         detail=f"crosses: picked; circles: the radius δ that covers all; {pools} such pools measured",
     )
     figure.set_size_inches(8.8, 3.75)
@@ -28,8 +28,8 @@ def radii_figure(finding: Radii) -> Figure:
     for axes, name in zip(panels, NAMES, strict=True):
         _draw_cover(axes, finding, name)
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
-        times = "" if name == "optimal-coreset" else f", {told[name] / first:.2f}×"
-        bare(axes, NAMES[name], f"δ = {told[name]:.2f}{times}", strategy_colour(name))
+        times = "" if name == "optimal-coreset" else f", {radii[name] / first:.2f}×"
+        bare(axes, NAMES[name], f"δ = {radii[name]:.2f}{times}", strategy_colour(name))
     return figure
 
 

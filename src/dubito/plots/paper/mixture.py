@@ -65,11 +65,11 @@ def heatmap_figure(finding: Heatmap) -> Figure:
     figure = Figure(figsize=(10.0, 5.0), facecolor="white")
     panels = figure.subplots(2, 3, gridspec_kw={"height_ratios": (1.0, 1.15)})
     figure.subplots_adjust(left=0.06, right=0.988, top=0.81, bottom=0.1, wspace=0.12, hspace=0.3)
-    told = finding.verdict().numbers
+    numbers = finding.verdict().numbers
     headline_of(
         figure,
-        f"high scores: points {told['distance between points, top 1% over all']:.2f} times as far apart, and "
-        f"{told['least gap, top 1% over all']:.1f} times the least gap",
+        f"high scores: points {numbers['distance between points, top 1% over all']:.2f} times as far apart, and "
+        f"{numbers['least gap, top 1% over all']:.1f} times the least gap",
         f"the worst, the middle and the best of {len(finding.scores):,} random batches of {finding.shown.shape[1]}",
     )
     ordered = np.sort(finding.scores)
