@@ -16,6 +16,7 @@ from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.cpu.refresh import Group, Pairs
 from dubito.engines.cpu.sketch import Sketch, fit_sketch, plain_sketch
+from dubito.engines.cuda.engine import CudaEngine
 from dubito.engines.lazy.rounding import (
     FLOOR,
     FLOOR_LENGTH,
@@ -232,9 +233,8 @@ def test_slacks_grow_with_the_width_and_stay_below_one() -> None:
 def test_rows_wider_than_the_bounds_hold_for_are_left_to_the_reference() -> None:
     pool = np.broadcast_to(np.float32(0.0), (2, WIDEST_ROW + 1))
     problem = Problem(pool, pool[:1], np.arange(2), 1)
-    assert CpuEngine().refusals(problem) == [
-        f"{WIDEST_ROW + 1} features are more than the {WIDEST_ROW} it has bounds for"
-    ]
+    refusal = f"{WIDEST_ROW + 1} features are more than the {WIDEST_ROW} it has bounds for"
+    assert CpuEngine().refusals(problem) == CudaEngine().refusals(problem) == [refusal]
 
 
 # Ten bits, and three times ten bits
