@@ -148,3 +148,15 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pool.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(50))
     with pytest.raises((InvalidData, InvalidArgument), match=r"pool.h5 cannot be read as .h5"):
         open_source(str(tmp_path / "pool.h5"))
+
+
+def test_a_heap_that_would_be_walked_for_ever_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "pool.h5"
+    with h5py.File(path, "w") as file:
+        file["ids"] = ["a", "b"]
+    content = bytearray(path.read_bytes())
+    heap = content.index(b"GCOL")
+    content[heap + 16 : heap + 64] = bytes(48)
+    path.write_bytes(content)
+    with pytest.raises(InvalidData, match=r"pool.h5 cannot be read as .h5: .*a heap of text is damaged"):
+        read_array(str(path), "ids")

@@ -5,7 +5,9 @@ refused.
 """
 
 import math
+import mmap
 import os
+import struct
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -19,6 +21,8 @@ from dubito.files.limits import hold
 from dubito.matrix import AnyArray
 from dubito.optional import require
 
+HEAP = b"GCOL\x01\x00\x00\x00"
+"""How a heap begins, in which text of any length lies."""
 ROWS_PER_READ = 4096
 """Of text, whose size no header tells."""
 
@@ -85,6 +89,7 @@ def _texts(h5py: ModuleType, path: str, name: str) -> AnyArray:
     values: list[str] = []
     n_letters = 0
     with reading(path), _opened(h5py, path) as file:
+        _check_heaps(path)
         dataset = file[name]
         if len(dataset.shape) != 1:
             _refuse(path, name, f"is text of shape {dataset.shape}")
@@ -93,3 +98,18 @@ def _texts(h5py: ModuleType, path: str, name: str) -> AnyArray:
             n_letters += sum(map(len, values[start:]))
             hold(path, name, n_letters)
     return as_text(values, path, name)
+
+
+def _check_heaps(path: str) -> None:
+    """Refuse a heap with a piece of no size, which HDF5 (2.0) would step over for ever."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        heap = content.find(HEAP)
+        while heap >= 0:
+            (size,) = struct.unpack_from("<Q", content, heap + 8) if heap + 16 <= len(content) else (0,)
+            place, end = heap + 16, min(heap + size, len(content))
+            while place + 16 <= end:
+                index, _, length = struct.unpack_from("<HHxxxxQ", content, place)
+                if index == 0 and length == 0:
+                    raise ValueError("a heap of text is damaged")
+                place += length if index == 0 else 16 + -(-length // 8) * 8
+            heap = content.find(HEAP, heap + 1)
