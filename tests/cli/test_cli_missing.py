@@ -143,11 +143,13 @@ def test_what_cannot_be_filled_or_left_is_refused() -> None:
         settle_missing("t.csv", empty, ["age", "pay"], "median")
     with pytest.raises(dubito.InvalidData, match="no row is left"):
         settle_missing("t.csv", empty, ["age", "pay"], "drop")
-    with pytest.raises(dubito.InvalidData, match=r"column 0 1, column 1 1.*fill them in or drop those rows first"):
+    with pytest.raises(
+        dubito.InvalidData, match=r"the first is nan at row 0, column 0\); fill them in or drop those rows first"
+    ):
         settle_missing("t.npy", np.array([[np.nan, 1.0], [1.0, np.nan], [1.0, 1.0]]), (), None)
     many = np.full((2, 12), np.nan)
     with pytest.raises(dubito.InvalidData, match="4 more columns"):
-        settle_missing("t.npy", many, (), None)
+        settle_missing("t.csv", many, [f"x{place}" for place in range(12)], None)
     whole = np.ones((2, 2), dtype=np.int64)
     assert settle_missing("t.npy", whole, (), None).features is whole
 
@@ -163,3 +165,23 @@ def test_the_library_s_reader_still_names_the_first_gap(tmp_path: Path) -> None:
 def test_another_way_is_refused(run: Program, tmp_path: Path) -> None:
     ran = run("select", write(tmp_path, "csv"), "-b", "3", "--missing", "mean")
     assert ran.complaint == "--missing mean is not known; did you mean 'median'? Choose from drop, median."
+
+
+def test_simulate_takes_part_labelled_rows_with_gaps_filled_in_or_left_out(run: Program, tmp_path: Path) -> None:
+    labels = ["" if row >= 34 else "ab"[int(WHOLE[row, 0] > 0)] for row in range(40)]
+    cells = [["" if np.isnan(v) else repr(float(v)) for v in HOLED[row]] for row in range(40)]
+    with (tmp_path / "data.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [["a", "b", "c", "label"], *([*row, label] for row, label in zip(cells, labels, strict=True))]
+        )
+    small = ("--initial", "6", "--budget", "4", "--rounds", "2", "--seeds", "2", "-s", "coreset", "--workers", "1")
+    refused = run("simulate", "data.csv", *small, "-o", "no")
+    assert refused.code == 3
+    assert "data.csv has 5 missing values in 4 of 34 rows (b 3, a 1, c 1); pass --missing median" in refused.err
+    for how, rows in (("drop", 30), ("median", 34)):
+        ran = run("simulate", "data.csv", *small, "--missing", how, "-o", how)
+        assert ran.code == 0, ran.err
+        assert "data.csv: 34 of 40 rows have a label; the others take no part." in ran.err
+        assert f"{rows} rows of 3 features in 2 classes" in Path(f"{how}/report.html").read_text()
+        assert f'missing = "{how}"' in Path(f"{how}/experiment.toml").read_text()
+        assert run("report", how, "-o", f"{how}-again").code == 0

@@ -74,7 +74,8 @@ def settle_missing(path: str, features: Matrix, names: Sequence[str], missing: M
     counts, rows = _count(features)
     if not counts.any():
         return Settled(features)
-    problem = _told(path, counts, names, len(rows), len_of(features))
+    where = _columns(counts, names) if names else _first(features, int(rows[0]))
+    problem = _told(path, int(counts.sum()), len(rows), len_of(features), where)
     if missing is None:
         raise InvalidData(problem, mend=MEND)
     if missing == "median":
@@ -97,13 +98,21 @@ def _count(features: Matrix) -> tuple[IntArray, IntArray]:
     return counts, np.concatenate(rows)
 
 
-def _told(path: str, counts: IntArray, names: Sequence[str], n_gaps: int, n_rows: int) -> str:
+def _told(path: str, total: int, n_gaps: int, n_rows: int, where: str) -> str:
+    return f"{path} has {total:,} missing value{'s' * (total != 1)} in {n_gaps:,} of {n_rows:,} rows ({where})"
+
+
+def _columns(counts: IntArray, names: Sequence[str]) -> str:
+    """How many are missing in which column, the most first."""
     order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())].tolist()
-    shown = [f"{_name(place, names)} {counts[place]}" for place in order[:MOST_NAMED]]
     more = [f"{len(order) - MOST_NAMED} more columns"] if len(order) > MOST_NAMED else []
-    total = int(counts.sum())
-    what = f"{total:,} missing value{'s' * (total != 1)} in {n_gaps:,} of {n_rows:,} rows"
-    return f"{path} has {what} ({', '.join([*shown, *more])})"
+    return ", ".join([*(f"{names[place]} {counts[place]}" for place in order[:MOST_NAMED]), *more])
+
+
+def _first(features: Matrix, row: int) -> str:
+    """Where the first one is, in an array whose columns have no names."""
+    column = int(np.argmax(np.isnan(features[row : row + 1])))
+    return f"the first is nan at row {row}, column {column}"
 
 
 def _name(place: int, names: Sequence[str]) -> str:

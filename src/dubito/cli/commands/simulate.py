@@ -121,6 +121,7 @@ def simulate(
     feature_columns: options.FeatureColumns = None,
     ignore_columns: options.IgnoreColumns = None,
     no_label: options.NoLabel = None,
+    missing: options.Missing = None,
     input_limit: options.InputLimit = None,
     standardise: options.Standardise = "auto",
     strategy: Strategies = None,
@@ -155,12 +156,13 @@ def simulate(
 
     from dubito.cli.inputs import features
     from dubito.cli.inputs.files import read_columns, read_number
+    from dubito.cli.inputs.missing import read_missing
     from dubito.cli.inputs.scaling import columns_of, is_wanted, read_when
     from dubito.cli.inputs.session import bounded_inputs, reading_files
     from dubito.cli.jobs import replaying, reporting
     from dubito.experiments.plans.experiment import Experiment, read_seeds
 
-    when = read_when(standardise)
+    when, how = read_when(standardise), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
     sizes, targets = replaying.read_sizes(initial, budget, rounds), reporting.read_targets(target)
     arms, learner = replaying.read_arms(strategy), replaying.read_model(model)
@@ -175,8 +177,8 @@ def simulate(
     )
     with bounded_inputs(input_limit):
         with reading_files(quiet=quiet):
-            found = replaying.read_data(data, test, columns)
-            draft = replaying.standardised(draft, is_wanted(when, columns_of(data, columns)))
+            found = replaying.read_data(data, test, columns, how)
+            draft = replaying.prepared(draft, is_wanted(when, columns_of(data, columns)), how)
         experiment = replaying.scheduled(draft, found, sizes)
         folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
         replaying.open_run(experiment, folder, force)

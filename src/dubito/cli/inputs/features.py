@@ -10,6 +10,7 @@ from dubito.cli.printing.messages import say
 from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.plans.experiment import Data
 from dubito.files import open_source, read_pool, split_spec
+from dubito.files.gaps import keeping_gaps
 from dubito.matrix import AnyArray
 
 UNEQUAL = 100.0
@@ -27,11 +28,12 @@ def notes(settings: Data, data: Dataset | None = None, when: When = "no") -> Ite
     """The sentences; of data that is not at hand yet, only of a table, which is read for them."""
     features = None if data is None else data.features
     if settings.path is not None and open_source(split_spec(settings.path)[0]).is_table:
-        pool = read_pool(settings.path, columns=settings.columns)
+        with keeping_gaps():  # Whoever reads it in earnest counts them.
+            pool = read_pool(settings.path, columns=settings.columns)
         if pool.feature_names:
             yield from told_features(pool, settings.columns)
         features = np.asarray(pool.features[:SAMPLED_ROWS])
-        told = told_scale(when, pool.feature_names, pool.features)
+        told = told_scale(when, pool.feature_names, pool.features if data is None else data.features)
         yield from [] if told is None else [told]
     if features is not None and not settings.standardise and are_unequal(features):
         yield (

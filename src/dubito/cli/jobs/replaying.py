@@ -152,12 +152,12 @@ def read_settings(data: str, test: str | None, test_share: str | None, columns: 
     )
 
 
-def standardised(draft: Experiment, wanted: bool) -> Experiment:
-    """The experiment with features standardised or not."""
-    return replace(draft, data=replace(draft.data, standardise=wanted))
+def prepared(draft: Experiment, standardise: bool, missing: str | None) -> Experiment:
+    """The experiment with features standardised or not, and missing ones filled in or left out."""
+    return replace(draft, data=replace(draft.data, standardise=standardise, missing=missing))
 
 
-def read_data(data: str, test: str | None, columns: Columns) -> Dataset:
+def read_data(data: str, test: str | None, columns: Columns, missing: str | None = None) -> Dataset:
     """The data as the experiment will read it, so that what is wrong is said before anything is made."""
     for path in [split_spec(each)[0] for each in (data, test) if each is not None]:
         source = open_source(path)
@@ -165,7 +165,7 @@ def read_data(data: str, test: str | None, columns: Columns) -> Dataset:
             raise MissingFile(
                 f"{path} holds no labels, only {source.listing()}", mend="add an array labels, one class a row."
             )
-    return read_dataset(data, test=test, columns=columns)
+    return read_dataset(data, test=test, columns=columns, missing=missing)
 
 
 def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:

@@ -38,7 +38,7 @@ def find_source(experiment: Experiment, folder: Path | None = None, dataset: Dat
         name = settings.builtin
         return lru_cache(maxsize=1)(lambda seed: builtin_dataset(name, seed))
     if settings.path is not None:
-        found = read_dataset(settings.path, test=settings.test, columns=settings.columns)
+        found = read_dataset(settings.path, test=settings.test, columns=settings.columns, missing=settings.missing)
     elif settings.images is not None:
         check_memory(settings)
         size = cast("Size | None", settings.size or None)

@@ -1,13 +1,15 @@
 """Data whose classes are known: read from files, divided by a seed into what may be asked for and what tests."""
 
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 
-from dubito.checks import as_array, check_finite, check_real
+from dubito.checks import as_array, check_choice, check_finite, check_real
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.files import Columns, PoolFile, Source, open_source, read_pool, split_spec
 from dubito.files.choosing import ANY_COLUMNS, AS_FEATURES, check_role, choose
+from dubito.files.gaps import Missing, keeping_gaps, settle_missing
 from dubito.files.notes import gather
 from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.names.labels import are_labels, as_labels
@@ -125,7 +127,9 @@ def make_dataset(
     return plain if test_features is None else _with_test(plain, test_features, np.asarray(test_labels))
 
 
-def read_dataset(spec: str, *, test: str | None = None, columns: Columns = ANY_COLUMNS) -> Dataset:
+def read_dataset(
+    spec: str, *, test: str | None = None, columns: Columns = ANY_COLUMNS, missing: str | None = None
+) -> Dataset:
     """Read features and labels from a file, and a test set where one is named or the archive holds one.
 
     Parameters
@@ -136,12 +140,17 @@ def read_dataset(spec: str, *, test: str | None = None, columns: Columns = ANY_C
         A second file with the test set, read in the same way; columns of a table are matched by their names.
     columns : Columns
         Names of columns given by the user.
+    missing : {"median", "drop"}, optional
+        What to do where features are missing, in each file by itself; without it they are counted and refused.
     """
-    found = read_pool(spec, columns=columns)
-    features, labels = _labelled_rows(found, columns)
-    if test is not None:
-        other = _read_test(test, found, columns)
-        return make_dataset(spec, features, labels, *_labelled_rows(other, columns))
+    how: Missing | None = None if missing is None else check_choice("missing", missing, get_args(Missing))
+    with keeping_gaps():
+        found = read_pool(spec, columns=columns)
+        features, labels = _whole_rows(found, how, *_labelled_rows(found, columns))
+        if test is not None:
+            other = _read_test(test, found, columns)
+            theirs = _whole_rows(other, how, *_labelled_rows(other, columns))
+            return make_dataset(spec, features, labels, *theirs)
     own = open_source(split_spec(spec)[0]).without(columns.ignore)
     return make_dataset(spec, features, labels, *_own_test(own))
 
@@ -165,6 +174,15 @@ def _labelled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArra
         )
     gather([f"{source.path}: {kept.sum():,} of {n:,} rows have a {name}; the others take no part."])
     return np.asarray(found.features[:])[kept], as_labels(values[kept])
+
+
+def _whole_rows(
+    found: PoolFile, missing: Missing | None, features: AnyArray, labels: AnyArray
+) -> tuple[AnyArray, AnyArray]:
+    """Rows without a gap, and their labels; a remark says what became of the others."""
+    told = settle_missing(found.source.path, features, found.feature_names, missing)
+    gather([] if told.note is None else [told.note])
+    return np.asarray(told.features[:]), labels if told.rows is None else labels[told.rows]
 
 
 def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:

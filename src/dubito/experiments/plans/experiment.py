@@ -34,7 +34,7 @@ __all__ = [
 
 SCHEMA = 1
 MOST_SEEDS = 1_000_000
-LATER = ("ignore_columns", "no_label")
+LATER = ("ignore_columns", "no_label", "missing")
 """Settings that files of earlier versions do not have: written only where they are not as by default."""
 KEYS = ("schema", "name", "seeds", "pool", "data", "model", "schedule", "strategies")
 PUBLISHED = (*COLLECTIONS, "imagenet", "none")

@@ -1,13 +1,15 @@
 """What an experiment's tables ``[data]`` and ``[schedule]`` hold."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
-from dubito.checks import check_integer, check_real
+from dubito.checks import check_choice, check_integer, check_real
 from dubito.errors import InvalidArgument
 from dubito.experiments.datasets.images.loading import COLLECTIONS, is_table
 from dubito.files import Columns
+from dubito.files.gaps import Missing
 from dubito.matrix import IntArray
 from dubito.wording import PASS, TRUE_OR_FALSE, named
 
@@ -39,6 +41,9 @@ class Data:
     ignore_columns: tuple[str, ...] = ()
     no_label: tuple[str, ...] = ()
     """Labels that mean none, such as -1; or ``empty``, for what is empty alone."""
+    missing: str | None = None
+    """Where features are missing: ``median`` fills in the column's, over the rows with a label; ``drop`` leaves such
+    rows out. Without it they are counted and refused."""
     standardise: bool = False
     """Give every feature mean 0 and standard deviation 1 over the training part."""
 
@@ -70,6 +75,8 @@ class Data:
         if self.images is not None and self.standardise:
             problem = "is for features, and models scale images themselves"
             raise InvalidArgument(problem, argument="standardise", mend="leave it out.")
+        if self.missing is not None:
+            check_choice("missing", self.missing, get_args(Missing))
         if self.rows is not None:
             check_integer("rows", self.rows, least=2)
         if self.test is not None and self.test_share is not None:
