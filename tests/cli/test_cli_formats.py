@@ -13,7 +13,7 @@ CORESET = ("--budget", "2", "--strategy", "coreset")
 
 def test_a_table_of_semicolons_commas_and_latin_letters_is_read_with_three_notes(run: Program) -> None:
     rows = "".join(f"Stück {row};{row},5;{row * row % 7}\n" for row in range(9))
-    Path("pool.csv").write_bytes(f"id;größe;y\n{rows}".encode("latin-1"))
+    Path("pool.csv").write_bytes(f"id;größe;breite\n{rows}".encode("latin-1"))
     ran = run("select", "pool.csv", *CORESET)
     assert ran.code == 0
     assert "Stück" in ran.out

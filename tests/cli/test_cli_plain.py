@@ -42,9 +42,9 @@ def test_text_that_steers_nothing_stays_as_it_is(text: str) -> None:
 
 
 def test_notes_and_errors_about_columns_are_plain(run: Program) -> None:
-    Path("pool.csv").write_text(f"id,{RED},y\n" + "".join(f"r{row},{row},2\n" for row in range(30)))
+    Path("pool.csv").write_text(f"id,{RED},z\n" + "".join(f"r{row},{row},2\n" for row in range(30)))
     ran = run("select", "pool.csv", "--budget", "2", "--strategy", "coreset")
-    check_plain(ran, r"2 features: \x1b[31m[bold]\u202e\x9b2J, y")
+    check_plain(ran, r"2 features: \x1b[31m[bold]\u202e\x9b2J, z")
     check_plain(run("select", "pool.csv", "--budget", "2", "--feature-columns", "zzz"), r"\x1b[31m[bold]")
 
 

@@ -46,7 +46,8 @@ Pool = Annotated[
     typer.Argument(
         metavar="POOL",
         show_default=False,
-        help="Features, a row for each item: .npy, .npz, .safetensors, Parquet, CSV or a folder of shards. "
+        help="Features, a row for each item: .npy, .npz, .safetensors, .pt, .h5, Parquet, Feather, CSV, .xlsx, "
+        "JSON or a folder of shards. "
         "file.npz::key names an array.",
     ),
 ]
