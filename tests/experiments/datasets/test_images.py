@@ -14,10 +14,12 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MemoryLimit, MissingFile
 from dubito.experiments.datasets.images import ImageSet, default_folder, load_images
 from dubito.experiments.datasets.images.cifar import CIFAR10, CIFAR100, Layout
+from dubito.experiments.datasets.images.folder import read_folder
 from dubito.experiments.datasets.images.record import ImageArray
+from dubito.files import input_limit
 from dubito.matrix import AnyArray
 
 FINE = [f"fine {number}" for number in range(100)]
@@ -497,3 +499,14 @@ def test_an_image_set_holds_together(
     nothing = np.empty(0, dtype=np.int64)
     with pytest.raises(InvalidData, match=message):
         ImageSet("made", images, np.array(labels, dtype=np.int64), ("a", "b"), test_images, nothing)
+
+
+def test_pictures_are_held_within_the_bound_of_inputs(tmp_path: Path) -> None:
+    for name in ("pear", "plum"):
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            Image.new("RGB", (100, 100)).save(tmp_path / name / f"{number}.png")
+    with input_limit(100_000), pytest.raises(MemoryLimit, match=r"the array of 6 pictures takes 180 kB of memory"):
+        read_folder(tmp_path)
+    with input_limit(10_000), pytest.raises(MemoryLimit, match=r"0.png unpacks to more than the 10 kB that inputs"):
+        read_folder(tmp_path, size=(2, 2))

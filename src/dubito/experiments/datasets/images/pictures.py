@@ -11,6 +11,7 @@ import numpy as np
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.experiments.datasets.images.record import ImageArray
+from dubito.files.limits import Allowance, allowance
 from dubito.wording import PASS, by_door
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -47,8 +48,10 @@ def read_pictures(pictures: Sequence[Picture], size: Size | None = None) -> Imag
         Resize every picture to this, whatever its shape; without it all must be of the first one's size.
     """
     check_size(size)
-    decode = partial(_decode, size=size)
+    allowed = allowance()
+    decode = partial(_decode, size=size, allowed=allowed)
     first = decode(pictures[0])
+    allowed.hold(f"the array of {len(pictures):,} pictures", "", len(pictures) * first.nbytes)
     pixels = np.empty((len(pictures), *first.shape), dtype=np.uint8)
     with ThreadPoolExecutor() as threads:
         for start in range(0, len(pictures), BATCH):
@@ -81,12 +84,13 @@ def _refuse_size(picture: Picture, image: ImageArray, first: Picture, expected: 
     )
 
 
-def _decode(picture: Picture, size: Size | None) -> ImageArray:
+def _decode(picture: Picture, size: Size | None, allowed: Allowance) -> ImageArray:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     content = picture.content
     try:
         with Image.open(io.BytesIO(content) if isinstance(content, bytes) else content) as opened:
+            allowed.check_unpacking(picture.name, 4 * opened.width * opened.height)
             if opened.mode.startswith(("I", "F")):
                 raise InvalidData(f"{picture.name} has more than 8 bits a channel", mend="save it with 8.")
             upright = ImageOps.exif_transpose(opened)
