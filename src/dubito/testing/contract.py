@@ -123,11 +123,11 @@ def _contents(problem: Problem) -> list[bytes]:
 
 def _check_interruption(engine: Engine[Problem] | EarlierEngine) -> None:
     """Ctrl-C while progress is told leaves a prefix of the reference's picks."""
-    rng, told = np.random.default_rng(0), list[int]()
+    rng, reports = np.random.default_rng(0), list[int]()
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
         assert 0 <= done <= total == 400, f"engine {engine.name!r} tells progress {done} of {total}, not of 400."
-        told.append(done)
+        reports.append(done)
         raise KeyboardInterrupt
 
     pool = rng.standard_normal((500, 4))
@@ -136,14 +136,14 @@ def _check_interruption(engine: Engine[Problem] | EarlierEngine) -> None:
         return
     solution = engine.solve(replace(problem, progress=interrupt))
     made = "rows when progress raised KeyboardInterrupt"
-    assert solution.complete is not bool(told), (
-        f"engine {engine.name!r} says complete={solution.complete}; {told} {made}"
+    assert solution.complete is not bool(reports), (
+        f"engine {engine.name!r} says complete={solution.complete}; {reports} {made}"
     )
     found, whole = solution.configurations[0], reference.solve(problem)[0]
     n_found = len(found.indices)
-    assert n_found >= max(told, default=400), f"engine {engine.name!r} kept {n_found} picks; {told} {made}"
+    assert n_found >= max(reports, default=400), f"engine {engine.name!r} kept {n_found} picks; {reports} {made}"
     same = np.array_equal(found.indices, whole.indices[:n_found])
-    assert same, f"engine {engine.name!r} kept picks that are no prefix of the reference's; {told} {made}"
+    assert same, f"engine {engine.name!r} kept picks that are no prefix of the reference's; {reports} {made}"
 
 
 def _check_answers(engine: Engine[Problem]) -> None:
@@ -157,10 +157,10 @@ def _check_answers(engine: Engine[Problem]) -> None:
     assert isinstance(engine.pays(problem), bool), f"{whose} does not say whether it pays."
     cost = engine.estimate(problem)
     if cost is not None:
-        told = (cost.bytes, cost.seconds, cost.engine)
-        assert cost.bytes > 0, f"{whose} tells a cost of {told}."
-        assert cost.seconds > 0.0, f"{whose} tells a cost of {told}."
-        assert cost.engine == engine.name, f"{whose} tells a cost of {told}."
+        figures = (cost.bytes, cost.seconds, cost.engine)
+        assert cost.bytes > 0, f"{whose} tells a cost of {figures}."
+        assert cost.seconds > 0.0, f"{whose} tells a cost of {figures}."
+        assert cost.engine == engine.name, f"{whose} tells a cost of {figures}."
     engine.catch_up(problem)
     difference = _difference(reference.solve(problem), engine.solve(problem).configurations)
     assert not difference, f"{whose} differs from the reference after catching up: {difference}"
