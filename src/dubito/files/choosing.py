@@ -119,7 +119,7 @@ def _number_columns(source: Source, role: Role, free: dict[str, Entry]) -> list[
             raise InvalidData(
                 f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers",
                 mend=f"if it identifies the rows {PASS} {_as_column('id', name)}, if it is their class "
-                f"{_as_column('label', name)}, else {_ignoring(name)}.",
+                f"{_as_column('label', name)}, else {_ignoring(_without_numbers(free))}.",
             )
     if not free:
         raise MissingFile(
@@ -133,10 +133,18 @@ def _as_column(role: str, name: str) -> str:
     return by_door(f"Columns({role}={name!r})", command=f"--{role}-column {name}", toml=f'{role}_column = "{name}"')
 
 
-def _ignoring(name: str) -> str:
-    """How a person says that a column is not there for us."""
+def _without_numbers(free: dict[str, Entry]) -> list[str]:
+    """All columns that hold no numbers, so that one mend does for them."""
+    return [name for name, entry in free.items() if entry.content != "numbers"]
+
+
+def _ignoring(names: Sequence[str]) -> str:
+    """How a person says that columns are not there for us."""
+    listed = ", ".join(f'"{name}"' for name in names)
     return by_door(
-        f"Columns(ignore=[{name!r}])", command=f"--ignore-columns {name}", toml=f'ignore_columns = ["{name}"]'
+        f"Columns(ignore={list(names)!r})",
+        command=f"--ignore-columns {','.join(names)}",
+        toml=f"ignore_columns = [{listed}]",
     )
 
 

@@ -30,7 +30,7 @@ def is_wanted(when: When, feature_names: tuple[str, ...]) -> bool:
 def columns_of(spec: str, columns: Columns) -> tuple[str, ...]:
     """The columns of a table that stand side by side as features; none for a single array. Only headers are read."""
     path, key = split_spec(spec)
-    source = open_source(path)
+    source = open_source(path).without(columns.ignore)
     chosen = choose(source, "features", key, columns)
     return tuple(chosen) if source.is_table and source.entry(chosen[0]).ndim == 1 else ()
 

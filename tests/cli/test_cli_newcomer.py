@@ -1,0 +1,99 @@
+"""Who has nothing but the README: a table with ids, texts, gaps and semicolons, three rounds by commands alone."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dubito
+from dubito.matrix import FloatArray
+
+from .conftest import Program, Ran
+
+N = 90
+RNG = np.random.default_rng(3)
+KIND = RNG.integers(0, 2, N)
+VALUES: FloatArray = np.column_stack(
+    [RNG.normal(40 + 8 * KIND, 10), RNG.normal(30000 + 9000 * KIND, 8000), RNG.normal(0.2, 0.3, N)]
+).round(3)
+GAPS = {(12, 0), (40, 1), (41, 0), (77, 1)}
+LEFT = [row for row in range(N) if row not in {row for row, _ in GAPS}]
+OPTIONS = ("--id-column", "customer", "--ignore-columns", "name,comment", "--missing", "drop", "-s", "coreset")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """As a German spreadsheet saves it; the first ten rows are labelled."""
+    lines = ["customer;name;comment;age;pay;rate;label"]
+    for row in range(N):
+        cells = ["" if (row, column) in GAPS else f"{VALUES[row, column]}".replace(".", ",") for column in range(3)]
+        comment = '"said; ""fine"""' if row % 3 else ""
+        label = "ab"[KIND[row]] if row < 10 else ""
+        lines.append(";".join([f"C{1000 + 7 * row}", f"Frau Müller {row}", comment, *cells, label]))
+    (tmp_path / "table.csv").write_bytes("\r\n".join([*lines, ""]).encode("latin-1"))
+    return tmp_path / "table.csv"
+
+
+def rows_of(path: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(Path(path).read_text())))
+
+
+def label(path: str, count: int) -> list[int]:
+    """A person fills in the first so many labels; the rows that got one."""
+    rows = rows_of(path)
+    with Path(path).open("w", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0], "label"])
+        writer.writeheader()
+        writer.writerows({**row, "label": "a" if place < count else ""} for place, row in enumerate(rows))
+    return [int(row["index"]) for row in rows[:count]]
+
+
+def by_hand(labelled: list[int]) -> list[int]:
+    """The picks of the library, on the rows without a gap, standardised with NumPy."""
+    pool = VALUES[LEFT]
+    pool = (pool - pool.mean(axis=0)) / pool.std(axis=0)
+    seen = np.array([LEFT.index(row) for row in labelled if row in LEFT])
+    return [LEFT[place] for place in dubito.select(pool, 6, labelled=seen, strategy="coreset").indices.tolist()]
+
+
+def told(ran: Ran, *said: str) -> None:
+    assert ran.code == 0, ran.err
+    assert [each for each in said if each not in ran.err] == []
+
+
+@pytest.mark.usefixtures("table")
+def test_each_refusal_names_the_next_step(run: Program) -> None:
+    first = run("select", "table.csv", "-b", "6", "-s", "coreset")
+    assert "pass --id-column customer" in first.complaint
+    second = run("select", "table.csv", "-b", "6", "-s", "coreset", "--id-column", "customer")
+    assert "else --ignore-columns name,comment." in second.complaint
+    third = run("select", "table.csv", "-b", "6", "-s", "coreset", *OPTIONS[:4])
+    assert "table.csv has 4 missing values in 4 of 90 rows (age 2, pay 2); pass --missing median" in third.err
+    assert [ran.code for ran in (first, second, third)] == [3, 3, 3]
+
+
+@pytest.mark.usefixtures("table")
+def test_three_rounds_give_the_picks_of_the_library_by_the_file_s_own_rows_and_ids(run: Program) -> None:
+    labelled, files = list(range(10)), list[str]()
+    for number, count in ((1, 6), (2, 4), (3, 6)):
+        given = [each for path in files for each in ("--labelled", path)]
+        ran = run(
+            "select", "table.csv", "-b", "6", *OPTIONS, *given, "-o", f"r{number}.csv", "--sheet", f"r{number}.html"
+        )
+        told(ran, "semicolons", "decimal commas", "Latin-1", "3 features: age, pay, rate", "10 of 90 rows have a label")
+        told(ran, "those rows are left out", "columns are standardised (as they are, pay makes over 99.9%", "(texts)")
+        rows = rows_of(f"r{number}.csv")
+        assert [int(row["index"]) for row in rows] == by_hand(labelled)
+        assert all(row["id"] == f"C{1000 + 7 * int(row['index'])}" for row in rows)
+        assert all(row["name"] == f"Frau Müller {row['index']}" for row in rows)
+        files.append(f"r{number}.csv")
+        labelled += label(f"r{number}.csv", count)
+
+
+@pytest.mark.usefixtures("table")
+def test_the_labelled_rows_can_be_played_again(run: Program) -> None:
+    options = ("--initial", "4", "--budget", "1", "--rounds", "1", "--seeds", "2", "-s", "margin", "--workers", "1")
+    ran = run("simulate", "table.csv", *OPTIONS[:6], *options, "-o", "out")
+    told(ran, "10 of 90 rows have a label; the others take no part", "columns are standardised")
