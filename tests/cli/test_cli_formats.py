@@ -95,3 +95,27 @@ def test_ids_like_formulas_go_round_through_a_spreadsheet(run: Program) -> None:
     ran = run("select", "pool.csv", "--budget", "1", "--strategy", "coreset", "--labelled", "picks.csv", "-q")
     assert ran.code == 0
     assert ran.out.splitlines()[1].split(",")[2] not in first
+
+
+def test_an_id_column_that_one_file_lacks_is_told_with_its_own_mend(run: Program) -> None:
+    Path("pool.csv").write_text("id,a,b\nr0,1,2\nr1,3,4\nr2,9,9\n")
+    Path("p.csv").write_text("key,c1,c2\nr0,0.5,0.5\nr1,0.25,0.75\nr2,0,1\n")
+    ran = run("select", "pool.csv", "--budget", "1", "--probabilities", "p.csv", "--id-column", "key")
+    assert ran.code == 2
+    assert (
+        "pool.csv has no column 'key', and its ids are in 'id'; one name stands for the ids of every" in ran.complaint
+    )
+
+
+def test_labels_that_are_not_found_are_named_by_their_option(run: Program) -> None:
+    Path("data.csv").write_text("id,a,b\n0,1,2\n1,3,4\n2,9,9\n")
+    assert "Name one with --label-column" in run("simulate", "data.csv").complaint
+
+
+def test_labelled_tables_are_as_strict_as_pools(run: Program) -> None:
+    Path("pool.csv").write_text("id,a,b\nr0,1,2\nr1,3,4\nr2,9,9\n")
+    Path("labels.csv").write_text("id,label\nr1,a\nr2,b,c\n")
+    assert (
+        "line 3 of labels.csv has 3 fields instead of 2"
+        in run("select", "pool.csv", *CORESET, "--labelled", "labels.csv").complaint
+    )

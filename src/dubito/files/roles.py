@@ -5,7 +5,7 @@ from typing import overload
 
 import numpy as np
 
-from dubito.errors import InvalidData
+from dubito.errors import InvalidData, MissingFile
 from dubito.files.choosing import (
     ANY_COLUMNS,
     DOUBT_ROLES,
@@ -27,7 +27,7 @@ from dubito.files.naming import find_names
 from dubito.files.opening import open_source, split_spec
 from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.names import RowNames
-from dubito.names.columns import LABELLED
+from dubito.names.columns import IDS, LABELLED, usual
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +85,7 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
     path, key = split_spec(spec)
     source = open_source(path).without(columns.ignore)
     if columns.id is not None:
-        source.entry(columns.id)  # Refuses a name that is not there.
+        _check_id_column(source, columns.id)
     features = _read(source, "features", key, columns)
     if not len_of(features):
         raise InvalidData(f"{spec} holds no rows", mend="a pool needs at least one.")
@@ -93,6 +93,17 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
     chosen = choose(source, "features", key, columns)
     beside = source.is_table and source.entry(chosen[0]).ndim == 1
     return PoolFile(features, names, source, tuple(chosen) if beside else ())
+
+
+def _check_id_column(source: Source, name: str) -> None:
+    """Refuse a name that is not there; where the ids have their usual one, another file is at odds with this."""
+    own = usual([each for each in source.names if each], IDS)
+    if name not in source.entries and own is not None:
+        raise MissingFile(
+            f"{source.path} has no {source.noun} {name!r}, and its ids are in {own!r}",
+            mend=f"one name stands for the ids of every file: rename {name!r} where it is, or {own!r} here.",
+        )
+    source.entry(name)
 
 
 def read_rows(spec: str, role: DoubtRole, *, columns: Columns = ANY_COLUMNS) -> RowsFile:
