@@ -5,6 +5,7 @@ from typing import Any, TypeVar, cast
 
 from dubito.checks import check_choice
 from dubito.engines.base import Engine
+from dubito.engines.cpu.coverage.engine import CpuCoverage
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cuda.engine import CudaEngine
 from dubito.engines.oracle import CoverageReference, ReferenceEngine
@@ -14,7 +15,13 @@ from dubito.wording import named
 
 P = TypeVar("P")
 
-BUILT_IN: tuple[Engine[Any], ...] = (CudaEngine(), CpuEngine(), ReferenceEngine(), CoverageReference())
+BUILT_IN: tuple[Engine[Any], ...] = (
+    CudaEngine(),
+    CpuEngine(),
+    CpuCoverage(),
+    ReferenceEngine(),
+    CoverageReference(),
+)
 """In order of preference. One name may stand here several times, for different kinds of problem."""
 
 

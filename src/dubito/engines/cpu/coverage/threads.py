@@ -1,0 +1,27 @@
+"""The same work on many pieces, on every core. NumPy lets go of the interpreter in all that takes long."""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+
+def n_threads() -> int:
+    """Cores that this process may use, as far as the system tells."""
+    counted = getattr(os, "process_cpu_count", os.cpu_count)() or 1
+    return min(counted, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else counted
+
+
+def each(work: Callable[..., None], pieces: Iterable[tuple[object, ...]]) -> None:
+    """Do ``work(*piece)`` for every piece; an error, or Ctrl-C, ends it once the pieces begun are done."""
+    waiting = list(pieces)
+    if n_threads() == 1 or len(waiting) < 2:
+        for piece in waiting:
+            work(*piece)
+        return
+    with ThreadPoolExecutor(n_threads()) as workers:
+        futures = [workers.submit(work, *piece) for piece in waiting]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            workers.shutdown(cancel_futures=True)

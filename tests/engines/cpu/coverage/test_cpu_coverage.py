@@ -1,0 +1,215 @@
+"""The cpu engine covers as the reference does, however the work is cut into pieces."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import dubito
+from dubito import coverage
+from dubito.coverage import CoverageProblem, sample_rows
+from dubito.engines.cpu.coverage import probes, solver, trial
+from dubito.engines.cpu.coverage.engine import CpuCoverage
+from dubito.engines.cpu.coverage.memory import CoverPlan, least_bytes, plan_cover
+from dubito.errors import MemoryLimit
+from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
+from dubito.testing import check_coverage_engine
+
+SetConstant = Callable[[str, float], None]
+
+
+def assert_same(problem: CoverageProblem) -> None:
+    (found,), oracle = CpuCoverage().solve(problem).configurations, coverage.greedy(problem)
+    assert found.indices.tolist() == oracle.indices.tolist()
+    assert found.priorities.tobytes() == oracle.priorities.tobytes()
+    assert found.covered is not None
+    assert oracle.covered is not None
+    assert found.covered.tobytes() == oracle.covered.tobytes()
+    assert found.reach == oracle.reach
+
+
+def made_of(
+    pool: Matrix, references: Matrix, weights: FloatArray, budget: int, largest: float = 50.0
+) -> CoverageProblem:
+    rows = np.arange(len(weights))
+    return CoverageProblem(pool, references, rows, budget, weights, sample_rows(rows), largest=largest)
+
+
+def test_the_engine_meets_the_contract() -> None:
+    check_coverage_engine(CpuCoverage(), examples=200)
+
+
+@pytest.mark.parametrize(("front", "block"), [(1, 40), (2, 17), (512, 9)])
+def test_the_picks_do_not_depend_on_block_sizes(front: int, block: int, set_constant: SetConstant) -> None:
+    for name in ("FRONT", "REFINE_TOGETHER", "SETTLE_ROWS"):
+        set_constant(name, front)
+    for name in ("ROWS", "REFERENCES", "PAIR_ROWS", "BLOCK_ROWS", "READ_ROWS", "SUM_TOGETHER"):
+        set_constant(name, block)
+    check_coverage_engine(CpuCoverage(), examples=15, seed=1000)
+
+
+@pytest.mark.parametrize("n_pairs", [1, 300])
+def test_the_picks_do_not_depend_on_the_room_for_pairs(n_pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solver, "plan_cover", lambda n, d, limit: CoverPlan(16, 0, n_pairs))
+    check_coverage_engine(CpuCoverage(), examples=8, seed=2000)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_picks_do_not_depend_on_the_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("dubito.engines.cpu.coverage.threads"), "n_threads", lambda: threads)
+    check_coverage_engine(CpuCoverage(), examples=20, seed=3000)
+
+
+@pytest.mark.parametrize("width", [0, 16, 32, 48])
+def test_the_picks_do_not_depend_on_how_wide_probes_are(
+    width: int, set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_constant("CLOSER_LOOK", 1e-9)
+    rng = np.random.default_rng(5)
+    pool = rng.standard_normal((400, 8)) @ rng.standard_normal((8, 100)) + 0.1 * rng.standard_normal((400, 100))
+    if width:
+        for module in (probes, trial):
+            monkeypatch.setattr(module, "WIDTHS", (width,))
+    else:
+        set_constant("NARROWEST", 1000)
+    assert_same(made_of(pool.astype(np.float32), pool[:40].astype(np.float32), rng.random(400), 60))
+
+
+def test_storage_does_not_matter() -> None:
+    rng = np.random.default_rng(8)
+    pool, references = rng.integers(-50, 50, (200, 6)), rng.integers(-50, 50, (9, 6)).astype(np.float64)
+    weights = rng.choice([0.0, 0.25, 0.5, 1.0], 200)
+    kept: list[Matrix] = [
+        pool.astype(np.float64),
+        pool.astype(np.float32),
+        np.asfortranarray(pool.astype(np.float16)),
+        Stack([pool[:77].astype(np.float16), pool[77:].astype(np.float64)]),
+        pool.astype(np.int8),
+    ]
+    first = coverage.greedy(made_of(kept[0], references, weights, 60))
+    for matrix in kept:
+        (found,) = CpuCoverage().solve(made_of(matrix, references, weights, 60)).configurations
+        assert found.indices.tolist() == first.indices.tolist()
+        assert found.priorities.tobytes() == first.priorities.tobytes()
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.0])
+@pytest.mark.parametrize("n_labelled", [0, 10, 300])
+def test_real_digits_are_covered_as_the_reference_covers_them(strength: float, n_labelled: int) -> None:
+    digits: AnyArray = load_digits().data
+    pool = digits[300:1100].astype(np.float32)
+    weights = np.random.default_rng(0).beta(0.3, 2.0, len(pool)) ** strength
+    assert_same(made_of(pool, digits[:n_labelled], weights, 100, largest=16.0))
+
+
+def test_copies_are_told_from_near_copies() -> None:
+    rng = np.random.default_rng(1)
+    base = rng.standard_normal((60, 70)).astype(np.float32)
+    pool = np.concatenate([base, base, np.nextafter(base, np.float32(9.0))])
+    assert_same(made_of(pool, base[:5] + np.float32(0.5), np.ones(180), 90))
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e30])
+def test_an_outlier_changes_nothing_for_the_others(factor: float) -> None:
+    rng = np.random.default_rng(0)
+    pool, weights = rng.standard_normal((300, 60)), rng.random(300)
+    pool[3] *= factor
+    assert_same(made_of(pool, pool[10:20] + 0.1, weights, 100, largest=float(np.abs(pool).max())))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_that_lose_digits_give_exact_priorities(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pool, weights = rng.standard_normal((120, 2)), 10.0 ** rng.uniform(-324, -318, 120)
+    assert_same(made_of(pool, pool[:3] + 0.1, weights, 60))
+
+
+def test_a_whole_pool_can_be_picked() -> None:
+    rng = np.random.default_rng(2)
+    pool = rng.integers(-3, 4, (150, 3)).astype(np.float64)
+    assert_same(made_of(pool, pool[:10], rng.choice([0.0, 0.5, 1.0], 150), 150))
+
+
+def test_a_second_round_of_a_pool_is_a_first_one_elsewhere() -> None:
+    rng = np.random.default_rng(4)
+    features, labelled = rng.standard_normal((300, 5)), np.arange(20)
+    pool = dubito.Pool(features)
+    pool.label(rows=labelled)
+    for turn in range(3):
+        doubt = np.random.default_rng(turn).random(300)
+        picked = pool.select(15, doubt=doubt, strategy="doubt-coverage", engine="cpu")
+        oracle = dubito.select(
+            features, 15, labelled=labelled, doubt=doubt, strategy="doubt-coverage", engine="reference"
+        )
+        assert picked.indices.tolist() == oracle.indices.tolist()
+        pool.label(picked)
+        labelled = np.concatenate([labelled, picked.indices])
+        pool.select(5, doubt=doubt, strategy="doubt-coreset")
+
+
+def test_auto_takes_the_cpu_engine() -> None:
+    rng = np.random.default_rng(0)
+    assert dubito.select(rng.random((30, 2)), 3, strategy="coverage").engine == "cpu"
+
+
+# Memory
+
+
+def test_a_limit_that_cannot_hold_the_minimum_is_refused_with_the_minimum() -> None:
+    with pytest.raises(
+        MemoryLimit, match=r"memory_limit=1000 cannot hold what coverage of 500 rows .* at least \d+ bytes"
+    ):
+        dubito.select(np.ones((500, 4)), 2, strategy="coverage", memory_limit=1000)
+    with pytest.raises(MemoryLimit, match="memory_limit=1000"):
+        dubito.estimate(500, 4, 0, 2, strategy="coverage", engine="cpu", memory_limit=1000)
+
+
+def test_the_smallest_limit_works_and_gives_the_same_picks() -> None:
+    rng = np.random.default_rng(0)
+    pool = rng.standard_normal((400, 64)).astype(np.float32)
+    problem = made_of(pool, pool[:7] + np.float32(0.2), rng.random(400), 30)
+    assert_same(replace(problem, memory_limit=least_bytes(400, 64)))
+
+
+@pytest.mark.parametrize("limit", [None, 100_000_000, 2_000_000_000])
+def test_a_plan_stays_within_its_limit(limit: int | None) -> None:
+    plan = plan_cover(100_000, 512, limit)
+    assert plan.block_rows >= 32
+    assert plan.n_pairs >= 100_000
+    if limit is not None:
+        assert plan.probe_bytes < limit
+        assert 20 * plan.n_pairs < limit
+
+
+def test_an_estimate_grows_with_the_work() -> None:
+    few, many = (dubito.estimate(n, 64, 1000, 100, strategy="coverage", engine="cpu") for n in (5_000, 50_000))
+    assert few.engine == "cpu"
+    assert few.seconds < many.seconds
+    assert few.bytes < many.bytes
+    assert dubito.estimate(5_000, 64, 0, 100, strategy="coverage", memory_limit="64MB").bytes == 64_000_000
+
+
+# Ctrl-C
+
+
+def test_an_error_in_one_piece_of_work_is_the_error_of_all() -> None:
+    threads = import_module("dubito.engines.cpu.coverage.threads")
+
+    def fail(number: int) -> None:
+        if number == 3:
+            raise KeyError(number)
+
+    with pytest.raises(KeyError):
+        threads.each(fail, [(number,) for number in range(8)])
+
+
+def test_progress_is_told_without_a_radius() -> None:
+    told = list[tuple[int, float | None]]()
+    rng = np.random.default_rng(0)
+    dubito.select(
+        rng.random((50, 2)), 50, strategy="coverage", progress=lambda done, _, radius, __: told.append((done, radius))
+    )
+    assert told[-1] == (50, None)
