@@ -114,3 +114,13 @@ def test_feather_of_the_first_version_is_told(tmp_path: Path) -> None:
     (tmp_path / "pool.feather").write_bytes(b"FEA1" + bytes(20))
     with pytest.raises(InvalidData, match=r"pool.feather is Feather of the first version; write it again"):
         open_source(str(tmp_path / "pool.feather"))
+
+
+@pytest.mark.parametrize("name", ["pool.feather", "pool.parquet"])
+def test_lists_as_text_are_vectors(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, pa.table({"id": ["a", "b"], "v": ["[0.5, 1]", "[2, 3]"]}))
+    pool = read_pool(path)
+    assert np.asarray(pool.features).tolist() == [[0.5, 1], [2, 3]]
+    odd = write(tmp_path / f"odd{name}", pa.table({"v": ["[0.5, 1]"] * 30 + ["[2]"]}))
+    with pytest.raises(InvalidData, match=r"has a list of shape \(1,\) in row 30 and \(2,\) in row 0"):
+        read_pool(odd)

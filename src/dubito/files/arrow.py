@@ -14,6 +14,7 @@ from dubito.files.limits import hold
 from dubito.optional import require
 
 ARROW = (".feather", ".arrow")
+SAMPLED_ROWS = 20
 BYTES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}
 """Memory of a value of each kind of Parquet; of any other kind at least an offset and a length."""
 
@@ -76,6 +77,11 @@ class ParquetFile:
         table = self.file.read_row_groups(list(groups), columns=list(columns))
         return plain_table(table, self.schema_arrow)
 
+    def first_texts(self, name: str) -> list[Any]:
+        """The first few values of a column."""
+        batch = next(self.file.iter_batches(SAMPLED_ROWS, columns=[name]), None)
+        return [] if batch is None else list(batch.column(0).to_pylist())
+
     def _size(self, columns: Sequence[str]) -> int:
         """Memory of whole columns, by what the file says of them: a value repeated a million times is stored once."""
         wanted, total = set(columns), 0
@@ -132,6 +138,11 @@ class ArrowFile:
             hold(self.path, _told(columns), self.held)
         table = pyarrow.Table.from_batches(batches, reader.schema if not batches else batches[0].schema)
         return plain_table(table, self.schema_arrow)
+
+    def first_texts(self, name: str) -> list[Any]:
+        """The first few values of a column."""
+        groups = range(min(1, self.metadata.num_row_groups))
+        return list(self.read_row_groups(groups, [name]).column(0).slice(0, SAMPLED_ROWS).to_pylist())
 
     def _reader(self, columns: Sequence[str]) -> Any:
         places = [self.names.index(name) for name in columns] if len(columns) < len(self.names) else []

@@ -1,7 +1,7 @@
 """Parquet and Arrow: a list column is a matrix, and so are several columns of numbers (extra ``files``)."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -10,8 +10,10 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.files.arrow import opened
+from dubito.files.cells import as_list
 from dubito.files.entries import Entry, Source, one_below_another, reading
 from dubito.files.gaps import gaps_are_kept
+from dubito.files.grids import Grid
 from dubito.files.saved_index import index_of
 from dubito.matrix import AnyArray, Matrix
 from dubito.names.ids import tidy_date
@@ -29,6 +31,7 @@ def open_parquet(path: str) -> Source:
     if twice is not None:
         raise InvalidData(f"{path} has two columns called {twice!r}", mend="rename one.")
     entries = {field.name: _entry(path, field.name, field.type) for field in schema}
+    entries |= {name: _list_entry(path, name) for name in _lists_as_text(path, entries)}
     if not entries:
         raise InvalidData(f"{path} holds no columns.")
     index, counted = index_of(schema.metadata, n_rows)
@@ -68,6 +71,31 @@ def _entry(path: str, name: str, kind: Any) -> Entry:
     elif types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
         return Entry(1, "text", "(text)", partial(_texts, path, name), None, partial(_values, path, name))
     return Entry(1, "other", f"({kind})", partial(_refuse, path, name, kind), None, partial(_values, path, name))
+
+
+def _lists_as_text(path: str, entries: Mapping[str, Entry]) -> list[str]:
+    """The columns of text that hold lists of numbers, in a table that has none as such."""
+    texts = [name for name, entry in entries.items() if entry.content == "text"]
+    if not texts or any(entry.ndim == 2 for entry in entries.values()):
+        return []
+    with reading(path), opened(path) as file:
+        return [name for name in texts if _are_lists(file.first_texts(name))]
+
+
+def _are_lists(values: list[Any]) -> bool:
+    told = [value for value in values if value is not None]
+    return bool(told) and all(isinstance(value, str) and as_list(value) is not None for value in told)
+
+
+def _list_entry(path: str, name: str) -> Entry:
+    return Entry(2, "numbers", "(lists of numbers, as text)", partial(_text_lists, path, name))
+
+
+def _text_lists(path: str, name: str) -> AnyArray:
+    column = _read(path, [name])[0]
+    with reading(path):
+        values = column.to_pylist()
+    return Grid(path, {name: values}, range(len(values)), "row").lists(name)
 
 
 def _is_numeric(types: ModuleType, kind: Any) -> bool:
