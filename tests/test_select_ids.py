@@ -265,7 +265,7 @@ def test_a_y_is_a_feature_beside_an_x_alone() -> None:
 
 
 def test_a_refractive_index_is_a_feature_and_one_of_row_numbers_is_none() -> None:
-    glass = pd.DataFrame({"f0": FEATURES[:, 0], "index": 1.5 + np.arange(12) / 100})
+    glass = pd.DataFrame({"f0": FEATURES[:, 0], "index": 1.5 + FEATURES[:, 1]})
     wanted = dubito.select(glass.to_numpy(), 3, strategy="coreset").indices.tolist()
     assert dubito.select(glass, 3, strategy="coreset").indices.tolist() == wanted
     counted = pd.DataFrame({**columns(FEATURES), "index": np.arange(12)})

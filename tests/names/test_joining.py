@@ -78,6 +78,8 @@ def test_like_is_matched_with_like() -> None:
         (both, names(index=OTHER), (OTHER, OTHER)),
         (names(TEXT), names(index=TEXT), (TEXT, TEXT)),
         (names(index=SHUFFLED), names(index=ROWS), (SHUFFLED, ROWS)),
+        (names(SHUFFLED), names(index=ROWS), (SHUFFLED, ROWS)),
+        (names(SHUFFLED + 2), names(index=ROWS), (SHUFFLED + 2, ROWS)),
         (names(index=SHUFFLED), names(TEXT, SHUFFLED), (SHUFFLED, SHUFFLED)),
     ):
         pair = matching_ids(theirs, pool)
@@ -104,7 +106,12 @@ def test_where_one_side_has_no_ids_rows_go_by_their_order(theirs: RowNames, pool
 
 @pytest.mark.parametrize(
     ("theirs", "pool"),
-    [(names(SHUFFLED), names()), (names(SHUFFLED), names(index=ROWS)), (names(index=ROWS), names(index=SHUFFLED))],
+    [
+        (names(SHUFFLED), names()),
+        (names(SHUFFLED.astype(str)), names()),
+        (names(SHUFFLED.astype(float)), names()),
+        (names(index=ROWS), names(index=SHUFFLED)),
+    ],
 )
 def test_shuffled_row_numbers_on_one_side_are_asked_about(theirs: RowNames, pool: RowNames) -> None:
     with pytest.raises(

@@ -83,7 +83,7 @@ def choose(source: Source, role: Role, key: str | None, columns: Columns) -> lis
         name = "index" if _holds_picks(source) else usual_name(source, "features")
     if name is not None:
         return [name]
-    if len(source.entries) == 1 and not source.is_table:
+    if len(source.entries) == 1 and not source.is_table and (role == "ids" or source.names[0].lower() not in IDS):
         return list(source.names)
     return _only_fitting(source, role, columns)
 

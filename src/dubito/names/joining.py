@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dubito.errors import InvalidData
-from dubito.matrix import AnyArray, IntArray
+from dubito.matrix import IntArray
 from dubito.names.ids import Ids, are_row_numbers
 
 
@@ -59,6 +59,8 @@ def pair_of(theirs: RowNames, pool: RowNames) -> Pair | None:
             return Pair(theirs.index, pool.index)
     if theirs.ids is not None and pool.ids is not None:
         return Pair(theirs.ids, pool.ids)
+    if theirs.ids is not None and pool.index is not None and not pool.index.places.keys().isdisjoint(theirs.ids.keys):
+        return Pair(theirs.ids, pool.index)  # Row numbers that the pool writes down are meant by who names some.
     return None
 
 
@@ -103,9 +105,8 @@ def rows_of(theirs: Ids, pool: Ids) -> IntArray:
 
 def _are_shuffled_rows(ids: Ids) -> bool:
     """Whether ids are all the row numbers, in another order than that of the rows."""
-    values: AnyArray = ids.given
-    is_whole = values.dtype.kind in "iuf" and not are_row_numbers(values)
-    return is_whole and bool(np.array_equal(np.sort(values), np.arange(len(values))))
+    numbers = list(map(str, range(len(ids))))
+    return ids.keys != numbers and set(ids.keys) == set(numbers)
 
 
 def _is_numbered(theirs: RowNames, pool: RowNames, alone: Ids) -> bool:

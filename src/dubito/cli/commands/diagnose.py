@@ -63,7 +63,7 @@ def diagnose(
         if not len(found.labelled.rows) and not found.labelled.foreign:
             raise InvalidArgument("nothing is labelled", mend="pass --labelled FILE.")
         outcomes = None if checked is None else read_outcomes(checked, found.pool, columns)
-        found, kept = settle(found, how, quiet=quiet)
+        found, kept = settle(found, how)
         outcomes = None if outcomes is None else kept.outcomes(*outcomes)
         diagnosis = measure(found, head, outcomes, metric, is_wanted(when, found.pool.feature_names))
     if note := told_scale(when, found.pool.feature_names, found.pool.features):

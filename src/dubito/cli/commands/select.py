@@ -75,9 +75,9 @@ def select(
             found = picking.without_earlier_picks(found, target, columns)
             allowed = picking.read_candidates(candidates, found, columns)
             texts = read_carried(pool, keep, found.pool, columns)
-            found, kept = settle(found, how, quiet=quiet)
+            found, kept = settle(found, how)
             allowed = None if allowed is None else kept.among(allowed)
-            method = picking.with_scale(method, found, when, quiet)
+            method = picking.with_scale(method, found, when)
         if dry_run:
             foretelling.show_dry_run(found, allowed, method, as_json)
         else:

@@ -26,7 +26,7 @@ from dubito.files import (
 )
 from dubito.files.entries import nearest, suffix_of
 from dubito.files.notes import gather
-from dubito.matrix import AnyArray
+from dubito.matrix import AnyArray, len_of
 from dubito.names import matching_ids, order_of
 
 NO_SOURCES = (".txt",)
@@ -130,7 +130,7 @@ def in_pool_order(found: RowsFile, pool: PoolFile, note: Note) -> AnyArray:
     pair = matching_ids(found.names, pool.names)
     if pair is not None:
         return found.values[order_of(*pair)]
-    if found.names.ids is not None or pool.names.ids is not None:
+    if len(found.values) == len_of(pool.features) and (found.names.ids or pool.names.ids) is not None:
         has, lacks = (pool, found) if found.names.ids is None else (found, pool)
         note(f"{has.source.path} has ids and {lacks.source.path} none: rows are matched by their order.")
     return found.values

@@ -6,9 +6,8 @@ from typing import get_args
 import numpy as np
 
 from dubito.checks import check_choice
-from dubito.cli.inputs.files import Inputs
+from dubito.cli.inputs.files import Inputs, note
 from dubito.cli.inputs.labelled import Labelled
-from dubito.cli.printing.messages import say
 from dubito.errors import InvalidArgument
 from dubito.files.choosing import DoubtRole
 from dubito.files.gaps import Missing, settle_missing
@@ -54,7 +53,7 @@ def _renumbered(configuration: Configuration, rows: IntArray) -> Configuration:
     return replace(configuration, indices=rows[configuration.indices])
 
 
-def settle(found: Inputs, missing: Missing | None, *, quiet: bool) -> tuple[Inputs, Kept]:
+def settle(found: Inputs, missing: Missing | None) -> tuple[Inputs, Kept]:
     """The inputs without missing values, and which rows they are.
 
     Rows that are left out are in no way in the pool: neither picked, nor references, nor in any mean.
@@ -62,13 +61,13 @@ def settle(found: Inputs, missing: Missing | None, *, quiet: bool) -> tuple[Inpu
     pool, n_rows = found.pool, len_of(found.pool.features)
     settled = settle_missing(pool.source.path, pool.features, pool.feature_names, missing)
     if settled.note is not None:
-        say(settled.note, quiet=quiet)
+        note(settled.note)
     kept = Kept(n_rows, settled.rows)
     if settled.rows is None:
         return replace(found, pool=replace(pool, features=settled.features)), kept
     gone = len(found.labelled.rows) - len(kept.among(found.labelled.rows))
     if gone:
-        say(f"{gone} of the labelled rows are among them, and are no references", quiet=quiet)
+        note(f"{gone} of the labelled rows are among them, and are no references")
     labelled = Labelled(kept.among(found.labelled.rows), found.labelled.foreign)
     doubt = {role: _rows_of(role, array, kept) for role, array in found.doubt.items()}
     smaller = replace(pool, features=settled.features, names=pool.names.at(settled.rows))

@@ -121,12 +121,12 @@ def read_method(
     )
 
 
-def with_scale(method: Method, found: Inputs, when: When, quiet: bool) -> Method:
+def with_scale(method: Method, found: Inputs, when: When) -> Method:
     """The method with features standardised or not, and a note where that was not asked for."""
     names = found.pool.feature_names
-    note = told_scale(when, names, found.pool.features)
-    if note is not None:
-        say(note, quiet=quiet)
+    told = told_scale(when, names, found.pool.features)
+    if told is not None:
+        note(told)
     return replace(method, standardise=is_wanted(when, names))
 
 
