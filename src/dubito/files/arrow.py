@@ -14,7 +14,8 @@ from dubito.files.limits import hold
 from dubito.optional import require
 
 ARROW = (".feather", ".arrow")
-SAMPLED_ROWS = 20
+SAMPLED_ROWS, MOST_SAMPLED = 20, 1 << 26
+"""Rows by which a column of text is judged, and the bytes beyond which it is taken as it is."""
 BYTES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}
 """Memory of a value of each kind of Parquet; of any other kind at least an offset and a length."""
 
@@ -79,8 +80,11 @@ class ParquetFile:
 
     def first_texts(self, name: str) -> list[Any]:
         """The first few values of a column."""
-        batch = next(self.file.iter_batches(SAMPLED_ROWS, columns=[name]), None)
-        return [] if batch is None else list(batch.column(0).to_pylist())
+        if not self.metadata.num_row_groups or self._size([name]) > MOST_SAMPLED:
+            return []
+        # Not by batches: one that is left before its end may still read when the file is closed.
+        group = self.file.read_row_group(0, columns=[name])
+        return list(group.column(0).slice(0, SAMPLED_ROWS).to_pylist())
 
     def _size(self, columns: Sequence[str]) -> int:
         """Memory of whole columns, by what the file says of them: a value repeated a million times is stored once."""
