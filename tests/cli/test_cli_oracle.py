@@ -34,6 +34,8 @@ def expected(pair: Pair) -> list[int] | None:
         chosen = dubito.select(features, BUDGET, doubt=wanted[:, 0])
     else:
         mask = np.isin(np.arange(len(features)), wanted)
+        if (mask if pair.role == "candidates" else ~mask).sum() < BUDGET:
+            return None
         named = {"labelled": mask} if pair.role == "labelled" else {"candidates": mask}
         labelled, candidates = named.get("labelled"), named.get("candidates")
         chosen = dubito.select(features, BUDGET, labelled=labelled, candidates=candidates, strategy="coreset")
