@@ -212,6 +212,7 @@ def test_the_strategy_shown_to_contributors_works() -> None:
     example = next(each for each in examples_for_contributors() if "class Newest" in each)
     imports = (
         "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
         "import numpy as np\n"
         "from dubito.matrix import len_of\n"
         "from dubito.problem import Request\n"

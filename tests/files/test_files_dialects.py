@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dubito.errors import InvalidData
 from dubito.files import Columns, open_source, read_pool
 from dubito.files.cells import as_list, is_number
-from dubito.files.dialects import DELIMITERS, guess_dialect
+from dubito.files.formats.dialects import DELIMITERS, guess_dialect
 
 
 def write(path: Path, content: str) -> str:

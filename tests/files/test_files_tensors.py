@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as arrays
 
 from dubito.errors import DubitoError, InvalidData, MemoryLimit
 from dubito.files import input_limit, open_source, read_array, read_pool
-from dubito.files.opcodes import Refused, read_pickle
+from dubito.files.formats.torch_opcodes import Refused, read_pickle
 from dubito.matrix import AnyArray
 
 FEATURES = torch.arange(12, dtype=torch.float32).reshape(4, 3)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dubito.errors import InvalidData, MemoryLimit
 from dubito.files import gathering_notes, input_limit, open_source, read_pool
-from dubito.files.text import find_text
+from dubito.files.formats.text import find_text
 
 TABLE = "id,größe,x\nMüller,1,2\nÉva,3,4\n"
 

@@ -8,15 +8,15 @@ from functools import partial
 import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.files.arrays import open_npy, open_npz, open_safetensors
-from dubito.files.delimited import open_delimited
 from dubito.files.entries import Content, Entry, Source, natural_order, one_below_another, reading, suffix_of, whole
-from dubito.files.hdf5 import open_hdf5
+from dubito.files.formats.arrays import open_npy, open_npz, open_safetensors
+from dubito.files.formats.delimited import open_delimited
+from dubito.files.formats.excel import open_workbook
+from dubito.files.formats.hdf5 import open_hdf5
+from dubito.files.formats.json_rows import open_json, open_jsonl
+from dubito.files.formats.parquet import open_parquet
+from dubito.files.formats.torch_files import open_tensors
 from dubito.files.notes import gather
-from dubito.files.objects import open_json, open_jsonl
-from dubito.files.parquet import open_parquet
-from dubito.files.tensors import open_tensors
-from dubito.files.workbooks import open_workbook
 from dubito.matrix import AnyArray, Matrix
 
 OPENERS: dict[str, Callable[[str], Source]] = {

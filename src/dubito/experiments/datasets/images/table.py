@@ -8,7 +8,7 @@ from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.datasets.images.pictures import Picture, Size, check_size, read_pictures
 from dubito.experiments.datasets.images.record import ImageSet
 from dubito.files import Source, open_source, read_array, split_spec
-from dubito.files.parquet import read_bytes
+from dubito.files.formats.parquet import read_bytes
 from dubito.matrix import AnyArray, IntArray
 
 IMAGE_COLUMNS = ("image", "img")

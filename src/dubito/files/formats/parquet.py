@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from dubito.errors import InvalidData
-from dubito.files.arrow import opened
 from dubito.files.cells import as_list
 from dubito.files.entries import Entry, Source, one_below_another, reading
+from dubito.files.formats.arrow import opened
+from dubito.files.formats.grids import Grid
+from dubito.files.formats.saved_index import index_of
 from dubito.files.gaps import gaps_are_kept
-from dubito.files.grids import Grid
-from dubito.files.saved_index import index_of
 from dubito.matrix import AnyArray, Matrix
 from dubito.names.ids import tidy_date
 from dubito.optional import require

@@ -12,12 +12,12 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.files.cells import PLAIN_INTEGER, as_list, as_names, as_number, as_numbers, is_number, what_is_odd
-from dubito.files.dialects import SAMPLED_ROWS, Dialect, guess_dialect, long_fields, told_dialect
 from dubito.files.entries import Entry, Source, reading
+from dubito.files.formats.dialects import SAMPLED_ROWS, Dialect, guess_dialect, long_fields, told_dialect
+from dubito.files.formats.text import Text, find_text
 from dubito.files.formulas import plain_cell
 from dubito.files.gaps import gaps_are_kept
 from dubito.files.limits import hold
-from dubito.files.text import Text, find_text
 from dubito.matrix import AnyArray, FloatArray
 
 ROWS_PER_BLOCK = 4096

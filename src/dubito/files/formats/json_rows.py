@@ -10,9 +10,9 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.files.entries import Entry, Source, content_of, reading
-from dubito.files.grids import Grid
+from dubito.files.formats.grids import Grid
+from dubito.files.formats.text import find_text
 from dubito.files.limits import hold
-from dubito.files.text import find_text
 from dubito.files.unpacking import PACKED
 from dubito.matrix import AnyArray
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.files.entries import Entry, Source, content_of, reading
+from dubito.files.formats.json_rows import each_once
 from dubito.files.limits import hold
-from dubito.files.objects import each_once
 from dubito.matrix import AnyArray
 
 SAFETENSORS_TYPES = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from dubito.errors import InvalidData
 from dubito.files.entries import Source, reading
-from dubito.files.grids import Grid, kind_of
+from dubito.files.formats.grids import Grid, kind_of
 from dubito.files.limits import hold
 from dubito.optional import require
 

@@ -19,8 +19,8 @@ import numpy as np
 from dubito.errors import InvalidData
 from dubito.files.cells import as_text
 from dubito.files.entries import Entry, Source, content_of, reading
+from dubito.files.formats.torch_opcodes import Global, Refused, Storage, Tensor, read_pickle
 from dubito.files.limits import hold
-from dubito.files.opcodes import Global, Refused, Storage, Tensor, read_pickle
 from dubito.matrix import AnyArray
 
 OLD_MAGIC = 0x1950A86A20F9469CFC6C
