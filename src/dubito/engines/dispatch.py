@@ -7,6 +7,7 @@ from dubito.checks import check_choice
 from dubito.engines.base import Engine
 from dubito.engines.cpu.coverage.engine import CpuCoverage
 from dubito.engines.cpu.engine import CpuEngine
+from dubito.engines.cuda.coverage.engine import CudaCoverage
 from dubito.engines.cuda.engine import CudaEngine
 from dubito.engines.oracle import CoverageReference, ReferenceEngine
 from dubito.engines.plugins import offered_engines
@@ -17,6 +18,7 @@ P = TypeVar("P")
 
 BUILT_IN: tuple[Engine[Any], ...] = (
     CudaEngine(),
+    CudaCoverage(),
     CpuEngine(),
     CpuCoverage(),
     ReferenceEngine(),

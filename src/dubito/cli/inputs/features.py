@@ -7,8 +7,10 @@ import numpy as np
 from dubito.cli.inputs.scaling import When, told_scale
 from dubito.cli.inputs.suspects import told_features
 from dubito.cli.printing.messages import say
-from dubito.experiments.cells.sources import DataSource
+from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.plans.experiment import Data
+from dubito.files import open_source, read_pool, split_spec
+from dubito.files.gaps import keeping_gaps
 from dubito.matrix import AnyArray
 
 UNEQUAL = 100.0
@@ -16,23 +18,24 @@ UNEQUAL = 100.0
 SAMPLED_ROWS = 10_000
 
 
-def tell(settings: Data, source: DataSource, when: When = "no", *, quiet: bool) -> None:
+def tell(settings: Data, data: Dataset | None = None, when: When = "no", *, quiet: bool) -> None:
     """Say on stderr which columns are features, which looks like an id, that scales differ or were made equal."""
-    for note in () if quiet else notes(settings, source, when):
+    for note in () if quiet else notes(settings, data, when):
         say(note, quiet=quiet)
 
 
-def notes(settings: Data, source: DataSource, when: When = "no") -> Iterator[str]:
-    """The sentences about a file, which is read now if it was not yet."""
-    if source.file is None:
-        return
-    pool, features = source.file.pool, source.file.dataset.features
-    if pool.source.is_table:
+def notes(settings: Data, data: Dataset | None = None, when: When = "no") -> Iterator[str]:
+    """The sentences; of data that is not at hand yet, only of a table, which is read for them."""
+    features = None if data is None else data.features
+    if settings.path is not None and open_source(split_spec(settings.path)[0]).is_table:
+        with keeping_gaps():  # Whoever reads it in earnest counts them.
+            pool = read_pool(settings.path, columns=settings.columns)
         if pool.feature_names:
             yield from told_features(pool, settings.columns)
-        told = told_scale(when, pool.feature_names, features)
+        features = np.asarray(pool.features[:SAMPLED_ROWS])
+        told = told_scale(when, pool.feature_names, pool.features if data is None else data.features)
         yield from [] if told is None else [told]
-    if not settings.standardise and are_unequal(features):
+    if features is not None and not settings.standardise and are_unequal(features):
         yield (
             f"the widest feature has over {UNEQUAL:.0f} times the spread of a quarter of the others; "
             "if their units differ pass --standardise yes (standardise = true in [data])"

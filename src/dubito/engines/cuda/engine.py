@@ -31,21 +31,13 @@ class CudaEngine:
 
     def refusals(self, problem: Problem) -> list[str]:
         """What is missing on this machine, or does not fit on its GPU."""
-        if problem.pool.shape[1] > WIDEST_ROW:
-            return [f"{problem.pool.shape[1]} features are more than the {WIDEST_ROW} it has bounds for"]
-        if not is_installed("torch"):
-            return ["torch is not installed (pip install 'dubito[torch]')"]
-        if self.device == "cuda" and not (has_driver() and import_module("torch").cuda.is_available()):
-            return ["torch sees no NVIDIA GPU"]
-        if not is_installed("triton"):
-            return ["triton is not installed (CUDA builds of torch for Linux bring it)"]
-        if self.device == "cuda" and not any(map(shutil.which, (os.environ.get("CC", "gcc"), "gcc", "clang"))):
-            return ["Triton finds no C compiler to start its kernels with (install gcc or clang, or set CC)"]
-        try:
-            import_module("dubito.engines.cuda.solver").plan_for(problem, self.device)
-        except MemoryLimit as error:
-            return [error.problem]
-        return []
+        reasons = missing(self.device, problem.pool.shape[1])
+        if not reasons:
+            try:
+                import_module("dubito.engines.cuda.solver").plan_for(problem, self.device)
+            except MemoryLimit as error:
+                return [error.problem]
+        return reasons
 
     def pays(self, problem: Problem) -> bool:
         """For features on the GPU, or enough work to bring them there."""
@@ -64,6 +56,21 @@ class CudaEngine:
         """All on the device, but for beams too wide for it: these step on the host, over distances from the device."""
         solution: Solution = import_module("dubito.engines.cuda.solver").solve(problem, self.device)
         return solution
+
+
+def missing(device: str, d: int) -> list[str]:
+    """What a problem of so many features would need of this machine, and it has not."""
+    if d > WIDEST_ROW:
+        return [f"{d} features are more than the {WIDEST_ROW} it has bounds for"]
+    if not is_installed("torch"):
+        return ["torch is not installed (pip install 'dubito[torch]')"]
+    if device == "cuda" and not (has_driver() and import_module("torch").cuda.is_available()):
+        return ["torch sees no NVIDIA GPU"]
+    if not is_installed("triton"):
+        return ["triton is not installed (CUDA builds of torch for Linux bring it)"]
+    if device == "cuda" and not any(map(shutil.which, (os.environ.get("CC", "gcc"), "gcc", "clang"))):
+        return ["Triton finds no C compiler to start its kernels with (install gcc or clang, or set CC)"]
+    return []
 
 
 def is_installed(package: str) -> bool:

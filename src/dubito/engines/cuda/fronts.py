@@ -48,7 +48,7 @@ class Fronts:
                 threshold = Threshold(threshold.value, int(top.rows[threshold.row]))
             n_first = int((value[rows] > top.threshold.value).sum())
             if not was_stale or 4 * n_first >= len(rows):
-                return FirstRows(rows, _first_of(threshold, top.threshold))
+                return FirstRows(rows, first_of(threshold, top.threshold))
 
 
 def first_in_order(bound: Tensor, size: int) -> FirstRows:
@@ -78,7 +78,7 @@ def first_unpicked(bound: Tensor, size: int) -> FirstRows:
     return FirstRows(torch.cat([above, tied[:n_tied]]).sort().values, Threshold(cut, int(tied[n_tied])))
 
 
-def _first_of(one: Threshold, other: Threshold) -> Threshold:
+def first_of(one: Threshold, other: Threshold) -> Threshold:
     """Whichever comes first."""
     if one.row < 0 or (other.row >= 0 and one.admits(other.value, other.row)):
         return other

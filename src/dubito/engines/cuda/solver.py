@@ -36,7 +36,7 @@ def solve(problem: Problem, device: str) -> Solution:
         if device.startswith("cuda"):
             torch.cuda.empty_cache()
         if smaller.sizes.front < SMALLEST_FRONT:
-            (n, d), free = problem.pool.shape, _free_bytes(problem, device)
+            (n, d), free = problem.pool.shape, free_bytes(problem.memory_limit, device)
             raise out_of_memory((n, d), _n_references(problem), plan.sizes.working_bytes(d), free)
         plan = smaller
 
@@ -44,7 +44,7 @@ def solve(problem: Problem, device: str) -> Solution:
 def plan_for(problem: Problem, device: str) -> DevicePlan:
     """Sizes that fit the device, or MemoryLimit."""
     (n, d), itemsize = problem.pool.shape, bytes_of_feature(problem)
-    free, is_there = _free_bytes(problem, device), isinstance(problem.pool, OnDevice)
+    free, is_there = free_bytes(problem.memory_limit, device), isinstance(problem.pool, OnDevice)
     return plan_memory((n, d), itemsize, _n_references(problem), free, is_there=is_there)
 
 
@@ -59,9 +59,9 @@ def _n_references(problem: Problem) -> int:
     return len_of(problem.references) + problem.budget
 
 
-def _free_bytes(problem: Problem, device: str) -> int:
+def free_bytes(limit: int | None, device: str) -> int:
     """What may be used: free memory of the device, torch's own reserve included, and no more than the limit."""
-    free, limit = 1 << 50, problem.memory_limit
+    free = 1 << 50
     if device.startswith("cuda"):
         there, _ = torch.cuda.mem_get_info(device)
         held = torch.cuda.memory_stats_as_nested_dict(device)  # Flattened they take a millisecond.

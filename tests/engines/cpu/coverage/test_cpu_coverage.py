@@ -63,11 +63,18 @@ def test_the_picks_do_not_depend_on_the_number_of_threads(threads: int, monkeypa
     check_coverage_engine(CpuCoverage(), examples=20, seed=3000)
 
 
+def test_the_contract_holds_with_probes_on_small_problems_too(set_constant: SetConstant) -> None:
+    set_constant("SMALL_PROBLEM", 0)
+    set_constant("CLOSER_LOOK", 0)
+    check_coverage_engine(CpuCoverage(), examples=40, seed=4000)
+
+
 @pytest.mark.parametrize("width", [0, 16, 32, 48])
 def test_the_picks_do_not_depend_on_how_wide_probes_are(
     width: int, set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_constant("CLOSER_LOOK", 1e-9)
+    set_constant("SMALL_PROBLEM", 0)
     rng = np.random.default_rng(5)
     pool = rng.standard_normal((400, 8)) @ rng.standard_normal((8, 100)) + 0.1 * rng.standard_normal((400, 100))
     if width:

@@ -7,6 +7,7 @@ from dubito.coverage import CoverageProblem
 from dubito.engines.base import Estimate
 from dubito.engines.cpu.coverage.cost import cost_of
 from dubito.engines.cpu.coverage.solver import solve
+from dubito.engines.lazy.rounding import WIDEST_ROW
 from dubito.problem import Solution
 
 
@@ -18,8 +19,9 @@ class CpuCoverage:
     solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
-        """None: it takes every problem."""
-        return []
+        """It takes every problem, but for rows wider than its bounds hold for."""
+        d = problem.pool.shape[1]
+        return [f"{d} features are more than the {WIDEST_ROW} it has bounds for"] if d > WIDEST_ROW else []
 
     def pays(self, problem: CoverageProblem) -> bool:
         """Always: it is what every machine has."""

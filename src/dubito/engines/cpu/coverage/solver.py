@@ -15,6 +15,8 @@ from dubito.engines.lazy.progress import Reporter
 from dubito.matrix import FloatArray, len_of
 from dubito.problem import Solution
 
+SMALL_PROBLEM = 4e9
+"""Products of features below which fitting probes costs more than it saves."""
 FIRST_WIDTH = 128
 """Of the probes that find the reach: then it is known what width is best."""
 
@@ -45,7 +47,7 @@ class FirstCover:
         n_pool, d = problem.pool.shape
         self.plan = plan_cover(n_pool, d, problem.memory_limit)
         space = Space(problem)
-        self.nearest, widest = Nearest(space, problem.known), fit_probes(space.sample())
+        self.nearest, widest = Nearest(space, problem.known), _widest(space)
         self.reach = self._reach(widest.narrow(min(FIRST_WIDTH, widest.width)))
         if self.reach == 0.0:
             return
@@ -70,6 +72,12 @@ class FirstCover:
         if len_of(problem.references) == 0:
             return cold_reach(problem)
         return warm_reach(self.nearest.of(problem.sample, probes), problem.factor)
+
+
+def _widest(space: Space) -> Probes:
+    """Probes as wide as may pay; points themselves where there is less to multiply than to fit."""
+    (n_pool, d), n_candidates = space.problem.pool.shape, len(space.problem.candidates)
+    return fit_probes(space.sample()) if n_pool * n_candidates * d > SMALL_PROBLEM else Probes(None, d)
 
 
 def _by_weight(problem: CoverageProblem) -> Solution:
