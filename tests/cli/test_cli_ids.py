@@ -491,6 +491,13 @@ def test_a_label_of_minus_one_is_asked_about_and_the_answer_counts(run: Program)
         assert "every row of pool" in ran.complaint
 
 
+def test_where_every_row_has_a_label_the_rows_named_as_labelled_decide(run: Program) -> None:
+    np.savez("pool.npz", features=FEATURES, labels=np.arange(N) % 3, labelled=np.array([3, 5]))
+    ran = run("select", "pool.npz", "-b", "5", "-s", "coreset", "--json")
+    assert picks(ran.out) == CORESET
+    assert "every row has one of labels; those named as labelled count as such" in ran.err
+
+
 def test_labels_in_every_row_leave_nothing_to_pick_and_may_be_ignored(run: Program) -> None:
     for suffix in (".csv", ".parquet", ".npz"):
         write_with(suffix, "y", np.arange(N) % 3)

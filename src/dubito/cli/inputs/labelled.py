@@ -119,8 +119,8 @@ def own_rows(pool: PoolFile) -> Labelled:
     return Labelled(np.setdiff1d(np.arange(n_pool), check_rows("unlabelled", free, n_pool, pool.names)))
 
 
-def own_labels(pool: PoolFile, columns: Columns, note: Note) -> Labelled:
-    """Rows of a pool's own file that have a label."""
+def own_labels(pool: PoolFile, rows_named: Labelled, columns: Columns, note: Note) -> Labelled:
+    """Rows of a pool's own file that have a label; where all have one, the rows that it names as labelled decide."""
     source, n = pool.source, len_of(pool.features)
     name = columns.label if columns.label in source.names else usual_name(source, "labels")
     if name is None or name in pool.feature_names or source.entry(name).ndim != 1:
@@ -129,6 +129,9 @@ def own_labels(pool: PoolFile, columns: Columns, note: Note) -> Labelled:
     if len(values) != n:
         return NOTHING  # An archive may hold the names of the classes.
     rows = np.flatnonzero(are_labels(f"{source.path} ({name})", values, columns.no_label))
+    if len(rows) == n and rows_named is not NOTHING:
+        note(f"{source.path}: every row has one of {name}; those named as labelled count as such.")
+        return NOTHING
     if len(rows) == n:
         raise InvalidArgument(
             f"every row of {source.path} has a {name}, so that nothing is left to pick",
