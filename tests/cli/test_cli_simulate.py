@@ -15,6 +15,7 @@ import pytest
 
 from dubito.cli.inputs import features
 from dubito.cli.jobs.replaying import Sizes, read_workers
+from dubito.experiments.cells.sources import DataSource
 from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Data, Experiment
 
@@ -85,9 +86,10 @@ def test_vectors_have_no_columns_to_name_but_a_scale_and_images_have_neither(tmp
     table = pyarrow.table({"features": rows.tolist(), "label": [row % 2 for row in range(30)]})
     pyarrow.parquet.write_table(table, tmp_path / "data.parquet")
     settings = Data(path=str(tmp_path / "data.parquet"))
-    (said,) = features.notes(settings)
+    source = DataSource(Experiment("vectors", (Arm("random"),), settings))
+    (said,) = features.notes(settings, source)
     assert said.startswith("the widest feature has over 100 times the spread of a quarter of the others")
-    assert list(features.notes(replace(settings, standardise=True))) == []
+    assert list(features.notes(replace(settings, standardise=True), source)) == []
     assert not features.are_unequal(rows.reshape(10, 3, 3))
 
 

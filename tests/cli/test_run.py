@@ -57,7 +57,8 @@ def test_a_table_s_features_are_named_before_it_runs(run: Program, tmp_path: Pat
     (tmp_path / "data.csv").write_text("patient,x,label\n" + rows)
     (tmp_path / "plan.toml").write_text(PLAN.replace("data.npz", "data.csv") + "\n")
     ran = run("run", "plan.toml", "--workers", "1")
-    assert "2 features: patient, x; patient looks like an id: pass --id-column patient" in ran.err
+    assert "2 features: patient, x\n" in ran.err
+    assert "patient looks like an id: pass --id-column patient" in ran.err
     assert run("run", "plan.toml", "--workers", "1", "-q").err == ""
 
 

@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from dubito.errors import InvalidArgument, MissingFile
+from dubito.experiments.cells.sources import DataSource
 from dubito.experiments.models.networks.perceptron import Mlp
 from dubito.experiments.plans.experiment import Experiment, Schedule
 from dubito.experiments.plans.shipped import read_shipped
@@ -156,9 +157,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_figure_6_is_measured_on_the_images_at_hand_and_table_1_reads_its_runs(place: Path) -> None:
     study = NetworkStudy("main", ("cifar10-main", "svhn-main"), seeds=2, rounds=1, runs_dir=str(place / "runs"))
     brought: list[str] = []
-    finding, told = measure(
-        exhibits()["figure-6"], seed=3, study=replace(study, gather=lambda plan, folder: brought.append(plan.name))
-    )
+
+    def gather(plan: Experiment, folder: Path) -> DataSource:
+        brought.append(plan.name)
+        return DataSource(plan, folder)
+
+    finding, told = measure(exhibits()["figure-6"], seed=3, study=replace(study, gather=gather))
     assert isinstance(finding, MainExperiments)
     assert list(finding.curves) == ["CIFAR-10"]
     assert told.sentence.endswith("SVHN: not measured")

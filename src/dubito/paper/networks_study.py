@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from dubito.checks import check_choice, check_integer
 from dubito.errors import DubitoError, MissingFile
-from dubito.experiments.cells.sources import find_source
+from dubito.experiments.cells.sources import DataSource
 from dubito.experiments.models.networks.devices import found_device
 from dubito.experiments.plans.experiment import Experiment
 from dubito.experiments.plans.shipped import read_shipped
@@ -21,8 +21,8 @@ Check = Literal["ablation", "main", "epochs"]
 COLLECTIONS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "svhn": "SVHN"}
 RUNS = "dubito-runs"
 
-Gather = Callable[[Experiment, Path], None]
-"""Called before an experiment is played in a folder, to bring what it needs."""
+Gather = Callable[[Experiment, Path], DataSource]
+"""Called before an experiment is played in a folder, to bring what it needs; where its data then comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,8 @@ class NetworkStudy:
     def play(self, plan: Experiment) -> list[Round]:
         """The rounds of one experiment."""
         folder = Path(self.runs_dir) / plan.folder_name
-        if self.gather is not None:
-            self.gather(plan, folder)
-        return run_experiment(plan, folder, workers=self.workers, progress=self.progress)
+        source = None if self.gather is None else self.gather(plan, folder)
+        return run_experiment(plan, folder, workers=self.workers, progress=self.progress, source=source)
 
     def is_at_hand(self) -> bool:
         """Whether there is a GPU, and the weights and the images of at least one experiment."""
@@ -92,7 +91,7 @@ def has_images(plan: Experiment) -> bool:
     """Whether the images of an experiment, and the weights its network starts from, are where they are looked for."""
     try:
         find_weights(str(getattr(plan.model, "weights", "none")))
-        find_source(plan)
+        DataSource(plan).whole()
     except DubitoError:
         return False
     return True

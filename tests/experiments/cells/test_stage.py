@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dubito.errors import InvalidArgument
-from dubito.experiments.cells.stage import prepare, set_stage
-from dubito.experiments.datasets.dataset import Dataset
+from dubito.experiments.cells.stage import prepare, set_stage, training_rows
+from dubito.experiments.datasets.dataset import Dataset, make_dataset
 from dubito.experiments.datasets.images import ImageSet
 from dubito.experiments.models.base import Model
 from dubito.experiments.models.linear import Linear
@@ -81,3 +83,23 @@ def test_a_test_share_leaves_the_test_set_of_the_data_out(images: Dataset) -> No
     known = {row.tobytes() for row in images.features}
     assert {row.tobytes() for row in (*seen.features, *seen.test_features)} == known
     np.testing.assert_array_equal(prepare(plan(NETWORK), images, seed=3).test_features, images.test_features)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["redundant:2", "ambiguous:0.5", "imbalanced:3", "mislabelled:0.3"]), max_size=3, unique=True
+    ),
+    st.sampled_from([None, 30]),
+    st.booleans(),
+    st.integers(0, 2**20),
+)
+def test_rows_are_counted_without_their_features(
+    flaws: list[str], rows: int | None, standardise: bool, seed: int
+) -> None:
+    labels = np.arange(60) % 3
+    features = np.random.default_rng(0).normal(size=(60, 2)) + labels[:, None]
+    data = make_dataset("three", features, labels)
+    plan = Experiment(
+        "plan", (Arm("random"),), Data(rows=rows, standardise=standardise), pool=" + ".join(flaws) or "clean"
+    )
+    assert training_rows(plan, data, seed) == len(prepare(plan, data, seed).labels)

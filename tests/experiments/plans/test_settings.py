@@ -10,7 +10,7 @@ from PIL import Image
 
 from dubito.errors import InvalidArgument, InvalidData, MemoryLimit, MissingFile
 from dubito.experiments.cells.claims import Cell
-from dubito.experiments.cells.sources import find_source
+from dubito.experiments.cells.sources import DataSource
 from dubito.experiments.datasets.dataset import make_dataset
 from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.plans.arms import Arm, arm_from_table, heard, parse_strategy
@@ -38,19 +38,19 @@ def test_a_folder_of_pictures_is_found_from_where_the_file_lies(tmp_path: Path) 
     paint(tmp_path / "fruit")
     plan = read_experiment(written(tmp_path, 'images = "fruit"'))
     assert plan.data.images == str(tmp_path / "fruit")
-    data = find_source(plan)(0)
+    data = DataSource(plan)(0)
     assert data.features.shape == (6, 4, 6, 3)
     assert data.features.dtype == np.uint8
-    small = find_source(read_experiment(written(tmp_path, 'images = "fruit"\nsize = [2, 3]')))(0)
+    small = DataSource(read_experiment(written(tmp_path, 'images = "fruit"\nsize = [2, 3]')))(0)
     assert small.features.shape == (6, 2, 3, 3)
 
 
 def test_pictures_that_are_not_there_are_named_by_the_key_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(MissingFile, match=r"^images='.*brds' is neither there nor a published collection"):
-        find_source(read_experiment(written(tmp_path, 'images = "brds"')))
+        DataSource(read_experiment(written(tmp_path, 'images = "brds"'))).whole()
     (tmp_path / "x.zip").touch()
     with pytest.raises(InvalidArgument, match=r"^images='.*x\.zip' is neither a folder nor"):
-        find_source(read_experiment(written(tmp_path, 'images = "x.zip"')))
+        DataSource(read_experiment(written(tmp_path, 'images = "x.zip"'))).whole()
 
 
 def test_names_of_published_images_and_weights_are_no_paths(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_published_images_are_looked_for_in_the_folder_that_the_environment_name
     monkeypatch.setenv("DUBITO_DATA", str(tmp_path))
     plan = read_experiment(written(tmp_path, 'images = "svhn"'))
     with pytest.raises(MissingFile, match=rf"svhn is missing: {tmp_path} holds no train_32x32.mat .*DUBITO_DATA"):
-        find_source(plan)
+        DataSource(plan).whole()
 
 
 def test_settings_that_are_left_out_do_not_change_what_an_experiment_is_called() -> None:
@@ -99,7 +99,7 @@ def test_data_that_cannot_be_meant_is_refused(tmp_path: Path, data: str, words: 
 def test_a_size_of_one_number_is_refused_where_pictures_are_read(tmp_path: Path) -> None:
     paint(tmp_path / "fruit")
     with pytest.raises(InvalidArgument, match=r"size=\(8,\) is no height and width"):
-        find_source(read_experiment(written(tmp_path, 'images = "fruit"\nsize = [8]')))
+        DataSource(read_experiment(written(tmp_path, 'images = "fruit"\nsize = [8]'))).whole()
 
 
 def test_pictures_that_would_not_fit_in_memory_are_refused_before_any_is_read(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_pictures_that_would_not_fit_in_memory_are_refused_before_any_is_read(tm
     plan = written(tmp_path, 'images = "fruit"\nsize = [200_000_000, 200_000]')
     words = r"size=\(200000000, 200000\) makes 720,000 GB of 6 pictures, and this machine has [\d,]+ GB of memory; pass"
     with pytest.raises(MemoryLimit, match=words):
-        find_source(read_experiment(plan))
+        DataSource(read_experiment(plan)).whole()
     with pytest.raises(MemoryLimit, match=r"6 pictures"):
         run_experiment(read_experiment(plan), tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -119,7 +119,7 @@ def test_rows_of_a_table_are_counted_as_pictures(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "fruit.parquet")
     plan = written(tmp_path, 'images = "fruit.parquet"\nsize = [200_000_000, 200_000]')
     with pytest.raises(MemoryLimit, match=r"makes 360,000 GB of 3 pictures"):
-        find_source(read_experiment(plan))
+        DataSource(read_experiment(plan)).whole()
 
 
 # The control.

@@ -19,8 +19,8 @@ import pytest
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.cells.claims import CHECKPOINTS, Cell, claim
 from dubito.experiments.cells.journal import NAME, Journal, sealed
+from dubito.experiments.cells.kept import DATA
 from dubito.experiments.cells.ledger import Ledger, version_of
-from dubito.experiments.cells.sources import DATA
 from dubito.experiments.datasets.dataset import Dataset, make_dataset
 from dubito.experiments.models.estimator import Sklearn
 from dubito.experiments.plans.arms import Arm

@@ -11,6 +11,7 @@ import typer
 from dubito.cli import options
 
 if TYPE_CHECKING:
+    from dubito.experiments.cells.sources import DataSource
     from dubito.experiments.plans.experiment import Experiment
     from dubito.experiments.records import Round
     from dubito.matrix import BoolArray
@@ -61,7 +62,6 @@ def demo(
     from dubito.checks import check_integer
     from dubito.cli.inputs.files import read_number
     from dubito.cli.jobs import replaying, reporting
-    from dubito.files import Columns
 
     folder = Path(output)
     experiment = plan(
@@ -71,10 +71,10 @@ def demo(
         folder=folder,
     )
     prepare_folder(experiment, folder)
-    data = replaying.read_data(str(folder / DIGITS), None, Columns())
-    replaying.run(experiment, folder, data, "dubito demo", workers="1", quiet=quiet)
+    source = replaying.read_data(experiment, str(folder / DIGITS))
+    replaying.run(experiment, folder, source, "dubito demo", workers="1", quiet=quiet)
     written = reporting.make_report(folder, folder, (), force=True)
-    draw_picks(experiment, folder)
+    draw_picks(experiment, folder, source)
     also = (folder / DIGITS, folder / PICKED)
     reporting.tell(written, as_json, also=also, advice=list(next_steps(output)))
 
@@ -136,17 +136,16 @@ def digits_bytes() -> bytes:
     return buffer.getvalue()
 
 
-def draw_picks(experiment: "Experiment", folder: Path) -> None:
+def draw_picks(experiment: "Experiment", folder: Path, source: "DataSource") -> None:
     """The first questions of the first seed, as images."""
     from dubito.experiments.cells.rounds import lesson_on
-    from dubito.experiments.cells.sources import find_source
     from dubito.experiments.cells.stage import set_stage
     from dubito.experiments.runs.run import read_rounds
     from dubito.plots import save_figure
     from dubito.plots.picks import picks_figure
 
     seed = experiment.seeds[0]
-    stage = set_stage(experiment, find_source(experiment)(seed), seed)
+    stage = set_stage(experiment, source(seed), seed)
     guessed = experiment.model.fit(lesson_on(stage, stage.initial, 0, {})).predict_proba(stage.data.features)
     wrong = guessed.argmax(axis=1) != stage.data.labels
     first = [each for each in read_rounds(folder) if (each.seed, each.turn) == (seed, 0)]

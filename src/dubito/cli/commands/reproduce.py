@@ -19,6 +19,7 @@ from dubito.cli.printing.plain import plain, put
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from dubito.experiments.cells.sources import DataSource
     from dubito.experiments.plans.experiment import Experiment
     from dubito.paper import Exhibit, Measured, Study
 
@@ -135,6 +136,7 @@ def prepared(exhibit: "Exhibit", quick: bool, runs_dir: str, download: bool, qui
     """What measures an exhibit; networks are trained in the folder of runs, with what they need brought if allowed."""
     from dubito.cli.inputs.published import gather
     from dubito.cli.jobs.playing import read_workers
+    from dubito.experiments.cells.sources import DataSource
     from dubito.paper.networks_study import NetworkStudy
 
     study = exhibit.build(quick=quick)
@@ -142,8 +144,8 @@ def prepared(exhibit: "Exhibit", quick: bool, runs_dir: str, download: bool, qui
         return study
     first = next(iter(study.plans(0).values()))
 
-    def bring(experiment: "Experiment", folder: Path) -> None:
-        gather(experiment, folder, download, quiet)
+    def bring(experiment: "Experiment", folder: Path) -> "DataSource":
+        return gather(experiment, folder, DataSource(experiment, folder), download, quiet)
 
     return replace(study, runs_dir=runs_dir, workers=read_workers(None, first), gather=bring)
 

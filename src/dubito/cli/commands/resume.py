@@ -37,6 +37,7 @@ def resume(
     from dubito.cli.inputs.published import data_folder, gather
     from dubito.cli.inputs.session import bounded_inputs
     from dubito.cli.jobs import playing
+    from dubito.experiments.cells.sources import DataSource
     from dubito.experiments.runs.run import EXPERIMENT, read_folder
     from dubito.experiments.toml import naming
 
@@ -44,5 +45,5 @@ def resume(
     experiment = read_folder(chosen)
     count = playing.read_workers(workers, experiment)
     with bounded_inputs(input_limit), data_folder(data_dir, download), naming(str(chosen / EXPERIMENT)):
-        gather(experiment, chosen, download, quiet)
-        playing.finish(experiment, chosen, count, as_json=as_json, quiet=quiet)
+        source = gather(experiment, chosen, DataSource(experiment, chosen), download, quiet)
+        playing.finish(experiment, chosen, count, source, as_json=as_json, quiet=quiet)

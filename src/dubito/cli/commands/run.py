@@ -63,19 +63,22 @@ def run(
     from pathlib import Path
 
     from dubito.cli.inputs import features
-    from dubito.cli.inputs.published import data_folder, gather
+    from dubito.cli.inputs.published import data_folder, gather, is_done
     from dubito.cli.inputs.session import bounded_inputs, reading_files
     from dubito.cli.jobs import playing
     from dubito.errors import DubitoError
+    from dubito.experiments.cells.sources import DataSource
     from dubito.experiments.plans.shipped import find_experiment
     from dubito.experiments.toml import naming
 
     experiment = find_experiment(file)
     folder = Path(runs_dir) / experiment.folder_name
+    source = DataSource(experiment, folder)
     count = playing.read_workers(workers, experiment)
     # What is wrong with the data the run itself says, if it needs it at all.
     with suppress(DubitoError, OSError), bounded_inputs(input_limit), reading_files(quiet=quiet):
-        features.tell(experiment.data, quiet=quiet)
+        if not is_done(folder):
+            features.tell(experiment.data, source, quiet=quiet)
     with bounded_inputs(input_limit), data_folder(data_dir, download), naming(file):
-        gather(experiment, folder, download, quiet)
-        playing.finish(experiment, folder, count, as_json=as_json, quiet=quiet)
+        gather(experiment, folder, source, download, quiet)
+        playing.finish(experiment, folder, count, source, as_json=as_json, quiet=quiet)

@@ -177,12 +177,12 @@ def simulate(
     )
     with bounded_inputs(input_limit):
         with reading_files(quiet=quiet):
-            found = replaying.read_data(data, test, columns, how)
+            source = replaying.read_data(draft, data, test, how)
             draft = replaying.prepared(draft, is_wanted(when, columns_of(data, columns)), how)
-        experiment = replaying.scheduled(draft, found, sizes)
+        experiment = replaying.scheduled(draft, source.whole(), sizes)
         folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
         replaying.open_run(experiment, folder, force)
-        features.tell(draft.data, found, when, quiet=quiet)
+        features.tell(draft.data, source, when, quiet=quiet)
         command = shlex.join(["dubito", *sys.argv[1:]])
-        replaying.run(experiment, folder, found, command, workers, quiet=quiet)
+        replaying.run(experiment, folder, source, command, workers, quiet=quiet)
         reporting.tell(reporting.make_report(folder, folder, targets, force=True), as_json, asked=targets)

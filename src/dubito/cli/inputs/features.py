@@ -7,10 +7,8 @@ import numpy as np
 from dubito.cli.inputs.scaling import When, told_scale
 from dubito.cli.inputs.suspects import told_features
 from dubito.cli.printing.messages import say
-from dubito.experiments.datasets.dataset import Dataset
+from dubito.experiments.cells.sources import DataSource
 from dubito.experiments.plans.experiment import Data
-from dubito.files import open_source, read_pool, split_spec
-from dubito.files.gaps import keeping_gaps
 from dubito.matrix import AnyArray
 
 UNEQUAL = 100.0
@@ -18,24 +16,23 @@ UNEQUAL = 100.0
 SAMPLED_ROWS = 10_000
 
 
-def tell(settings: Data, data: Dataset | None = None, when: When = "no", *, quiet: bool) -> None:
+def tell(settings: Data, source: DataSource, when: When = "no", *, quiet: bool) -> None:
     """Say on stderr which columns are features, which looks like an id, that scales differ or were made equal."""
-    for note in () if quiet else notes(settings, data, when):
+    for note in () if quiet else notes(settings, source, when):
         say(note, quiet=quiet)
 
 
-def notes(settings: Data, data: Dataset | None = None, when: When = "no") -> Iterator[str]:
-    """The sentences; of data that is not at hand yet, only of a table, which is read for them."""
-    features = None if data is None else data.features
-    if settings.path is not None and open_source(split_spec(settings.path)[0]).is_table:
-        with keeping_gaps():  # Whoever reads it in earnest counts them.
-            pool = read_pool(settings.path, columns=settings.columns)
+def notes(settings: Data, source: DataSource, when: When = "no") -> Iterator[str]:
+    """The sentences about a file, which is read now if it was not yet."""
+    if source.file is None:
+        return
+    pool, features = source.file.pool, source.file.dataset.features
+    if pool.source.is_table:
         if pool.feature_names:
             yield from told_features(pool, settings.columns)
-        features = np.asarray(pool.features[:SAMPLED_ROWS])
-        told = told_scale(when, pool.feature_names, pool.features if data is None else data.features)
+        told = told_scale(when, pool.feature_names, features)
         yield from [] if told is None else [told]
-    if features is not None and not settings.standardise and are_unequal(features):
+    if not settings.standardise and are_unequal(features):
         yield (
             f"the widest feature has over {UNEQUAL:.0f} times the spread of a quarter of the others; "
             "if their units differ pass --standardise yes (standardise = true in [data])"

@@ -13,6 +13,7 @@ from dubito.cli import options
 from dubito.cli.printing.messages import say
 
 if TYPE_CHECKING:
+    from dubito.experiments.cells.sources import DataSource
     from dubito.experiments.datasets.images import Progress
     from dubito.experiments.plans.experiment import Experiment
 
@@ -57,22 +58,27 @@ def data_folder(folder: str | None, download: bool) -> Iterator[None]:
             os.environ[DATA_VARIABLE] = before
 
 
-def gather(experiment: "Experiment", folder: Path, download: bool, quiet: bool) -> None:
+def is_done(folder: Path) -> bool:
+    """Whether a folder holds a run of which nothing is left to do."""
+    from dubito.experiments.runs.run import EXPERIMENT, is_finished
+
+    return (folder / EXPERIMENT).is_file() and is_finished(folder)
+
+
+def gather(experiment: "Experiment", folder: Path, source: "DataSource", download: bool, quiet: bool) -> "DataSource":
     """Bring what is missing if that is allowed, or say at once all that is; a run that is done needs nothing."""
     from dubito.errors import MissingFile
-    from dubito.experiments.datasets.images import COLLECTIONS, load_images
     from dubito.experiments.published.weights import find_weights
-    from dubito.experiments.runs.run import EXPERIMENT, is_finished
     from dubito.wording import Span
 
-    if (folder / EXPERIMENT).is_file() and is_finished(folder):
-        return
-    images, weights = experiment.data.images, getattr(experiment.model, "weights", None)
+    if is_done(folder):
+        return source
+    weights = getattr(experiment.model, "weights", None)
     missing: list[str] = []
     with download_bar(quiet) as progress:
         try:
-            if images in COLLECTIONS:
-                load_images(images, download=download, progress=progress)
+            if source.is_published:
+                source.whole(download=download, progress=progress)
         except MissingFile as error:
             missing.append(error.worded(Span.marked))
         try:
@@ -82,6 +88,7 @@ def gather(experiment: "Experiment", folder: Path, download: bool, quiet: bool) 
             missing.append(error.worded(Span.marked))
     if missing:
         raise MissingFile(" And ".join(missing))
+    return source
 
 
 @contextmanager

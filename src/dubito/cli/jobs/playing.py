@@ -14,6 +14,7 @@ from dubito.cli.printing.messages import program_name, say, show
 from dubito.cli.printing.plain import plain_cells, put
 from dubito.errors import MissingFile
 from dubito.experiments.cells.journal import NAME as JOURNAL
+from dubito.experiments.cells.sources import DataSource
 from dubito.experiments.datasets.images import COLLECTIONS
 from dubito.experiments.lanes.studio import rows_trained
 from dubito.experiments.models.networks.vgg16 import Vgg16
@@ -27,7 +28,9 @@ IMAGES_A_SECOND = 36.0
 """That one core trains VGG16 on, at 32x32."""
 
 
-def finish(experiment: Experiment, folder: Path, workers: int, *, as_json: bool, quiet: bool) -> None:
+def finish(
+    experiment: Experiment, folder: Path, workers: int, source: DataSource, *, as_json: bool, quiet: bool
+) -> None:
     """Play what is left, and print what came out."""
     turns = experiment.schedule.rounds + 1
     say(
@@ -37,7 +40,7 @@ def finish(experiment: Experiment, folder: Path, workers: int, *, as_json: bool,
     )
     warn_of_cost(experiment, quiet)
     warn_of_old_lines(folder, quiet)
-    rounds = play(experiment, folder, workers, quiet)
+    rounds = play(experiment, folder, workers, source, quiet)
     if as_json:
         print(json.dumps(as_record(experiment, folder, rounds), indent=2))
     else:
@@ -99,11 +102,11 @@ def read_workers(text: str | None, experiment: Experiment) -> int:
     return 1 if experiment.model.on_gpu else min(os.cpu_count() or 1, MOST_WORKERS)
 
 
-def play(experiment: Experiment, folder: Path, workers: int, quiet: bool) -> list[Round]:
+def play(experiment: Experiment, folder: Path, workers: int, source: DataSource, quiet: bool) -> list[Round]:
     """Run with a live display; after Ctrl-C say how to go on."""
     with Board(quiet=quiet) as board:
         try:
-            rounds = run_experiment(experiment, folder, workers=workers, progress=board)
+            rounds = run_experiment(experiment, folder, workers=workers, progress=board, source=source)
         except KeyboardInterrupt:
             if not (folder / EXPERIMENT).is_file():
                 raise Stopped("interrupted before the first training; nothing was written.") from None

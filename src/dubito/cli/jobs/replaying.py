@@ -15,12 +15,14 @@ from dubito.cli.printing.board import Board
 from dubito.cli.printing.failures import Stopped
 from dubito.cli.printing.messages import say
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists
-from dubito.experiments.datasets.dataset import Dataset, read_dataset
+from dubito.experiments.cells.sources import DataSource
+from dubito.experiments.cells.stage import training_rows
+from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.models.base import Model
 from dubito.experiments.models.kinds import model_from_table
 from dubito.experiments.plans.arms import Arm, parse_strategy
 from dubito.experiments.plans.experiment import Data, Experiment, Schedule
-from dubito.experiments.runs.run import check_folder, dataset_for, run_experiment
+from dubito.experiments.runs.run import check_folder, run_experiment
 from dubito.files import Columns, open_source, split_spec
 from dubito.wording import in_library, named
 
@@ -157,22 +159,22 @@ def prepared(draft: Experiment, standardise: bool, missing: str | None) -> Exper
     return replace(draft, data=replace(draft.data, standardise=standardise, missing=missing))
 
 
-def read_data(data: str, test: str | None, columns: Columns, missing: str | None = None) -> Dataset:
-    """The data as the experiment will read it, so that what is wrong is said before anything is made."""
+def read_data(draft: Experiment, data: str, test: str | None = None, missing: str | None = None) -> DataSource:
+    """The data to play on, read now by the names given: what is wrong is said before anything is made."""
+    source = DataSource(replace(draft, data=replace(draft.data, path=data, test=test, missing=missing)))
     for path in [split_spec(each)[0] for each in (data, test) if each is not None]:
-        source = open_source(path)
-        if not any(entry.ndim == 1 for entry in source.entries.values()):
+        opened = open_source(path)
+        if not any(entry.ndim == 1 for entry in opened.entries.values()):
             raise MissingFile(
-                f"{path} holds no labels, only {source.listing()}", mend="add an array labels, one class a row."
+                f"{path} holds no labels, only {opened.listing()}", mend="add an array labels, one class a row."
             )
-    return read_dataset(data, test=test, columns=columns, missing=missing)
+    source.whole()
+    return source
 
 
 def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:
     """The experiment with a schedule that fits the rows there are to ask for."""
-    n_train, n_clean = (
-        len(dataset_for(each, each.seeds[0], dataset=data).labels) for each in (draft, replace(draft, pool="clean"))
-    )
+    n_train, n_clean = (training_rows(each, data, each.seeds[0]) for each in (draft, replace(draft, pool="clean")))
     for arm in draft.strategies:
         most = getattr(arm.build(), "max_pool", n_train)
         if n_train > most:
@@ -212,21 +214,24 @@ def clear_run(folder: Path) -> None:
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
-def run(experiment: Experiment, folder: Path, data: Dataset, command: str, workers: str | None, *, quiet: bool) -> None:
+def run(
+    experiment: Experiment, folder: Path, source: DataSource, command: str, workers: str | None, *, quiet: bool
+) -> None:
     """Play the experiment in its folder, which also keeps what its report says of the data."""
+    data = source.whole()
     cells = len(experiment.strategies) * len(experiment.seeds)
     processes = read_workers(workers, cells, data.features.size)
     say(f"{experiment.name}: {schedule_told(experiment)}; {cells} runs into {folder}", quiet=quiet)
     folder.mkdir(parents=True, exist_ok=True)
     save_about(folder, data, command)
-    play(experiment, folder, processes, quiet)
+    play(experiment, folder, processes, source, quiet)
 
 
-def play(experiment: Experiment, folder: Path, workers: int, quiet: bool) -> None:
+def play(experiment: Experiment, folder: Path, workers: int, source: DataSource, quiet: bool) -> None:
     """Run what is left with a live display; after Ctrl-C say how to go on."""
     with Board(quiet=quiet) as board:
         try:
-            run_experiment(experiment, folder, workers=workers, progress=board)
+            run_experiment(experiment, folder, workers=workers, progress=board, source=source)
         except KeyboardInterrupt:
             done = f"{board.last.done} of {board.last.total} trainings" if board.last else "no training"
             raise Stopped(f"interrupted after {done}; run the same command again to go on.") from None

@@ -2,54 +2,91 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
-from dubito.errors import InvalidArgument, InvalidData, MemoryLimit
+from dubito.errors import InvalidArgument, MemoryLimit
+from dubito.experiments.cells.kept import DATA, load_dataset
 from dubito.experiments.datasets.builtin import builtin_dataset
-from dubito.experiments.datasets.dataset import Dataset, read_dataset
-from dubito.experiments.datasets.images.loading import find_images, is_table
+from dubito.experiments.datasets.dataset import DataFile, Dataset, read_data_file
+from dubito.experiments.datasets.images.loading import COLLECTIONS, find_images, is_table
 from dubito.experiments.datasets.images.pictures import SUFFIXES, Size, check_size
 from dubito.experiments.plans.experiment import Data, Experiment
+from dubito.experiments.published.downloads import Progress
 from dubito.files import read_array
-from dubito.files.disk import room_for
-from dubito.files.limits import hold
-from dubito.files.sealed import load_sealed, save_sealed
-from dubito.matrix import AnyArray
 from dubito.wording import PASS
 
-DATA = "data.npz"
-"""In a run's folder: the data that Python handed in."""
 
-Source = Callable[[int], Dataset]
-"""The data of a seed: the same for all, except a toy's, which is drawn anew."""
+class DataSource:
+    """The data of an experiment: read, decoded or drawn when it is first asked for, and once.
 
+    Parameters
+    ----------
+    experiment : Experiment
+        Its ``data`` says what to read.
+    folder : Path, optional
+        Of a run, which may keep data that was handed in when it was begun.
+    dataset : Dataset, optional
+        Data that is handed in now.
 
-def find_source(experiment: Experiment, folder: Path | None = None, dataset: Dataset | None = None) -> Source:
-    """The data an experiment names, or what was handed in now or when its folder was made."""
-    settings = experiment.data
-    if dataset is not None:
-        return lambda seed: dataset
-    if settings.builtin is not None:
-        name = settings.builtin
-        return lru_cache(maxsize=1)(lambda seed: builtin_dataset(name, seed))
-    if settings.path is not None:
-        found = read_dataset(settings.path, test=settings.test, columns=settings.columns, missing=settings.missing)
-    elif settings.images is not None:
-        check_memory(settings)
-        size = cast("Size | None", settings.size or None)
-        found = find_images(settings.images, "images", test=settings.test, size=size).as_dataset()
-    elif folder is not None and (folder / DATA).exists():
-        found = load_dataset(folder / DATA)
-    else:
-        raise InvalidArgument(
-            f"experiment {experiment.name!r} names no data", mend="set path, images or builtin in [data]."
-        )
-    return lambda seed: found
+    Examples
+    --------
+    >>> from dubito.experiments.plans.arms import Arm
+    >>> digits = DataSource(Experiment("digits", (Arm("random"),), Data(builtin="digits")))
+    >>> digits(0).features.shape, digits.is_shared
+    ((1797, 64), False)
+    """
+
+    def __init__(self, experiment: Experiment, folder: Path | None = None, dataset: Dataset | None = None) -> None:
+        self.name, self.settings, self.folder = experiment.name, experiment.data, folder
+        self._whole = dataset
+        # The last seed alone: cells are played seed by seed, and a data set may be large.
+        self._drawn = lru_cache(maxsize=1)(lambda seed: builtin_dataset(str(self.settings.builtin), seed))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all seeds have the same data; what is built in may be drawn anew for each."""
+        return self._whole is not None or self.settings.builtin is None
+
+    def __call__(self, seed: int) -> Dataset:
+        """The data of a seed."""
+        return self.whole() if self.is_shared else self._drawn(seed)
+
+    def whole(self, *, download: bool = False, progress: Progress | None = None) -> Dataset:
+        """The data that all seeds share; files of a published collection that are missing are brought if allowed."""
+        if self._whole is None:
+            self._whole = self._read(download, progress)
+        return self._whole
+
+    @cached_property
+    def file(self) -> DataFile | None:
+        """The file that features and labels are read from; None where there is no such file."""
+        settings = self.settings
+        if settings.path is None:
+            return None
+        return read_data_file(settings.path, test=settings.test, columns=settings.columns, missing=settings.missing)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the data is a published collection of images."""
+        return self.settings.images in COLLECTIONS
+
+    def _read(self, download: bool, progress: Progress | None) -> Dataset:
+        if self.file is not None:
+            return self.file.dataset
+        settings = self.settings
+        if settings.images is not None:
+            check_memory(settings)
+            size = cast("Size | None", settings.size or None)
+            return find_images(
+                settings.images, "images", download=download, test=settings.test, size=size, progress=progress
+            ).as_dataset()
+        if self.folder is not None and (self.folder / DATA).exists():
+            return load_dataset(self.folder / DATA)
+        raise InvalidArgument(f"experiment {self.name!r} names no data", mend="set path, images or builtin in [data].")
 
 
 def check_memory(settings: Data) -> None:
@@ -85,62 +122,6 @@ def count_pictures(images: str) -> int:
     if is_table(images):
         return len(read_array(images, "labels"))
     return sum(name.lower().endswith(SUFFIXES) for _, _, names in os.walk(images) for name in names)
-
-
-def save_dataset(data: Dataset, path: Path) -> None:
-    """Keep data that was handed in, for other processes and for later."""
-    arrays = {
-        "name": np.array(data.name),
-        "features": data.features,
-        "labels": data.labels,
-        "classes": np.array(data.classes),
-        "test_features": data.test_features,
-        "test_labels": data.test_labels,
-    }
-    with room_for(path):
-        save_sealed(str(path), arrays)
-
-
-def load_dataset(path: Path) -> Dataset:
-    """What `save_dataset` kept; a file that was damaged is refused by its name."""
-    saved = load_sealed(str(path), check_size=lambda n_bytes: hold(str(path), "", n_bytes))
-    if not is_dataset(saved):
-        raise InvalidData(
-            f"{path} is damaged: it does not hold the data that the run was begun with",
-            mend="bring the old file back, or run the experiment in another folder.",
-        )
-    return Dataset(
-        name=str(saved["name"]),
-        features=saved["features"],
-        labels=saved["labels"],
-        classes=tuple(saved["classes"].tolist()),
-        test_features=saved["test_features"],
-        test_labels=saved["test_labels"],
-    )
-
-
-def is_dataset(saved: Mapping[str, AnyArray]) -> bool:
-    """Whether arrays have the names, types, shapes and codes that `save_dataset` writes."""
-    if set(saved) != {"name", "features", "labels", "classes", "test_features", "test_labels"}:
-        return False
-    classes, features = saved["classes"], saved["features"]
-    are_alike = (
-        features.dtype == saved["test_features"].dtype and features.shape[1:] == saved["test_features"].shape[1:]
-    )
-    return (
-        classes.ndim == 1
-        and features.dtype.kind in "fu"
-        and are_alike
-        and are_codes(saved["labels"], features, len(classes))
-        and are_codes(saved["test_labels"], saved["test_features"], len(classes))
-    )
-
-
-def are_codes(labels: AnyArray, features: AnyArray, n_classes: int) -> bool:
-    """Whether labels are places in the classes, one for each row."""
-    if features.ndim < 2 or labels.shape != features.shape[:1] or labels.dtype.kind not in "iu":
-        return False
-    return bool(((labels >= 0) & (labels < n_classes)).all())
 
 
 def fingerprint(data: Dataset) -> str:

@@ -143,16 +143,30 @@ def read_dataset(
     missing : {"median", "drop"}, optional
         What to do where features are missing, in each file by itself; without it they are counted and refused.
     """
+    return read_data_file(spec, test=test, columns=columns, missing=missing).dataset
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataFile:
+    """A file that was read: as a pool, with the names of its columns, and as a dataset."""
+
+    pool: PoolFile
+    dataset: Dataset
+
+
+def read_data_file(
+    spec: str, *, test: str | None = None, columns: Columns = ANY_COLUMNS, missing: str | None = None
+) -> DataFile:
+    """What `read_dataset` reads, with what else is known of the file."""
     how: Missing | None = None if missing is None else check_choice("missing", missing, get_args(Missing))
     with keeping_gaps():
         found = read_pool(spec, columns=columns)
-        features, labels = _whole_rows(found, how, *_labelled_rows(found, columns))
+        rows = _whole_rows(found, how, *_labelled_rows(found, columns))
         if test is not None:
             other = _read_test(test, found, columns)
             theirs = _whole_rows(other, how, *_labelled_rows(other, columns))
-            return make_dataset(spec, features, labels, *theirs)
-    own = open_source(split_spec(spec)[0]).without(columns.ignore)
-    return make_dataset(spec, features, labels, *_own_test(own))
+            return DataFile(found, make_dataset(spec, *rows, *theirs))
+    return DataFile(found, make_dataset(spec, *rows, *_own_test(found.source.without(columns.ignore))))
 
 
 def _labelled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:

@@ -17,7 +17,7 @@ import numpy as np
 from dubito.experiments.cells.claims import Cell, Checkpoints, clear
 from dubito.experiments.cells.ledger import Ledger
 from dubito.experiments.cells.rounds import Turn, asked_in, finish_round, labelled_at, measure
-from dubito.experiments.cells.sources import Source
+from dubito.experiments.cells.sources import DataSource
 from dubito.experiments.cells.stage import Stage, set_stage
 from dubito.experiments.lanes.studio import Assignment, Studio, tuned
 from dubito.experiments.models.base import Model
@@ -67,7 +67,7 @@ def trains_together(model: Model) -> TypeGuard[Trainable]:
 
 
 def play_together(
-    cells: Sequence[Cell], experiment: Experiment, folder: Path, source: Source, ledger: Ledger, step: Step
+    cells: Sequence[Cell], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
 ) -> None:
     """Play what is left of cells that are ours, and write down every round.
 

@@ -15,9 +15,10 @@ from dubito.errors import InvalidArgument, InvalidData, MemoryLimit, MissingExtr
 from dubito.experiments.cells.claims import CHECKPOINTS, cells_of
 from dubito.experiments.cells.journal import NAME as JOURNAL
 from dubito.experiments.cells.journal import Record
+from dubito.experiments.cells.kept import DATA, save_dataset
 from dubito.experiments.cells.ledger import Ledger
-from dubito.experiments.cells.sources import DATA, find_source, fingerprint, save_dataset
-from dubito.experiments.cells.stage import prepare
+from dubito.experiments.cells.sources import DataSource, fingerprint
+from dubito.experiments.cells.stage import prepare, training_rows
 from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.plans.experiment import Experiment, read_experiment
 from dubito.experiments.records import Round
@@ -58,6 +59,7 @@ def run_experiment(
     dataset: Dataset | None = None,
     workers: int = 1,
     progress: Progress | None = None,
+    source: DataSource | None = None,
 ) -> list[Round]:
     """Play what is left of an experiment, and return all its rounds.
 
@@ -76,6 +78,8 @@ def run_experiment(
         Processes to share the work; with 1 it is done in this one. Each has one thread of linear algebra.
     progress : callable, optional
         Called with a `Standing` after each round, and while waiting for other processes.
+    source : DataSource, optional
+        Where the experiment's data comes from, for who has read it before.
 
     Returns
     -------
@@ -100,11 +104,8 @@ def run_experiment(
     ledger = Ledger(folder, experiment)
     left = unfinished(ledger, experiment)
     if left:
-        source = find_source(experiment, folder, dataset)
-        first = source(experiment.seeds[0])
-        # How many rows an imbalanced pool has depends on the seed; of any other, one seed tells.
-        for seed in experiment.seeds if "imbalanced" in experiment.pool else experiment.seeds[:1]:
-            experiment.schedule.check_size(len(prepare(experiment, source(seed), seed).labels))
+        source = source or DataSource(experiment, folder, dataset)
+        first = check_rows(experiment, source)
         with leaving_nothing_refused(folder, ledger):
             open_folder(experiment, folder, dataset)
             ledger.write_header(experiment, fingerprint(first), first.classes)
@@ -115,6 +116,18 @@ def run_experiment(
                 run_workers(folder, min(count, len(left)), tell)
         ledger.refresh()
     return ledger.rounds(cells_of(experiment))
+
+
+def check_rows(experiment: Experiment, source: DataSource) -> Dataset:
+    """Refuse a schedule that wants more than there is, under any seed; the data of the first seed.
+
+    Data that is drawn anew is looked at for the first seed alone: the others would be drawn twice.
+    """
+    first, *others = experiment.seeds
+    data = source(first)
+    for seed in (first, *(others if source.is_shared else ())):
+        experiment.schedule.check_size(training_rows(experiment, data, seed))
+    return data
 
 
 def resume_experiment(folder: Path, *, workers: int = 1, progress: Progress | None = None) -> list[Round]:
@@ -159,7 +172,7 @@ def lines_unchecked(folder: Path) -> int:
 
 def dataset_for(experiment: Experiment, seed: int, *, dataset: Dataset | None = None) -> Dataset:
     """What the strategies of one seed see: the test set apart, and a training part whose rows `Round.picked` names."""
-    return prepare(experiment, find_source(experiment, None, dataset)(seed), seed)
+    return prepare(experiment, DataSource(experiment, None, dataset)(seed), seed)
 
 
 def check_folder(experiment: Experiment, folder: Path) -> None:

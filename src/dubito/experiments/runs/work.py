@@ -9,7 +9,7 @@ from pathlib import Path
 from dubito.experiments.cells.claims import Cell, Checkpoints, cells_of, claim, clear, clear_all
 from dubito.experiments.cells.ledger import Ledger
 from dubito.experiments.cells.loop import play
-from dubito.experiments.cells.sources import Source
+from dubito.experiments.cells.sources import DataSource
 from dubito.experiments.cells.stage import Stage, set_stage
 from dubito.experiments.lanes.players import play_together, trains_together
 from dubito.experiments.plans.experiment import Experiment
@@ -21,7 +21,7 @@ PATIENCE = 0.2
 Step = Callable[[], None]
 
 
-def work(experiment: Experiment, folder: Path, source: Source, ledger: Ledger, step: Step) -> None:
+def work(experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step) -> None:
     """Play cells until every one is done, by this process or by others; ``step`` is called after each round.
 
     A cell that another process holds is waited for: should that process die, it is taken over.
@@ -38,7 +38,7 @@ def work(experiment: Experiment, folder: Path, source: Source, ledger: Ledger, s
 
 
 def play_in_turn(
-    left: Sequence[Cell], experiment: Experiment, folder: Path, source: Source, ledger: Ledger, step: Step
+    left: Sequence[Cell], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
 ) -> bool:
     """Claim and play one cell after another; False where others hold all of them."""
     stage, played = None, False
@@ -54,7 +54,7 @@ def play_in_turn(
 
 
 def play_all(
-    left: Sequence[Cell], experiment: Experiment, folder: Path, source: Source, ledger: Ledger, step: Step
+    left: Sequence[Cell], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
 ) -> bool:
     """Claim every cell that is free and play them side by side; False where others hold all of them."""
     with ExitStack() as claims:

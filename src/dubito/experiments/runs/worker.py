@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dubito.errors import DubitoError
 from dubito.experiments.cells.ledger import Ledger
-from dubito.experiments.cells.sources import find_source
+from dubito.experiments.cells.sources import DataSource
 from dubito.experiments.plans.experiment import read_experiment
 from dubito.experiments.runs.run import EXPERIMENT
 from dubito.experiments.runs.work import work
@@ -26,7 +26,7 @@ def main(folder: Path) -> int:
     threading.Thread(target=stop_with_parent, daemon=True).start()
     try:
         experiment = read_experiment(str(folder / EXPERIMENT))
-        work(experiment, folder, find_source(experiment, folder), Ledger(folder, experiment), lambda: None)
+        work(experiment, folder, DataSource(experiment, folder), Ledger(folder, experiment), lambda: None)
     except DubitoError as error:
         print(json.dumps({"error": type(error).__name__, **error.as_record()}), flush=True)
         return FAILED

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from math import nan
 from typing import NoReturn, TypeVar
@@ -239,7 +239,8 @@ def _name(path: str, name: str, number: int, text: str) -> str:
 def _entry(table: Table, name: str, sample: list[str]) -> Entry:
     values = [value for value in sample if value.strip()]
     strange = next((value for value in values if not is_number(value, table.dialect.decimal_comma)), None)
-    names, texts = partial(table.labels, name), partial(table.texts, name)
+    # Kept once read: labels are read for training and again for what is told of them.
+    names, texts = partial(table.labels, name), cache(partial(table.texts, name))
     if strange is None and (values or not sample):
         return Entry(1, "numbers", "(numbers)", partial(table.column, name), names, texts)
     if values and all(as_list(value) is not None for value in values):

@@ -1,6 +1,5 @@
 """A run of networks goes on only where training means what it meant when the run was begun."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 
 from dubito.errors import InvalidData
+from dubito.experiments.cells.journal import Journal, sealed
 from dubito.experiments.cells.ledger import PACKAGES, version_of
 from dubito.experiments.datasets.dataset import Dataset, make_dataset
 from dubito.experiments.models.base import Model
@@ -91,9 +91,10 @@ def plan(model: Model) -> Experiment:
 
 def cut(folder: Path, **changed: object) -> None:
     """The journal of a stopped run whose header says something else; None takes it out."""
-    header, first = (json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()[:2])
+    path = folder / "journal.jsonl"
+    header, first = list(Journal(path).read())[:2]
     kept = {key: value for key, value in {**header, **changed}.items() if value is not None}
-    (folder / "journal.jsonl").write_text(f"{json.dumps(kept)}\n{json.dumps(first)}\n")
+    path.write_bytes(sealed(kept) + sealed(first))
 
 
 def test_what_a_resume_checks_is_in_the_journal(tmp_path: Path) -> None:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import ClassVar
 
-import numpy as np
-
 from dubito.coverage import CoverageProblem
 from dubito.engines.base import Estimate
-from dubito.engines.cuda.engine import WORTHWHILE, is_on_device, missing
+from dubito.engines.cuda.engine import missing
 from dubito.errors import MemoryLimit
 from dubito.problem import Solution
 
@@ -35,9 +33,8 @@ class CudaCoverage:
         return reasons
 
     def pays(self, problem: CoverageProblem) -> bool:
-        """For features on the GPU, or enough work to bring them there."""
-        n_pairs = float(np.count_nonzero(problem.weights)) * len(problem.candidates)
-        return is_on_device(problem.pool) or n_pairs * problem.pool.shape[1] >= WORTHWHILE
+        """Not by itself: its programs have only been run by Triton's interpreter. Named, it is taken."""
+        return False
 
     def estimate(self, problem: CoverageProblem) -> Estimate:
         """See `dubito.engines.cuda.coverage.cost`."""

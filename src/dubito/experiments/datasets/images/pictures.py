@@ -53,8 +53,9 @@ def read_pictures(pictures: Sequence[Picture], size: Size | None = None) -> Imag
     first = decode(pictures[0])
     allowed.hold(f"the array of {len(pictures):,} pictures", "", len(pictures) * first.nbytes)
     pixels = np.empty((len(pictures), *first.shape), dtype=np.uint8)
+    pixels[0] = first
     with ThreadPoolExecutor() as threads:
-        for start in range(0, len(pictures), BATCH):
+        for start in range(1, len(pictures), BATCH):
             batch = pictures[start : start + BATCH]
             for row, (picture, image) in enumerate(zip(batch, threads.map(decode, batch), strict=True), start):
                 if image.shape != first.shape:
