@@ -8,10 +8,13 @@ CANDIDATES = $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python)
 # Test processes at once.
 JOBS ?= 2
 
+# How long `make faults` may take.
+MINUTES ?= 30
+
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench clean
+.PHONY: help demo test check docs bench faults clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 14
@@ -38,6 +41,10 @@ docs: .venv-docs/.ready ## Build the documentation site into site/
 bench: $(if $(BENCHMARKS),.venv-bench/.ready) ## Run the benchmarks
 	@test -n "$(BENCHMARKS)" || { echo "make: there is no benchmarks/bench_*.py to run." >&2; exit 1; }
 	@for bench in $(BENCHMARKS); do .venv-bench/bin/python "$$bench" $(ARGS) || exit 1; done
+
+faults: .venv/.ready ## Try kills, full disks, damaged files and bombs, and write docs/results/faults.md
+	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m faults \
+	  --minutes $(MINUTES) --record $(CURDIR)/docs/results/faults.json $(ARGS)
 
 clean: ## Remove the environments and everything built
 	rm -rf .venv .venv-demo .venv-docs .venv-bench .coverage .coverage.* htmlcov site dist docs/reference .cache

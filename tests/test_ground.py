@@ -23,7 +23,7 @@ from dubito import theory
 from dubito.cli import app
 
 ROOT = Path(__file__).parents[1]
-TARGETS = ("help", "demo", "test", "check", "docs", "bench", "clean")
+TARGETS = ("help", "demo", "test", "check", "docs", "bench", "faults", "clean")
 
 
 def read_toml(name: str) -> dict[str, Any]:

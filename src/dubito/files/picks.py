@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData
+from dubito.files.cells import TRUTH
 from dubito.files.disk import held
 from dubito.files.entries import Source, reading, suffix_of, whole
 from dubito.files.opening import open_source
@@ -164,9 +165,12 @@ def _check_new(path: str, earlier: IntArray, indices: IntArray) -> None:
 
 
 def _index_column(source: Source) -> AnyArray:
-    values = whole(source.entry("" if source.names == ("",) else "index").read())
+    entry = source.entry("" if source.names == ("",) else "index")
+    values = whole(entry.read())
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise InvalidData(f"{source.path} holds no picks: they are 1-D integers, not {values.shape} {values.dtype}.")
+    if source.is_table and any(str(name).lower() in TRUTH for name in entry.names().tolist()):
+        raise InvalidData(f"{source.path} holds no picks: a row number is neither true nor false.")
     return values
 
 
