@@ -103,7 +103,8 @@ def test_picks_are_those_of_features_standardised_by_hand(seed: int, metric: str
     scaled = {"rows": [3, 9], "features": (foreign - pool.mean(axis=0)) / pool.std(axis=0), "none": None}[seen]
     known: Metric = "cosine" if metric == "cosine" else "euclidean"
     ours = dubito.select(pool, 12, labelled=labelled, doubt=doubt, metric=known, standardise=True)
-    theirs = dubito.select(by_hand(pool), 12, labelled=scaled, doubt=doubt, metric=known)
+    hand = by_hand(pool)  # A Selection knows its covering radius while somebody holds the pool.
+    theirs = dubito.select(hand, 12, labelled=scaled, doubt=doubt, metric=known)
     assert ours.indices.tolist() == theirs.indices.tolist()
     assert ours.priorities == pytest.approx(theirs.priorities, rel=1e-9)
     assert ours.covering_radius() == pytest.approx(theirs.covering_radius(), rel=1e-9)
