@@ -7,7 +7,6 @@ import typer
 
 FILES, METHOD, OUTPUT = "Files", "Method", "Output"
 
-
 WITHOUT_A_VALUE = {"--standardise": "yes", "--standardize": "yes"}
 """Options that may stand alone, and what they say then."""
 
