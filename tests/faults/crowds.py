@@ -21,7 +21,7 @@ SELECT = ["select", "pool.npy", "--budget", "4", "--strategy", "coreset", "--sta
 
 def scenarios(goal: int) -> Iterator[Scenario]:
     """Adding in every form, with and without a kill; and making."""
-    crowds = max(3, goal // 5)
+    crowds = max(1, goal // 5)
     for kind in APPENDABLE:
         yield Scenario("crowds", f"--append to {kind}", crowds, append_tries(kind))
     yield Scenario("crowds", "--append, one of them killed", crowds, append_tries("csv", with_kill=True))

@@ -92,9 +92,17 @@ def swap(chance: random.Random, data: bytes) -> bytes:
     return data[:first] + right + data[first + size : second] + left + data[second + size :]
 
 
+def splice(chance: random.Random, data: bytes) -> bytes:
+    """A piece has another's place, too."""
+    begin, end = span(chance, data)
+    other = chance.randrange(len(data))
+    return data[:other] + data[begin:end] + data[other + end - begin :]
+
+
 def append(chance: random.Random, data: bytes) -> bytes:
     """There is more behind the end."""
-    return data + chance.choice([b"\0" * 100, b"\n", chance.randbytes(50), data[-40:]])
+    again = data[chance.randrange(len(data)) :]
+    return data + chance.choice([b"\0" * 100, b"\n", chance.randbytes(50), data[-40:], again])
 
 
 def odd_letter(chance: random.Random, data: bytes) -> bytes:
@@ -144,7 +152,7 @@ def other_case(chance: random.Random, data: bytes) -> bytes:
     return data[: word.start()] + changed + data[word.end() :]
 
 
-BYTES: tuple[Damage, ...] = (flip, replace, blank, cut, drop, double, swap, append)
+BYTES: tuple[Damage, ...] = (flip, replace, blank, cut, drop, double, swap, splice, append)
 TEXT: tuple[Damage, ...] = (odd_letter, other_digit, other_value, other_lines, other_case)
 
 

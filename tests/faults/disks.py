@@ -37,13 +37,13 @@ FILES = ("csv", "json", "jsonl", "parquet", "npy")
 
 def scenarios(goal: int) -> Iterator[Scenario]:
     """Every stream, every file, runs, and a real disk where one may be mounted."""
-    tries = max(3, goal // 5)
+    tries = max(1, goal // 5)
     for name, command in STREAMS.items():
         yield Scenario("full disks", name, tries, stdout_tries(command))
     yield Scenario("full disks", "stderr, notes", tries, stderr_tries)
     for kind in FILES:
         yield Scenario("full disks", f"--output {kind}", tries, file_tries(kind))
-    yield Scenario("full disks", "run, resumed with more room", max(3, goal // 10), run_tries)
+    yield Scenario("full disks", "run, resumed with more room", max(1, goal // 10), run_tries)
     yield Scenario("full disks", "a disk of its own", tries, disk_tries)
 
 

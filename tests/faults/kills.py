@@ -24,10 +24,10 @@ RESTS = 2
 
 def scenarios(goal: int) -> Iterator[Scenario]:
     """Runs, and writes in every form."""
-    kills = max(3, goal // 5)
-    yield Scenario("kills", "run, 1 process", kills, run_tries(processes=1))
-    yield Scenario("kills", "run, 3 at once", kills, run_tries(processes=3))
-    yield Scenario("kills", "run, its workers", max(3, goal // 20), run_tries(processes=1, workers=2))
+    kills, to_the_end = max(1, goal // 5), RESTS + 1
+    yield Scenario("kills", "run, 1 process", max(to_the_end, kills), run_tries(processes=1))
+    yield Scenario("kills", "run, 3 at once", max(to_the_end, kills), run_tries(processes=3))
+    yield Scenario("kills", "run, its workers", max(1, goal // 20), run_tries(processes=1, workers=2))
     for kind in ("csv", "parquet", "npy"):
         yield Scenario("kills", f"select in the write, {kind}", kills, write_tries(kind))
 

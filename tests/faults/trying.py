@@ -29,8 +29,10 @@ from dubito.errors import DubitoError
 
 Verdict = Literal["same", "as it stands", "refused", "fault"]
 VERDICTS: tuple[Verdict, ...] = ("same", "as it stands", "refused", "fault")
-PATIENCE = 60.0
-"""Seconds after which a child hangs."""
+PATIENCE = 600.0
+"""Seconds after which a child hangs, on a machine that may be busy with other work."""
+MOST_WORK = 60
+"""Seconds of a processor's work after which it does, too."""
 PIPE_BYTES = 1 << 20
 CRASHED = 70
 """The exit code of a child whose own job broke."""
@@ -63,7 +65,7 @@ class Ran:
         """What is wrong with how it refused; None where nothing is."""
         lines = self.err.splitlines()
         errors = [line for line in lines if line.startswith(ERROR)]
-        if self.hung:
+        if self.hung or self.code == -signal.SIGXCPU:
             return "it hangs"
         if self.code not in (1, 2, 3):
             return f"it ended with {self.code}"
@@ -171,6 +173,7 @@ def start(
         os.environ.update(environment or {})
         os.dup2(out if stdout is None else stdout, 1)
         os.dup2(writer if stderr is None else stderr, 2)
+        resource.setrlimit(resource.RLIMIT_CPU, (MOST_WORK, MOST_WORK + 10))
         for which, value in limits:
             resource.setrlimit(which, (value, value))
         code = job()
