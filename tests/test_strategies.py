@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 import dubito
+from dubito.doubt import margin_doubt
 from dubito.errors import InvalidArgument, SolverFailed
 from dubito.matrix import FloatArray
 from dubito.problem import Request
@@ -195,3 +196,49 @@ def test_the_facts_of_a_strategy_are_not_its_options(name: str) -> None:
     assert made.name == name
     assert isinstance(made, Planner)
     assert not {"name", "uses_engine"} & set(signature(BUILT_IN[name]).parameters)
+
+
+@pytest.mark.parametrize("beam_width", [1, 3])
+@pytest.mark.parametrize("n_labelled", [0, 5])
+def test_margin_doubt_scales_a_core_set_as_that_doubt_handed_in_would(beam_width: int, n_labelled: int) -> None:
+    rng = np.random.default_rng(3)
+    pool, probabilities, labelled = rng.standard_normal((60, 3)), rng.dirichlet(np.ones(4), 60), np.arange(n_labelled)
+    by_margin = DoubtCoreset(doubt="margin", beam_width=beam_width)
+    found = dubito.select(pool, 12, labelled=labelled, probabilities=probabilities, strategy=by_margin)
+    ours = margin_doubt(probabilities)
+    expected = dubito.select(pool, 12, labelled=labelled, doubt=ours, strategy=DoubtCoreset(beam_width=beam_width))
+    assert found.indices.tolist() == expected.indices.tolist()
+    assert found.priorities.tolist() == expected.priorities.tolist()
+    assert found.uncertainty == expected.uncertainty
+    plain = dubito.select(pool, 12, labelled=labelled, probabilities=probabilities, beam_width=beam_width)
+    assert found.indices.tolist() != plain.indices.tolist()
+
+
+def test_options_may_stand_behind_the_name_of_a_strategy() -> None:
+    assert build_strategy("doubt-coreset:doubt=margin, beam-width=4", {}) == DoubtCoreset(doubt="margin", beam_width=4)
+    assert build_strategy("doubt-coreset:doubt=margin", {"strength": 2.0}) == DoubtCoreset(2.0, doubt="margin")
+    rng = np.random.default_rng(3)
+    pool, probabilities = rng.standard_normal((30, 3)), rng.dirichlet(np.ones(4), 30)
+    spelled = dubito.select(pool, 5, probabilities=probabilities, strategy="doubt-coreset:doubt=margin")
+    made = dubito.select(pool, 5, probabilities=probabilities, strategy=DoubtCoreset(doubt="margin"))
+    assert spelled.indices.tolist() == made.indices.tolist()
+    assert spelled.strategy == "doubt-coreset"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("doubt-coreset:doubt=entropy", "doubt='entropy' is not known; choose from confidence, margin"),
+        ("doubt-coreset:doubts=margin", "did you mean 'doubt'?"),
+        ("doubt-coreset:", None),
+        ("doubt-coreset:doubt", "write name:option=value"),
+        ("bald:needs_samples=false", "option='needs_samples' is not known"),
+        ("doubt-coreset:strength=2", "strength=0.5 is given, and 'doubt-coreset:strength=2' has that option, too"),
+    ],
+)
+def test_options_behind_a_name_are_checked(text: str, words: str | None) -> None:
+    if words is None:
+        assert build_strategy(text, {}) == DoubtCoreset()
+        return
+    with pytest.raises(InvalidArgument, match=words):
+        build_strategy(text, {"strength": 0.5} if "strength" in text else {})

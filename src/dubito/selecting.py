@@ -69,7 +69,8 @@ def select(
         (n, k, c) are those of k posterior samples, which ``bald`` and ``batchbald`` need; their mean gives the doubt.
         Rows of a frame are joined with the pool's by their ids where both have ids, else they go by their order.
     strategy : str or Strategy
-        A name, or an object of `dubito.strategies` with its own options.
+        A name, with options of its own behind it if you like (``"doubt-coreset:doubt=margin"``), or an object of
+        `dubito.strategies`.
     strength : float
         For ``doubt-coreset``: priority is distance times doubt to this power. 1 is the paper, 0 the plain core-set.
     beam_width : int

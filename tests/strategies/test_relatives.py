@@ -13,7 +13,7 @@ from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray
 from dubito.strategies import FilterThenCover, LargestCluster, PowerSampling, TypiClust, clusters
 from dubito.strategies.clusters import nearest_references
-from dubito.strategies.coverage import Kind
+from dubito.strategies.doubts import Kind
 from dubito.strategies.filtering import Cover
 from dubito.strategies.typical import in_turn, typicality
 

@@ -175,7 +175,7 @@ Strategy = Annotated[
         autocompletion=strategy_names,
         help="doubt-coreset, coreset, doubt-coverage, coverage, random, least-confidence, margin, entropy, "
         "largest-cluster, filter-then-cover, power, typiclust, closest-kmeans, optimal-coreset, badge, bald, batchbald "
-        "or probabilistic-coreset.",
+        "or probabilistic-coreset. Options may follow it: doubt-coreset:doubt=margin, doubt-coverage:radius=2.",
     ),
 ]
 Strength = Annotated[

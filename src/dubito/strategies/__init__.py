@@ -5,6 +5,7 @@ entry-point group ``dubito.strategies``, whose values are such classes.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import entry_points
 
@@ -22,6 +23,7 @@ from dubito.strategies.optimal import OptimalCoreset
 from dubito.strategies.power import PowerSampling
 from dubito.strategies.probabilistic import ProbabilisticCoreset
 from dubito.strategies.random import Random
+from dubito.strategies.spelled import spelled
 from dubito.strategies.typical import TypiClust
 from dubito.strategies.uncertainty import Entropy, LeastConfidence, Margin
 from dubito.wording import named
@@ -74,6 +76,8 @@ BUILT_IN: dict[str, Factory] = {
     "probabilistic-coreset": ProbabilisticCoreset,
 }
 ENTRY_POINTS = "dubito.strategies"
+BY_ARGUMENT = frozenset({"strength", "beam_width", "scaling"})
+"""Options that `dubito.select` and the command line have arguments for."""
 
 
 @cache
@@ -86,10 +90,14 @@ def installed_strategies() -> dict[str, Factory]:
 def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
     """The strategy of that name with these options, or the object itself, which must have none besides its own.
 
+    A name may have options of its own behind it: ``doubt-coreset:doubt=margin,strength=0.5``.
+
     Examples
     --------
     >>> build_strategy("doubt-coreset", {"strength": 0.5}).strength
     0.5
+    >>> build_strategy("doubt-coreset:doubt=margin", {}).doubt
+    'margin'
     """
     if not isinstance(strategy, str):
         if not isinstance(strategy, Strategy):
@@ -99,18 +107,23 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
         whose = f"the {strategy.name!r} object handed in as strategy"
         _refuse_options(whose, options, set(), "give options to the object itself, or leave them out.")
         return strategy
-    factory = installed_strategies()[check_choice("strategy", strategy, installed_strategies())]
+    name, own = spelled(strategy)
+    factory = installed_strategies()[check_choice("strategy", name, installed_strategies())]
     known = option_names(factory)
-    # Of its options, those that `dubito.select` and the command line can hand on.
-    by_name = known & option_names(DoubtCoreset)
+    for option in own:
+        check_choice(f"{name}: option", option, known)
+    by_name = known & BY_ARGUMENT
     mend = f"it takes {', '.join(map(named, sorted(by_name)))}." if by_name else "leave it out."
-    _refuse_options(named("strategy", strategy), options, known, mend)
-    return factory(**options)
+    _refuse_options(named("strategy", name), options, known, mend)
+    for option in own.keys() & options.keys():
+        problem = f"is given, and {strategy!r} has that option, too"
+        raise InvalidArgument(problem, argument=option, value=options[option], mend="leave one out.")
+    return factory(**own, **options)
 
 
 def option_names(factory: Factory) -> set[str]:
     """The options a strategy's class takes."""
-    return set(getattr(factory, "__dataclass_fields__", ())) - {"name", "uses_engine"}
+    return {field.name for field in fields(factory)} if is_dataclass(factory) else set()
 
 
 def _refuse_options(whose: str, options: Mapping[str, object], known: set[str], mend: str) -> None:

@@ -1,6 +1,6 @@
 """The greedy core-set (Algorithm 1) and the doubt-weighted core-set (Algorithm 2), with or without a beam."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
 from dubito.checks import check_choice, check_integer, check_real
@@ -8,6 +8,7 @@ from dubito.doubt import beam_scores, scaling_weights
 from dubito.matrix import FloatArray
 from dubito.problem import Problem, Request, Scaling
 from dubito.strategies.base import Choice, ask_engine, need_doubt
+from dubito.strategies.doubts import Kind, doubt_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class DoubtCoreset:
         Configurations kept; the paper's full method has 10 to 20.
     scaling : {"respective", "acquired"}
         Whose doubt scales an update: the remaining point's, or (as line 11 is printed) the pick's.
+    doubt : {"confidence", "margin"}
+        ``1 - p1`` of the largest probability, the paper's, or ``1 - (p1 - p2)`` of the two largest: what scales, what a
+        cold start begins with and what a beam ranks by. Doubt that was handed in as such is taken.
     """
 
     name: ClassVar[str] = "doubt-coreset"
@@ -52,11 +56,13 @@ class DoubtCoreset:
     strength: float = 1.0
     beam_width: int = 1
     scaling: Scaling = "respective"
+    doubt: Kind = "confidence"
 
     def __post_init__(self) -> None:
         check_real("strength", self.strength, least=0.0)
         check_integer("beam_width", self.beam_width, least=1)
         check_choice("scaling", self.scaling, get_args(Scaling))
+        check_choice("doubt", self.doubt, get_args(Kind))
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.reference` for the meaning, the engines for the cost."""
@@ -64,6 +70,8 @@ class DoubtCoreset:
 
     def plan(self, request: Request) -> Problem:
         """Algorithm 2, or its beam; without strength Algorithm 1."""
+        if request.doubt is not None:
+            request = replace(request, doubt=doubt_of(request, self.name, self.doubt))
         weights = None
         if self.strength > 0:
             weights = scaling_weights(need_doubt(request, self.name), self.strength)

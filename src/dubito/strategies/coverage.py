@@ -1,18 +1,18 @@
 """Coverage: each pick covers the most of what is not covered yet, of the pool or of the model's doubt about it."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 
 from dubito.checks import check_choice, check_integer, check_real
 from dubito.coverage import CoverageProblem, sample_rows
-from dubito.doubt import margin_doubt, scaling_weights
+from dubito.doubt import scaling_weights
 from dubito.matrix import FloatArray, len_of
 from dubito.problem import Request
 from dubito.strategies.base import Choice, ask_engine
+from dubito.strategies.doubts import Kind, doubt_of
 
-Kind = Literal["margin", "confidence"]
 FACTOR = 1.4
 """The reach over the median distance to what is labelled."""
 
@@ -98,10 +98,9 @@ class DoubtCoverage:
 
     def weights(self, request: Request) -> FloatArray:
         """(n,) doubt to the power of ``strength``."""
-        doubt = request.doubt
-        if self.doubt == "margin" and request.probabilities is not None:
-            doubt = margin_doubt(request.probabilities)
-        return np.ones(len_of(request.pool)) if doubt is None else scaling_weights(doubt, self.strength / 2.0)
+        if request.doubt is None:
+            return np.ones(len_of(request.pool))
+        return scaling_weights(doubt_of(request, self.name, self.doubt), self.strength / 2.0)
 
 
 def _check(radius: float | None, factor: float, sample: int | None) -> None:

@@ -6,12 +6,11 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from dubito.checks import check_choice, check_real
-from dubito.doubt import margin_doubt
-from dubito.matrix import FloatArray
 from dubito.problem import Request
-from dubito.strategies.base import Choice, need_doubt
+from dubito.strategies.base import Choice
 from dubito.strategies.coreset import Coreset
-from dubito.strategies.coverage import Coverage, Kind
+from dubito.strategies.coverage import Coverage
+from dubito.strategies.doubts import Kind, doubt_of
 
 Cover = Literal["coreset", "coverage"]
 
@@ -60,10 +59,3 @@ class FilterThenCover:
         kept = np.sort(np.argsort(-doubts, kind="stable")[:n_kept])
         # What is known of a Pool's rows is of all of them, whoever may be picked.
         return replace(request, candidates=request.candidates[kept])
-
-
-def doubt_of(request: Request, strategy: str, kind: Kind) -> FloatArray:
-    """(n,) doubt of that kind; doubt that was handed in as such is of any."""
-    if kind == "margin" and request.probabilities is not None:
-        return margin_doubt(request.probabilities)
-    return need_doubt(request, strategy)

@@ -8,8 +8,7 @@ import numpy as np
 from dubito.checks import check_choice, check_real
 from dubito.problem import Request
 from dubito.strategies.base import Choice, rank_by
-from dubito.strategies.coverage import Kind
-from dubito.strategies.filtering import doubt_of
+from dubito.strategies.doubts import Kind, doubt_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,6 +228,9 @@ def test_a_name_reads_back_as_the_strategy_it_names() -> None:
         assert parse_strategy(arm.name) == arm
     assert parse_strategy("doubt-coreset:beam-width=4").options == {"beam_width": 4}
     assert parse_strategy("doubt-coreset:scaling=acquired").options == {"scaling": "acquired"}
+    assert arm_from_table({"strategy": "doubt-coreset", "doubt": "margin"}) == parse_strategy(
+        "doubt-coreset:doubt=margin"
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from dubito.problem import Metric
 from dubito.strategies import Strategy, build_strategy, installed_strategies
 from dubito.strategies import option_names as strategy_options
 from dubito.strategies.base import AsksCommittee
+from dubito.strategies.spelled import Option, spelled
 from dubito.wording import TRUE_OR_FALSE
 
-Option = str | int | float | bool
 BASELINES = ("random", "coreset")
 """Names that reports look for; no other strategy may go by them."""
 OWN_KEYS = ("strategy", "label", "metric", "permuted")
@@ -151,35 +151,9 @@ def parse_strategy(text: str) -> Arm:
     >>> parse_strategy("coreset:metric=cosine").metric
     'cosine'
     """
-    name, _, rest = text.partition(":")
-    table: dict[str, object] = {"strategy": name.strip()}
-    for part in rest.split(",") if rest.strip() else ():
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not key or not equals or not value:
-            raise InvalidArgument(
-                f"{text!r} has the option {part.strip()!r}",
-                argument="strategy",
-                mend="write name:option=value,option=value.",
-            )
-        option = key.replace("-", "_")
-        if option in table:
-            problem = f"{text!r} has the option {option!r} twice"
-            raise InvalidArgument(problem, argument="strategy", mend="leave one out.")
-        table[option] = _value(value)
-    return arm_from_table(table)
+    name, options = spelled(text)
+    return arm_from_table({"strategy": name, **options})
 
 
 def _spelled(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _value(text: str) -> Option:
-    """A number or truth value where the text spells one."""
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
