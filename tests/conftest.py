@@ -4,9 +4,11 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +18,10 @@ import dubito.engines
 if not Path("/dev/nvidiactl").exists():
     # Before anything imports Triton: without a GPU its kernels are interpreted.
     os.environ["TRITON_INTERPRET"] = "1"
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell without job control starts what runs in the background deaf to Ctrl-C, and its children with it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "dubito", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -33,6 +39,22 @@ def share_the_cores() -> Iterator[None]:
 
 PATIENCE = 600.0
 """Seconds that a test waits for what must happen, on a machine that may be busy with other work."""
+LONGEST = 3600
+"""Seconds that any test may take: the deadline of whatever waits without one of its own."""
+
+
+@pytest.fixture(autouse=True)
+def give_up_in_the_end() -> Iterator[None]:
+    """A test that hangs, in a read or in a process say, fails and tells where."""
+
+    def give_up(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"the test did not end within {LONGEST} seconds")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(LONGEST)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture

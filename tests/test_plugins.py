@@ -28,7 +28,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_with(path: Path, program: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(path), "NO_COLOR": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -156,7 +156,7 @@ def run_experiment(path: Path, folder: Path, kind: str, *options: str) -> subpro
     command = [sys.executable, "-m", "dubito", "run", "rings.toml", "--quiet", *options]
     environment = {**os.environ, "PYTHONPATH": str(path), "NO_COLOR": "1"}
     return subprocess.run(
-        command, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=600
     )
 
 

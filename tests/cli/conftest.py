@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,15 @@ Program = Callable[..., Ran]
 Wait = Callable[[Callable[[], bool]], None]
 PATIENCE = 600.0
 """Seconds that a test waits for a process, on a machine that may be busy with other work."""
+
+
+def read_terminal(descriptor: int, until: str = "\0") -> str:
+    """What a terminal shows, up to some text or to its end: one look would show a part of it."""
+    text = b""
+    with suppress(OSError):  # Linux says so where nobody writes any more.
+        while until.encode() not in text and (part := os.read(descriptor, 4096)):
+            text += part
+    return text.decode()
 
 
 @pytest.fixture

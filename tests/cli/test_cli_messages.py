@@ -10,8 +10,11 @@ import pytest
 from dubito.cli import main
 from dubito.cli.printing.messages import Bar
 
+from .conftest import read_terminal
+
 
 def test_a_bar_appears_after_a_second_and_then_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
@@ -25,7 +28,7 @@ def test_a_bar_appears_after_a_second_and_then_follows(monkeypatch: pytest.Monke
             assert late is not None
             (task,) = late[0].tasks
             assert (task.completed, task.total, task.fields["rate"]) == (4, 10, "1/s")
-    assert "picking" in os.read(ours, 4096).decode()
+    assert "picking" in read_terminal(ours)
     os.close(ours)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dubito.cli.printing.plain import STEERING, plain, plain_data
 
-from .conftest import Program, Ran
+from .conftest import Program, Ran, read_terminal
 
 RED = "\x1b[31m[bold]\u202e\x9b2J"
 """Colour, markup, text turned round, and a screen wiped clean."""
@@ -81,7 +81,7 @@ def test_ids_steer_no_terminal_and_reach_a_pipe_as_they_are(tmp_path: Path, form
     ours, theirs = pty.openpty()
     subprocess.run(command, cwd=tmp_path, stdout=theirs, check=True)
     os.close(theirs)
-    shown = os.read(ours, 10_000).decode().replace("\r\n", "\n")
+    shown = read_terminal(ours).replace("\r\n", "\n")
     os.close(ours)
     assert STEERING.search(shown.replace("\n", "")) is None
     assert "[31m[bold]" in shown

@@ -25,7 +25,7 @@ from dubito.engines.cuda.engine import CudaEngine
 from dubito.files import Columns
 from dubito.problem import Problem
 
-from .conftest import PATIENCE, Pool, Program, Wait
+from .conftest import PATIENCE, Pool, Program, Wait, read_terminal
 
 
 def rows_of(text: str) -> list[dict[str, str]]:
@@ -208,20 +208,6 @@ def big_pool(folder: Path) -> list[str]:
     np.save(folder / "big.npy", rng.normal(size=(30_000, 256)).astype(np.float32))
     command = [sys.executable, "-m", "dubito", "select", "big.npy", "--budget", "30000"]
     return [*command, "--strategy", "coreset", "--engine", "cpu"]
-
-
-def read_terminal(descriptor: int, until: str = "\0") -> str:
-    """What a terminal shows, up to some text or to its end."""
-    text = b""
-    while until.encode() not in text:
-        try:
-            part = os.read(descriptor, 4096)
-        except OSError:
-            part = b""
-        if not part:
-            break
-        text += part
-    return text.decode()
 
 
 def test_a_terminal_shows_a_bar_with_rate_and_radius_and_ctrl_c_keeps_the_picks(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(blobs: Path, wait_unti
     command = [sys.executable, "-m", "dubito", "simulate", "big.npz", "--seeds", "40", "--workers", "1", "-o", "out"]
     process = subprocess.Popen(command, cwd=blobs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     journal = blobs / "out" / "journal.jsonl"
-    wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > 3)
+    wait_until(lambda: (journal.exists() and journal.read_bytes().count(b"\n") > 3) or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (130, "")

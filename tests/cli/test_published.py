@@ -25,7 +25,7 @@ from dubito.experiments.datasets.images.cifar import CIFAR10, read_cifar
 from dubito.experiments.plans.experiment import Data
 from dubito.experiments.published.downloads import PublishedFile
 
-from .conftest import Program
+from .conftest import Program, read_terminal
 
 PLAN = """
 schema = 1
@@ -178,15 +178,10 @@ def test_a_terminal_shows_a_bar_with_the_bytes() -> None:
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     subprocess.run([sys.executable, "-c", SHOW], stderr=side, stdout=side, env=environment, check=True)
     os.close(side)
-    shown = b""
-    try:
-        while chunk := os.read(main, 4096):
-            shown += chunk
-    except OSError:
-        pass
+    shown = read_terminal(main)
     os.close(main)
-    assert b"weights.pth" in shown
-    assert b"10.0/10.0 MB" in shown
+    assert "weights.pth" in shown
+    assert "10.0/10.0 MB" in shown
 
 
 def test_without_the_variable_there_is_none_afterwards(

@@ -6,7 +6,6 @@ import pty
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from dubito.cli.printing.board import Board, pace
 from dubito.experiments.plans.experiment import read_experiment
 from dubito.experiments.runs.run import Standing, read_rounds
 
-from .conftest import PATIENCE, Program, Wait
+from .conftest import PATIENCE, Program, Wait, read_terminal
 
 PLAN = """
 schema = 1
@@ -240,21 +239,14 @@ def test_the_board_tells_pace_and_time_left() -> None:
     assert pace(standing(20, 10.0, resumed=20)) == ""
 
 
-def read_whole(terminal: int) -> str:
-    """All that was written to a terminal whose other end is closed: a look shows no more than a few lines."""
-    text = b""
-    with os.fdopen(terminal, "rb", buffering=0) as stream, suppress(OSError):
-        while part := stream.read(4096):
-            text += part
-    return text.decode()
-
-
 def test_the_board_is_drawn_on_a_terminal_only(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Board() as board:
         board(standing(10, 5.0))
     assert capfd.readouterr().err == ""
+    for name, value in {"TERM": "xterm", "COLUMNS": "100", "LINES": "20"}.items():
+        monkeypatch.setenv(name, value)
     near, far = pty.openpty()
     with os.fdopen(far, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
@@ -266,6 +258,7 @@ def test_the_board_is_drawn_on_a_terminal_only(
         with Board(quiet=True) as board:
             board(standing(10, 5.0))
             assert board.drawn is None
-    shown = read_whole(near)
+    shown = read_terminal(near)
+    os.close(near)
     for word in ("random", "coreset", "trainings in all", "20/40", "0:10 left"):
         assert word in shown

@@ -13,6 +13,8 @@ from dubito.errors import DubitoError, InvalidArgument, OutputExists
 from dubito.files.replacing import SECONDS_KEPT, write_atomically
 
 LONG_AGO = 2 * SECONDS_KEPT
+PATIENCE = 600.0
+"""Seconds that a test waits for what must happen."""
 
 
 def left_behind(folder: Path, name: str, age: float) -> Path:
@@ -73,7 +75,7 @@ def test_of_many_who_make_a_new_file_at_once_one_does(
     for maker in makers:
         maker.start()
     for maker in makers:
-        maker.join(30.0)
+        maker.join(PATIENCE)
     assert made == [path.read_bytes()]
     assert set(refused) == {f"{path} exists; pass force=True to replace it, or another path."}
     assert len(refused) == 7

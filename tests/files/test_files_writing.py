@@ -196,6 +196,6 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
     reader.start()
     save_selection(ODD, str(pipe))
-    reader.join(10)
+    reader.join(600)
     assert received == [render_selection(ODD, "csv")]
     assert stat.S_ISFIFO(pipe.stat().st_mode)

@@ -138,7 +138,7 @@ def test_one_who_waits_for_a_journal_that_is_replaced_adds_to_the_new_one(tmp_pa
             adder.start()
         write_atomically(str(journal.path), journal.path.read_bytes())
     for adder in adders:
-        adder.join(30.0)
+        adder.join(PATIENCE)
     assert sorted(cast("int", record["turn"]) for record in journal.read()) == [0, 1, 2, 3, 10, 11, 12, 13]
 
 
