@@ -106,12 +106,12 @@ def made_of(
 
 def test_the_reach_is_the_median_distance_to_what_is_labelled_times_the_factor() -> None:
     pool = np.array([[1.0], [2.0], [3.0], [10.0], [40.0]])
-    assert squared_reach(made_of(pool, np.zeros((1, 1)))) == 1.4 * 1.4 * 9.0
+    assert squared_reach(made_of(pool, np.zeros((1, 1)))) == pytest.approx(1.4 * 1.4 * 9.0, rel=1e-15)
 
 
 def test_copies_of_what_is_labelled_do_not_shrink_the_reach() -> None:
     pool = np.array([[0.0]] * 7 + [[1.0], [2.0], [3.0]])
-    assert squared_reach(made_of(pool, np.zeros((1, 1)))) == 1.4 * 1.4 * 4.0
+    assert squared_reach(made_of(pool, np.zeros((1, 1)))) == pytest.approx(1.4 * 1.4 * 4.0, rel=1e-15)
 
 
 def test_a_cold_start_reaches_half_the_median_distance_of_pairs() -> None:

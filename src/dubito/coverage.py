@@ -2,7 +2,7 @@
 
 ``F(s) = Σ_x w(x) · max over y in labelled ∪ s of k(‖x - y‖²)``, over all rows x of the pool, candidates or not, with
 the kernel ``k(d²) = max(1 - d²/R², 0)²``. A pick is the candidate that adds most to F, ties go to the lowest index; its
-priority is what it adds. A pair farther apart than the reach R is exactly nothing.
+priority is what it adds, over its cost where there are costs. A pair farther apart than the reach R is exactly nothing.
 
 Every number comes of additions, products and quotients of float64 in one fixed order, so that it has the same bits on
 every machine. A sum over rows adds one row after another, from the first to the last: a row that adds nothing changes
@@ -55,6 +55,12 @@ class CoverageProblem:
     progress: Progress | None = None
     known: Known | None = None
     """An engine may read it and add to it."""
+    costs: FloatArray | None = None
+    """(n,) above 0; None where every one is 1."""
+
+    def priorities(self, places: IntArray | slice, added: FloatArray) -> FloatArray:
+        """What some candidates add, over what they cost; rounding keeps the order of what one of them adds."""
+        return added if self.costs is None else added / self.costs[self.candidates[places]]
 
 
 def sample_rows(rows: IntArray) -> IntArray:
@@ -87,7 +93,7 @@ def warm_reach(nearest: FloatArray, factor: float) -> float:
     >>> warm_reach(np.array([0.0, 1.0, 4.0, 9.0]), 2.0)
     16.0
     """
-    return factor * factor * median(nearest[nearest > 0.0])
+    return whole_square(factor * factor * median(nearest[nearest > 0.0]))
 
 
 def cold_reach(problem: CoverageProblem) -> float:
@@ -98,7 +104,13 @@ def cold_reach(problem: CoverageProblem) -> float:
         ends = (problem.sample[which[span]] for which in (left, right))
         parts.append(settle(*(read_rows(problem.pool, rows, problem.metric) for rows in ends)))
     squared = np.concatenate(parts)
-    return 0.25 * median(squared[squared > 0.0])
+    return whole_square(0.25 * median(squared[squared > 0.0]))
+
+
+def whole_square(squared: float) -> float:
+    """The square of its own root: R² comes again from R, so that ``radius`` can repeat a reach to the last bit."""
+    root = float(np.sqrt(squared))
+    return root * root
 
 
 def pairs_of(n_rows: int) -> tuple[IntArray, IntArray]:
@@ -185,18 +197,18 @@ def greedy(problem: CoverageProblem) -> Configuration:
     kernels, cover = Kernels(problem, reach), first_cover(problem, reach)
     before = float(add_rows(problem.weights * cover))
     is_left = np.ones(len(problem.candidates), dtype=np.bool_)
-    picks, priorities = list[int](), list[float]()
+    picks, gained = list[int](), list[float]()
     for _ in range(problem.budget):
         added = np.concatenate([gains(block, cover, problem.weights) for block in kernels.blocks()])
-        best = int(np.argmax(np.where(is_left, added, -1.0)))
+        best = int(np.argmax(np.where(is_left, problem.priorities(slice(None), added), -1.0)))
         is_left[best] = False
         cover = np.maximum(cover, kernels[best])
         picks.append(best)
-        priorities.append(float(added[best]))
-    return finished(problem, reach, before, picks, priorities)
+        gained.append(float(added[best]))
+    return finished(problem, reach, before, picks, gained)
 
 
-def shares(weights: FloatArray, before: float, priorities: FloatArray) -> FloatArray:
+def shares(weights: FloatArray, before: float, gained: FloatArray) -> FloatArray:
     """(b,) how much of what there is to cover is covered after each pick, at most 1, and 1 where there is nothing.
 
     What was covered before, then what each pick adds, one after another, over the sum of all weights.
@@ -208,8 +220,8 @@ def shares(weights: FloatArray, before: float, priorities: FloatArray) -> FloatA
     """
     total = float(add_rows(weights))
     if total == 0.0:
-        return np.ones(len(priorities))
-    covered = np.add.accumulate(np.concatenate([[before], priorities]))[1:]
+        return np.ones(len(gained))
+    covered = np.add.accumulate(np.concatenate([[before], gained]))[1:]
     return np.minimum(covered / total, 1.0)
 
 
@@ -218,14 +230,14 @@ def finished(
     reach: float,
     before: float,
     picks: IntArray | list[int],
-    priorities: FloatArray | list[float],
+    gained: FloatArray | list[float],
 ) -> Configuration:
-    """A configuration of these candidates; ``before`` is what was covered before any of them."""
-    indices = problem.candidates[np.asarray(picks, dtype=np.int64)]
-    added = np.asarray(priorities, dtype=np.float64)
+    """A configuration of candidates and what each adds; ``before`` is what was covered before any of them."""
+    places, added = np.asarray(picks, dtype=np.int64), np.asarray(gained, dtype=np.float64)
+    indices = problem.candidates[places]
     return Configuration(
         indices=indices,
-        priorities=added,
+        priorities=problem.priorities(places, added),
         radius=None,
         uncertainty=None if problem.doubt is None or len(indices) == 0 else uncertainty(problem.doubt[indices]),
         covered=shares(problem.weights, before, added),

@@ -99,6 +99,20 @@ def mean_probabilities(probabilities: Matrix) -> FloatArray:
     return np.asarray(array.mean(axis=1)) if array.ndim == 3 else array
 
 
+def predicted_classes(probabilities: Matrix) -> IntArray:
+    """(n,) the likeliest class of each row, ties to the lowest number.
+
+    Examples
+    --------
+    >>> predicted_classes(np.array([[0.5, 0.5], [0.2, 0.8]])).tolist()
+    [0, 1]
+    """
+    classes = np.empty(probabilities.shape[0], dtype=np.int64)
+    for span in blocks(len(classes), BLOCK_ROWS):
+        classes[span] = mean_probabilities(probabilities[span]).argmax(axis=1)
+    return classes
+
+
 def log_confidence(doubt: FloatArray) -> FloatArray:
     """log(1 - I), not below log 1e-12.
 

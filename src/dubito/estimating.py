@@ -11,6 +11,7 @@ from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument
 from dubito.problem import Problem, Request
 from dubito.strategies.base import Planner, Strategy
+from dubito.strategies.within import refuse_limits
 from dubito.wording import named
 
 __all__ = ["Estimate", "Forecast", "estimate", "forecast"]
@@ -79,6 +80,7 @@ class Forecast(NamedTuple):
 
 def forecast(strategy: Strategy, request: Request) -> Forecast:
     """Who would do the work of a request, and what it would take; whatever a run would refuse is refused."""
+    refuse_limits(strategy, request)
     problem = strategy.plan(request) if isinstance(strategy, Planner) else None
     if problem is None:
         return Forecast(None, None)

@@ -11,6 +11,7 @@ from dubito.covering import Given
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.files.sealed import load_sealed, save_sealed
+from dubito.limits import Limits
 from dubito.matrix import AnyArray, BoolArray, IntArray, Rows, len_of
 from dubito.names import Ids
 from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
@@ -165,6 +166,10 @@ class Pool:
         beam_width: int = 1,
         scaling: Scaling = "respective",
         candidates: object = None,
+        costs: object = None,
+        spend: float | None = None,
+        quotas: object = None,
+        classes: object = None,
         engine: str = "auto",
         memory_limit: int | str | None = None,
         seed: int = 0,
@@ -178,7 +183,8 @@ class Pool:
         before = self._before
         self._known = Known(before.squared.copy(), before.seen.copy(), self._order[:0], before.kept, before.ahead)
         points = self._points._replace(labelled=labelled)
-        request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt), self._known)
+        limits, sources = Limits(costs, spend, quotas, classes), (probabilities, logits, doubt)
+        request = build_request(points, terms, budget, candidates, sources, self._known, limits)
         try:
             return answer(request, chosen, self.ids, started, Given(self._points.pool, None, is_checked=True))
         except BaseException:

@@ -8,7 +8,7 @@ Letters, everywhere: ``n`` pool, ``m`` labelled, ``d`` features, ``c`` classes, 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -50,6 +50,15 @@ class Known:
     """Rows that the last run would have looked at next, where its engine tells."""
 
 
+class Quotas(NamedTuple):
+    """How many picks of each predicted class there may be, at most."""
+
+    classes: IntArray
+    """(n,) the class of each row of the pool, numbered from 0."""
+    limits: IntArray
+    """(c,) of each class."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A checked call of `select`: everything a strategy may want to know."""
@@ -75,6 +84,11 @@ class Request:
     """Rows of the pool that are labelled; none where the references are features of their own."""
     standardised: bool = False
     """Whether pool and references are on the pool's scale."""
+    costs: FloatArray | None = None
+    """(n,) above 0: what labelling each row costs."""
+    spend: float | None = None
+    """The picks cost no more than this together; there may be fewer of them than the budget."""
+    quotas: Quotas | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +104,7 @@ class Problem:
     doubt: FloatArray | None = None
     """(n,) in [0, 1]; None where the strategy uses none."""
     weights: FloatArray | None = None
-    """(n,) squared scaling factors ``doubt ** (2 * strength)``; None where every one is 1."""
+    """(n,) squared scaling factors ``doubt ** (2 * strength)``, over squared costs; None where every one is 1."""
     scores: IntArray | None = None
     """(n,) fixed-point ``-log(1 - doubt)``: what a beam ranks by; None where the beam is one wide."""
     scaling: Scaling = "respective"
@@ -102,6 +116,8 @@ class Problem:
     progress: Progress | None = None
     known: Known | None = None
     """An engine may read it and add to it."""
+    costs: FloatArray | None = None
+    """(n,) above 0; the weights are over their squares already, what a cold start goes by is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +185,8 @@ class Selection:
     """How far a pick covers; None for a strategy that does not cover."""
     sampled: int | None = None
     """Rows that stood for the whole pool, where a strategy was told to cover a sample; None where every row counted."""
+    spent: float | None = None
+    """What the picks cost together; None where no costs were given."""
     standardised: bool = False
     """Whether features were brought to mean 0 and standard deviation 1 over the pool: radii are then in such units."""
     carried: Mapping[str, Sequence[object]] = field(default_factory=dict)

@@ -7,6 +7,8 @@ picked, ties go to the lowest index. Departures from the printed pseudo-code:
 - a pick leaves the pool and counts as labelled (Algorithm 1 as printed would pick it again);
 - ``scaling="respective"`` scales an update by the doubt of the *remaining* point, as the text and the quadrant
   figure have it; ``"acquired"`` by the doubt of the pick, as line 11 is printed.
+
+A cost divides a priority: weights come over squared costs.
 """
 
 from dataclasses import dataclass
@@ -98,10 +100,13 @@ def height(problem: Problem, trail: Trail, position: int) -> float:
 
 
 def cold_order(problem: Problem) -> IntArray:
-    """Candidates as a cold start takes them: by doubt, or by nearness to the pool's mean where none weighs."""
+    """Candidates as a cold start takes them, over costs: by doubt, or by nearness to the pool's mean if none weighs."""
+    costs = 1.0 if problem.costs is None else problem.costs[problem.candidates]
     if problem.weights is not None and problem.doubt is not None:
-        return np.argsort(-problem.doubt[problem.candidates], kind="stable")
-    return np.argsort(distance_from_mean(problem.pool, problem.candidates, problem.metric), kind="stable")
+        return np.argsort(-problem.doubt[problem.candidates] / costs, kind="stable")
+    with np.errstate(over="ignore"):
+        far = distance_from_mean(problem.pool, problem.candidates, problem.metric) * (costs * costs)
+    return np.argsort(far, kind="stable")
 
 
 def extend(problem: Problem, points: FloatArray, trail: Trail, pick: int) -> Trail:

@@ -3,6 +3,8 @@
 import time
 from typing import NamedTuple, get_args
 
+import numpy as np
+
 from dubito.checks import (
     Labelled,
     check_budget,
@@ -20,10 +22,12 @@ from dubito.checks import (
 from dubito.covering import Cover, Given
 from dubito.doubt import read_doubt
 from dubito.errors import InvalidArgument
+from dubito.limits import NO_LIMITS, Asked, Limits, check_limits
 from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.names import NO_NAMES, RowNames
 from dubito.problem import Interrupted, Known, Metric, Progress, Request, Scaling, Selection
 from dubito.strategies import Strategy, build_strategy
+from dubito.strategies.within import refuse_limits
 from dubito.wording import named
 
 DEFAULTS: dict[str, object] = {"strength": 1.0, "beam_width": 1, "scaling": "respective"}
@@ -43,6 +47,10 @@ def select(
     beam_width: int = 1,
     scaling: Scaling = "respective",
     candidates: object = None,
+    costs: object = None,
+    spend: float | None = None,
+    quotas: object = None,
+    classes: object = None,
     ids: object = None,
     metric: Metric = "euclidean",
     standardise: bool | None = None,
@@ -79,6 +87,16 @@ def select(
         For ``doubt-coreset``: whose doubt scales an update, the remaining point's or the pick's.
     candidates : array, optional
         What may be picked: rows, a mask or ids, as in ``labelled``. Results still refer to the whole pool.
+    costs : array (n,), optional
+        What labelling each row costs, above 0, in any unit: it divides a row's priority. For ``coverage``,
+        ``doubt-coverage``, ``coreset`` and ``doubt-coreset``, as are the three below.
+    spend : float, optional
+        Stop before the picks cost more than this together; ``budget`` is then how many there are at most.
+    quotas : int or mapping, optional
+        How many picks of a class there may be: of each, or ``{class: limit}``, where None stands for all other classes.
+        A row's class is the likeliest one, from 0 on; what is labelled already does not count.
+    classes : array (n,), optional
+        Classes for ``quotas`` to go by instead, numbers or text.
     ids : sequence (n,), optional
         What the pool's rows are called, each once, where ``pool`` does not say so itself. 7, 7.0 and "7" are one id.
     metric : {"euclidean", "cosine"}
@@ -122,7 +140,8 @@ def select(
     chosen = configure_strategy(strategy, engine, strength, beam_width, scaling)
     terms = check_terms(engine, memory_limit, seed, progress)
     points = check_points(pool, labelled, metric, ids, standardise)
-    request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt))
+    limits = Limits(costs, spend, quotas, classes)
+    request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt), limits=limits)
     return answer(request, chosen, points.ids, started, Given(pool, labelled))
 
 
@@ -209,17 +228,19 @@ def build_request(
     candidates: object,
     sources: tuple[object, object, object],
     known: Known | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> Request:
     """A request for a strategy; ``sources`` are probabilities, logits and doubt."""
     n_pool = len_of(points.pool)
     allowed = check_candidates(candidates, n_pool, points.labelled.rows, points.names)
     n_picks = check_budget(budget, len(allowed), n_pool)
     probabilities, doubt = read_doubt(n_pool, *sources, names=points.names)
+    within = check_limits(limits, Asked(n_pool, allowed, n_picks, probabilities, points.names))
     return Request(
         pool=points.pool,
-        budget=n_picks,
+        budget=within.budget,
         references=points.labelled.references,
-        candidates=allowed,
+        candidates=within.candidates,
         probabilities=probabilities,
         doubt=doubt,
         metric=points.metric,
@@ -231,6 +252,9 @@ def build_request(
         known=known,
         labelled=points.labelled.rows,
         standardised=points.is_standardised,
+        costs=within.costs,
+        spend=within.spend,
+        quotas=within.quotas,
     )
 
 
@@ -239,6 +263,7 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
 
     ``given`` is what others hold on to, and the Selection does not.
     """
+    refuse_limits(strategy, request)
     choice = strategy.choose(request)
     best = choice.configurations[0]
     selection = Selection(
@@ -257,6 +282,7 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
         covered=best.covered,
         reach=best.reach,
         sampled=choice.sampled,
+        spent=None if request.costs is None else float(np.cumsum(request.costs[best.indices])[-1:].sum()),
         standardised=request.standardised,
         cover=Cover(given, request, best.indices),
     )

@@ -5,10 +5,13 @@ from typing import ClassVar, get_args
 
 from dubito.checks import check_choice, check_integer, check_real
 from dubito.doubt import beam_scores, scaling_weights
+from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray
 from dubito.problem import Problem, Request, Scaling
-from dubito.strategies.base import Choice, ask_engine, need_doubt
+from dubito.strategies.base import Choice, need_doubt
 from dubito.strategies.doubts import Kind, doubt_of
+from dubito.strategies.within import ask_within
+from dubito.wording import named
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,7 @@ class Coreset:
 
     name: ClassVar[str] = "coreset"
     uses_engine: ClassVar[bool] = True
+    keeps_limits: ClassVar[bool] = True
     beam_width: int = 1
 
     def __post_init__(self) -> None:
@@ -27,7 +31,7 @@ class Coreset:
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.reference` for the meaning, the engines for the cost."""
-        return ask_engine(request, self.plan(request))
+        return ask_within(request, self.plan(request))
 
     def plan(self, request: Request) -> Problem:
         """Algorithm 1, or its beam."""
@@ -53,6 +57,7 @@ class DoubtCoreset:
 
     name: ClassVar[str] = "doubt-coreset"
     uses_engine: ClassVar[bool] = True
+    keeps_limits: ClassVar[bool] = True
     strength: float = 1.0
     beam_width: int = 1
     scaling: Scaling = "respective"
@@ -66,7 +71,7 @@ class DoubtCoreset:
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.reference` for the meaning, the engines for the cost."""
-        return ask_engine(request, self.plan(request))
+        return ask_within(request, self.plan(request))
 
     def plan(self, request: Request) -> Problem:
         """Algorithm 2, or its beam; without strength Algorithm 1."""
@@ -79,12 +84,19 @@ class DoubtCoreset:
 
 
 def _problem(request: Request, name: str, beam_width: int, scaling: Scaling, weights: FloatArray | None) -> Problem:
+    doubt, costs = request.doubt, request.costs
+    if costs is not None or request.quotas is not None:
+        _refuse_beside_limits(beam_width, scaling)
+    if costs is not None:
+        # Without weights a cold start begins near the mean, whatever the doubt.
+        doubt = None if weights is None else doubt
+        weights = (1.0 if weights is None else weights) / (costs * costs)
     return Problem(
         pool=request.pool,
         references=request.references,
         candidates=request.candidates,
         budget=request.budget,
-        doubt=request.doubt,
+        doubt=doubt,
         weights=weights,
         scores=beam_scores(need_doubt(request, f"{name} with a beam")) if beam_width > 1 else None,
         scaling=scaling,
@@ -94,4 +106,15 @@ def _problem(request: Request, name: str, beam_width: int, scaling: Scaling, wei
         memory_limit=request.memory_limit,
         progress=request.progress,
         known=request.known,
+        costs=costs,
     )
+
+
+def _refuse_beside_limits(beam_width: int, scaling: Scaling) -> None:
+    """A beam ranks sets by their doubt, whatever they cost; with the pick's doubt, priorities are not a point's own."""
+    if beam_width > 1:
+        mend = f"leave it out, or {named('costs')} and {named('quotas')}."
+        raise InvalidArgument("goes with neither costs nor quotas", argument="beam_width", value=beam_width, mend=mend)
+    if scaling == "acquired":
+        mend = f"pass {named('scaling', 'respective')}."
+        raise InvalidArgument("goes with neither costs nor quotas", argument="scaling", value=scaling, mend=mend)

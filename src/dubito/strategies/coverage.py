@@ -10,8 +10,9 @@ from dubito.coverage import CoverageProblem, sample_rows
 from dubito.doubt import scaling_weights
 from dubito.matrix import FloatArray, len_of
 from dubito.problem import Request
-from dubito.strategies.base import Choice, ask_engine
+from dubito.strategies.base import Choice
 from dubito.strategies.doubts import Kind, doubt_of
+from dubito.strategies.within import ask_within
 
 FACTOR = 1.4
 """The reach over the median distance to what is labelled."""
@@ -33,6 +34,7 @@ class Coverage:
 
     name: ClassVar[str] = "coverage"
     uses_engine: ClassVar[bool] = True
+    keeps_limits: ClassVar[bool] = True
     radius: float | None = None
     factor: float = FACTOR
     sample: int | None = None
@@ -43,7 +45,7 @@ class Coverage:
     def choose(self, request: Request) -> Choice:
         """See `dubito.coverage` for the meaning, the engines for the cost."""
         problem, sampled = self._ask(request)
-        return replace(ask_engine(request, problem), sampled=sampled)
+        return replace(ask_within(request, problem), sampled=sampled)
 
     def plan(self, request: Request) -> CoverageProblem:
         """Every row counts alike."""
@@ -73,6 +75,7 @@ class DoubtCoverage:
 
     name: ClassVar[str] = "doubt-coverage"
     uses_engine: ClassVar[bool] = True
+    keeps_limits: ClassVar[bool] = True
     strength: float = 1.0
     doubt: Kind = "margin"
     radius: float | None = None
@@ -87,7 +90,7 @@ class DoubtCoverage:
     def choose(self, request: Request) -> Choice:
         """See `dubito.coverage` for the meaning, the engines for the cost."""
         problem, sampled = self._ask(request)
-        return replace(ask_engine(request, problem), sampled=sampled)
+        return replace(ask_within(request, problem), sampled=sampled)
 
     def plan(self, request: Request) -> CoverageProblem:
         """Rows count by their doubt."""
@@ -134,6 +137,7 @@ def _problem(
         memory_limit=request.memory_limit,
         progress=request.progress,
         known=request.known,
+        costs=request.costs,
     )
     return problem, sample if is_sampled else None
 

@@ -116,7 +116,7 @@ def _fault(found: Configuration, budget: int, candidates: IntArray) -> str:
 
 
 def _contents(problem: Problem) -> list[bytes]:
-    arrays = (problem.candidates, problem.doubt, problem.weights, problem.scores)
+    arrays = (problem.candidates, problem.doubt, problem.weights, problem.scores, problem.costs)
     given = [np.asarray(matrix[:]) for matrix in (problem.pool, problem.references)]
     return [array.tobytes() for array in (*given, *arrays) if array is not None]
 

@@ -10,7 +10,7 @@ from dubito.doubt import scaling_weights
 from dubito.engines.base import Engine
 from dubito.matrix import FloatArray, Matrix
 from dubito.problem import Configuration, Known
-from dubito.testing.problems import STRENGTHS, make_problem
+from dubito.testing.problems import STRENGTHS, make_costs, make_problem
 
 
 def check_coverage_engine(engine: Engine[CoverageProblem], *, examples: int = 200, seed: int = 0) -> None:
@@ -49,7 +49,7 @@ def check_coverage_engine(engine: Engine[CoverageProblem], *, examples: int = 20
 
 
 def make_coverage_problem(seed: int) -> CoverageProblem:
-    """A small problem full of what goes wrong: ties, copies, no doubt, far outliers, no reach, strange storage.
+    """A small problem full of what goes wrong: ties, copies, no doubt, far outliers, no reach, costs, strange storage.
 
     Parameters
     ----------
@@ -78,6 +78,7 @@ def make_coverage_problem(seed: int) -> CoverageProblem:
         doubt=doubt,
         metric=base.metric,
         largest=base.largest,
+        costs=make_costs(seed + 1, n),
     )
 
 
@@ -104,7 +105,7 @@ def _difference(ours: Configuration, theirs: Configuration) -> str:
 
 
 def _contents(problem: CoverageProblem) -> list[bytes]:
-    arrays = (problem.candidates, problem.weights, problem.sample, problem.doubt)
+    arrays = (problem.candidates, problem.weights, problem.sample, problem.doubt, problem.costs)
     given = [np.asarray(matrix[:]) for matrix in (problem.pool, problem.references)]
     return [array.tobytes() for array in (*given, *arrays) if array is not None]
 

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +19,7 @@ PoolAndReferences = tuple[FloatArray, FloatArray]
 
 
 def make_problem(seed: int, *, beams: bool = True) -> Problem:
-    """A small problem full of what goes wrong: ties, near-ties, duplicates, no doubt, strange storage.
+    """A small problem full of what goes wrong: ties, near-ties, duplicates, no doubt, costs, strange storage.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ def make_problem(seed: int, *, beams: bool = True) -> Problem:
     is_candidate[rng.integers(len(pool))] = True
     candidates = np.flatnonzero(is_candidate)
     is_cosine = rng.random() < 0.15 and _has_directions(stored) and _has_directions(stored_references)
-    return Problem(
+    problem = Problem(
         pool=stored,
         references=stored_references,
         candidates=candidates,
@@ -55,6 +56,27 @@ def make_problem(seed: int, *, beams: bool = True) -> Problem:
         metric="cosine" if is_cosine else "euclidean",
         largest=1.0 if is_cosine else max(_largest(stored), _largest(stored_references)),
     )
+    is_plain = width == 1 and problem.scaling == "respective"
+    return _with_costs(problem, make_costs(seed, len(pool))) if is_plain else problem
+
+
+def make_costs(seed: int, n: int) -> FloatArray | None:
+    """What rows cost, in some problems: few prices and many ties, or none alike, or as far apart as they may be."""
+    rng = np.random.default_rng([seed, 15])
+    kind = rng.integers(8)
+    if kind == 0:
+        return rng.choice([0.5, 1.0, 2.0, 3.0], n)
+    if kind == 1:
+        return rng.uniform(0.1, 10.0, n)
+    return np.asarray(10.0 ** rng.integers(-9, 10, n), dtype=np.float64) if kind == 2 else None
+
+
+def _with_costs(problem: Problem, costs: FloatArray | None) -> Problem:
+    """The same where a cost divides a priority; a core-set without doubt begins near the mean."""
+    if costs is None:
+        return problem
+    doubt, weights = (None, 1.0) if problem.weights is None else (problem.doubt, problem.weights)
+    return replace(problem, doubt=doubt, weights=weights / (costs * costs), costs=costs)
 
 
 def _has_directions(matrix: Matrix) -> bool:

@@ -31,6 +31,8 @@ class CudaEngine:
 
     def refusals(self, problem: Problem) -> list[str]:
         """What is missing on this machine, or does not fit on its GPU."""
+        if problem.costs is not None:
+            return ["it takes no costs, as the engine 'cpu' does"]
         reasons = missing(self.device, problem.pool.shape[1])
         if not reasons:
             try:

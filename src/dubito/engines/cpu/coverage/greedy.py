@@ -15,15 +15,17 @@ FRONT = 512
 
 
 class CoverGreedy:
-    """A run: bounds on what each candidate adds, -1 once it is picked, and the picks so far."""
+    """A run: bounds on what each candidate adds for its cost, -1 once it is picked, and the picks so far."""
 
     def __init__(self, lists: Lists, opening: Opening) -> None:
-        self.lists, self.opening = lists, opening
-        self.bound = opening.first_bounds()
+        problem, self.lists, self.opening = lists.space.problem, lists, opening
+        self.costs = None if problem.costs is None else problem.costs[problem.candidates]
+        # What is no less stays so over a cost: one division, which rounds all alike.
+        self.bound = problem.priorities(slice(None), opening.first_bounds())
         self.stamp = np.full(len(self.bound), -1, dtype=np.int64)
         """(n,) how many picks there were when a bound was computed."""
         self.picks: list[int] = []
-        self.priorities: list[float] = []
+        self.gained: list[float] = []
 
     def step(self, budget: int) -> None:
         """One front: bring it up to date, and pick from it until something outside may come first."""
@@ -50,8 +52,9 @@ class CoverGreedy:
             if self.stamp[candidate] == len(self.picks):
                 if self.lists.level[candidate] == EXACT:
                     heapq.heappop(heap)
+                    gain = value if self.costs is None else self.lists.bound(candidate)
                     self.lists.take(candidate)
-                    self._note(candidate, value)
+                    self._note(candidate, gain)
                     continue
                 self.lists.settle(candidate)
             self._renew(candidate)
@@ -59,10 +62,11 @@ class CoverGreedy:
 
     def _renew(self, candidate: int) -> None:
         """A bound with the cover that there is now; it never grows."""
-        self.bound[candidate] = min(float(self.bound[candidate]), self.lists.bound(candidate))
+        cost = 1.0 if self.costs is None else float(self.costs[candidate])
+        self.bound[candidate] = min(float(self.bound[candidate]), self.lists.bound(candidate) / cost)
         self.stamp[candidate] = len(self.picks)
 
-    def _note(self, candidate: int, value: float) -> None:
+    def _note(self, candidate: int, gain: float) -> None:
         self.bound[candidate] = -1.0
         self.picks.append(candidate)
-        self.priorities.append(value)
+        self.gained.append(gain)

@@ -96,7 +96,8 @@ class PairSearch:
     def _tile(self, near: int, far: int, nearness: Float32Array) -> None:
         """``nearness`` is minus half of the squared distances, or more."""
         farthest = max(self.blocks[near].farthest, self.blocks[far].farthest)
-        flat = np.flatnonzero(nearness > np.float32(-0.5 * NEAR * farthest))
+        with np.errstate(over="ignore"):
+            flat = np.flatnonzero(nearness > np.float32(-0.5 * NEAR * farthest))
         row, column = np.divmod(flat, nearness.shape[1])
         squared = -2.0 * nearness.ravel()[flat].astype(np.float64)
         if near == far:

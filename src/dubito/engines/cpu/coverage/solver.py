@@ -36,7 +36,7 @@ def solve(problem: CoverageProblem) -> Solution:
             reporter.report(len(greedy.picks), None)
     except KeyboardInterrupt:
         complete = False
-    return Solution((finished(problem, cover.reach, before, greedy.picks, greedy.priorities),), complete)
+    return Solution((finished(problem, cover.reach, before, greedy.picks, greedy.gained),), complete)
 
 
 class FirstCover:
@@ -83,5 +83,5 @@ def _widest(space: Space) -> Probes:
 def _by_weight(problem: CoverageProblem) -> Solution:
     """Without reach a candidate covers itself alone."""
     weights = problem.weights[problem.candidates]
-    picks = np.argsort(-weights, kind="stable")[: problem.budget]
+    picks = np.argsort(-problem.priorities(slice(None), weights), kind="stable")[: problem.budget]
     return Solution((finished(problem, 0.0, 0.0, picks, weights[picks]),))

@@ -24,6 +24,8 @@ class CudaCoverage:
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
         """What is missing on this machine, or does not fit on its GPU."""
+        if problem.costs is not None:
+            return ["it takes no costs, as the engine 'cpu' does"]
         reasons = missing(self.device, problem.pool.shape[1])
         if not reasons:
             try:
