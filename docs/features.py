@@ -17,7 +17,7 @@ from features_page import PARTS, page
 from features_record import Record
 from PIL import Image
 
-from dubito.cli.jobs.reporting import about_run
+from dubito.cli.jobs.report import about_run
 from dubito.experiments.findings.summary import Summary, summarise
 from dubito.experiments.records import Round
 from dubito.experiments.runs.run import read_folder, read_rounds

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dubito.cli.jobs import picking
+from dubito.cli.jobs import select as job
 from dubito.files import read_picks
 from dubito.files.disk import held
 from dubito.problem import Selection
@@ -62,13 +62,13 @@ def test_a_file_that_appears_while_picking_is_not_replaced(
     pool: Pool, run: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two at once see no file; the one who writes last is refused."""
-    pick = picking.pick
+    pick = job.pick
 
     def slow_pick(*arguments: Any) -> Selection:
         Path("picks.csv").write_text("precious")
         return pick(*arguments)
 
-    monkeypatch.setattr(picking, "pick", slow_pick)
+    monkeypatch.setattr(job, "pick", slow_pick)
     ran = run("select", "pool.npz", "--budget", "3", "-o", "picks.csv", "-q")
     assert (ran.code, ran.complaint) == (2, "picks.csv exists; pass --force to replace it, or another path.")
     assert Path("picks.csv").read_text() == "precious"

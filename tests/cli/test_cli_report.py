@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dubito.cli import main
-from dubito.cli.jobs.reporting import about_run
+from dubito.cli.jobs.report import about_run
 from dubito.experiments.cells.journal import Journal, sealed
 from dubito.experiments.plans.experiment import Data
 from dubito.experiments.runs.run import read_folder

@@ -18,7 +18,7 @@ import pytest
 
 import dubito
 from dubito.cli.inputs.files import read_inputs
-from dubito.cli.jobs import picking
+from dubito.cli.jobs import select as job
 from dubito.cli.printing.failures import Stopped
 from dubito.engines.base import Estimate
 from dubito.engines.cuda.engine import CudaEngine
@@ -233,12 +233,12 @@ def test_a_terminal_shows_a_bar_with_rate_and_radius_and_ctrl_c_keeps_the_picks(
 
 def test_ctrl_c_before_the_first_pick_writes_nothing(pool: Pool, run: Program) -> None:
     found = read_inputs("pool.npz", None, {}, Columns())
-    method = picking.read_method("3", "coreset", "1", "1", "respective", "euclidean", "auto", None, "0")
-    whole = picking.pick(found, None, method, quiet=True)
+    method = job.read_method("3", "coreset", "1", "1", "respective", "euclidean", "auto", None, "0")
+    whole = job.pick(found, None, method, quiet=True)
     none = replace(whole, indices=whole.indices[:0], priorities=whole.priorities[:0], complete=False)
-    target = picking.check_target("picks.csv", None, False, False, False)
+    target = job.check_target("picks.csv", None, False, False, False)
     with pytest.raises(Stopped, match="interrupted after 0 picks; nothing was written"):
-        picking.finish(none, target, quiet=True)
+        job.finish(none, target, quiet=True)
     assert not Path("picks.csv").exists()
 
 
@@ -246,9 +246,9 @@ TELLS_WHEN_IT_PICKS = """
 import sys
 from pathlib import Path
 from dubito.cli import main
-from dubito.cli.jobs import picking
+from dubito.cli.jobs import select as job
 
-call_select = picking.call_select
+call_select = job.call_select
 
 
 def call_and_tell(found, allowed, method, progress):
@@ -259,7 +259,7 @@ def call_and_tell(found, allowed, method, progress):
     return call_select(found, allowed, method, step)
 
 
-picking.call_select = call_and_tell
+job.call_select = call_and_tell
 sys.exit(main())
 """
 

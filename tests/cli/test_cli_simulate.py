@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from dubito.cli.inputs import features
-from dubito.cli.jobs.replaying import Sizes, read_workers
+from dubito.cli.jobs.simulate import Sizes, read_workers
 from dubito.experiments.cells.sources import DataSource
 from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Data, Experiment

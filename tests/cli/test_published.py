@@ -19,7 +19,7 @@ import pytest
 
 from dubito.cli.commands.run import experiment_names
 from dubito.cli.inputs.published import download_bar
-from dubito.cli.jobs.reporting import known_classes
+from dubito.cli.jobs.report import known_classes
 from dubito.experiments.datasets.images import loading
 from dubito.experiments.datasets.images.cifar import CIFAR10, read_cifar
 from dubito.experiments.plans.experiment import Data

@@ -14,7 +14,7 @@ from dubito.experiments.datasets import builtin
 from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.datasets.images import loading, pictures
 from dubito.experiments.datasets.images.record import ImageSet
-from dubito.files.formats.delimited import Table
+from dubito.files.formats.delimited import DelimitedTable
 
 from .conftest import Program
 
@@ -52,8 +52,8 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     def with_features(experiment: object, data: Dataset, seed: int) -> list[object]:
         return [("prepared", seed)] if data.features.size else []
 
-    counted(Table, "numbers", lambda table, names: [("column", Path(table.path).name, each) for each in names])
-    counted(Table, "_each", lambda table, name, take: [("column", Path(table.path).name, name)])
+    counted(DelimitedTable, "numbers", lambda table, names: [("column", Path(table.path).name, each) for each in names])
+    counted(DelimitedTable, "_each", lambda table, name, take: [("column", Path(table.path).name, name)])
     counted(pictures, "_decode", lambda picture, *_, **__: [("decoded", Path(picture.name).name)])
     counted(stage, "prepare", with_features)
     return found

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dubito.cli.jobs.playing import read_workers, warn_of_cost
+from dubito.cli.jobs.run import read_workers, warn_of_cost
 from dubito.cli.printing.board import Board, pace
 from dubito.experiments.plans.experiment import read_experiment
 from dubito.experiments.runs.run import Standing, read_rounds

@@ -14,7 +14,7 @@ from dubito.matrix import FloatArray
 from dubito.strategies import FilterThenCover, LargestCluster, PowerSampling, TypiClust, clusters
 from dubito.strategies.clusters import nearest_references
 from dubito.strategies.doubts import Kind
-from dubito.strategies.filtering import Cover
+from dubito.strategies.filtering import CoverKind
 from dubito.strategies.typical import in_turn, typicality
 
 
@@ -73,7 +73,7 @@ def test_an_outlier_by_itself_waits_until_larger_clusters_are_opened() -> None:
 
 
 @pytest.mark.parametrize("cover", ["coreset", "coverage"])
-def test_only_the_most_doubtful_are_covered(cover: Cover) -> None:
+def test_only_the_most_doubtful_are_covered(cover: CoverKind) -> None:
     digits = load_digits().data[:200]
     doubt = np.random.default_rng(0).random(200)
     kept = np.argsort(-doubt, kind="stable")[:30]

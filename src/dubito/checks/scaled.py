@@ -51,10 +51,10 @@ def warn_of_scales(pool: object, matrix: Matrix, stacklevel: int) -> None:
     names = feature_names(pool)
     if len(names) != matrix.shape[1] or len(names) < 2:
         return
-    told = told_dominant(measure_scale(matrix), names, NEARLY_ALL, most=max(1, len(names) // 4))
-    if told:
+    dominant = told_dominant(measure_scale(matrix), names, NEARLY_ALL, most=max(1, len(names) // 4))
+    if dominant:
         warnings.warn(
-            f"{told} between rows of pool; pass standardise=True to give every column the same weight, or "
+            f"{dominant} between rows of pool; pass standardise=True to give every column the same weight, or "
             "standardise=False to keep them as they are.",
             ScaleWarning,
             stacklevel=stacklevel + 1,

@@ -13,7 +13,7 @@ from dubito.experiments.plans.experiment import Experiment
 from dubito.experiments.plans.shipped import read_shipped
 from dubito.experiments.published.weights import find_weights
 from dubito.experiments.records import Round
-from dubito.experiments.runs.run import Progress, run_experiment
+from dubito.experiments.runs.run import RunProgress, run_experiment
 from dubito.paper.networks import ablation_of, epochs_of, main_of
 from dubito.paper.verdicts import Finding
 
@@ -38,7 +38,7 @@ class NetworkStudy:
     """Where runs are kept: one that is there goes on, and one that is done is only read."""
     workers: int = 1
     gather: Gather | None = field(default=None, compare=False)
-    progress: Progress | None = field(default=None, compare=False)
+    progress: RunProgress | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         check_choice("check", self.check, get_args(Check))

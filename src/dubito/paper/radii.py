@@ -38,7 +38,7 @@ class RadiiStudy:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cover:
+class MethodCover:
     """The picks of one method, and the largest distance they leave."""
 
     picks: IntArray
@@ -50,7 +50,7 @@ class Radii:
     """Covers of the pool drawn, and the radii on every pool."""
 
     pool: FloatArray
-    covers: dict[str, Cover]
+    covers: dict[str, MethodCover]
     radii: FloatArray
     """(pools, 3) in the order of `STRATEGIES`."""
 
@@ -84,7 +84,7 @@ def uneven_pool(seed: int, n: int) -> FloatArray:
     return np.asarray(centres[which] + rng.normal(size=(n, 2)) * spreads[which, None])
 
 
-def cover(pool: FloatArray, k: int, strategy: str, seed: int) -> Cover:
+def cover(pool: FloatArray, k: int, strategy: str, seed: int) -> MethodCover:
     """``k`` picks by a strategy on a pool without labels, and their covering radius."""
     picked = select(pool, k, strategy=strategy, seed=seed)
-    return Cover(picked.indices, covering_radius(pool, pool[picked.indices]))
+    return MethodCover(picked.indices, covering_radius(pool, pool[picked.indices]))

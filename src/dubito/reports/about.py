@@ -20,8 +20,8 @@ class About:
 
     def as_dict(self) -> dict[str, object]:
         """As JSON holds it."""
-        told = asdict(self)
-        return {**told, "facts": dict(self.facts), "classes": list(self.classes)}
+        fields = asdict(self)
+        return {**fields, "facts": dict(self.facts), "classes": list(self.classes)}
 
 
 def shown_facts(facts: Mapping[str, object]) -> tuple[tuple[str, str], ...]:

@@ -38,19 +38,19 @@ TIMES = (
 )
 
 
-def render_report(told: Summary, about: About, links: Mapping[str, str]) -> str:
+def render_report(summary: Summary, about: About, links: Mapping[str, str]) -> str:
     """The whole page.
 
     Parameters
     ----------
-    told : Summary
+    summary : Summary
         The statistics.
     about : About
         What was run.
     links : mapping
         Files beside the page: what a link says, and where it leads.
     """
-    sections = "\n".join(_sections(told, about, links))
+    sections = "\n".join(_sections(summary, about, links))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -63,82 +63,89 @@ def _asset(name: str) -> str:
     return files("dubito.reports").joinpath(name).read_text(encoding="utf-8")
 
 
-def _sections(told: Summary, about: About, links: Mapping[str, str]) -> Iterator[str]:
-    yield f"<header>\n<h1>{escape(about.title)}</h1>\n<p class='finding'>{escape(finding(told))}</p>"
-    yield from (f"<p class='partial' role='status'>{escape(note)}</p>" for note in _warnings(told, about))
+def _sections(summary: Summary, about: About, links: Mapping[str, str]) -> Iterator[str]:
+    yield f"<header>\n<h1>{escape(about.title)}</h1>\n<p class='finding'>{escape(finding(summary))}</p>"
+    yield from (f"<p class='partial' role='status'>{escape(note)}</p>" for note in _warnings(summary, about))
     yield "</header>\n<main>"
-    yield _figure("curves", curves_picture(told), curves_alt(told))
-    yield f"<h2>What the seeds show</h2>\n{statistics_table(told)}"
-    yield from (f"<p class='quiet'>{escape(note)}</p>" for note in notes(told))
-    if told.against_random:
-        yield from _comparisons(told)
-    yield f"<h2>Labels for a given accuracy</h2>\n{targets_table(told)}"
-    yield f"<h2>Class by class</h2>\n{recall_table(told, about.classes)}"
+    yield _figure("curves", curves_picture(summary), curves_alt(summary))
+    yield f"<h2>What the seeds show</h2>\n{statistics_table(summary)}"
+    yield from (f"<p class='quiet'>{escape(note)}</p>" for note in notes(summary))
+    if summary.against_random:
+        yield from _comparisons(summary)
+    yield f"<h2>Labels for a given accuracy</h2>\n{targets_table(summary)}"
+    yield f"<h2>Class by class</h2>\n{recall_table(summary, about.classes)}"
     yield "<h2>What selecting costs</h2>"
-    times = times_figure(told.names, told.select_seconds, sum(told.train_seconds) / len(told.train_seconds))
+    times = times_figure(summary.names, summary.select_seconds, sum(summary.train_seconds) / len(summary.train_seconds))
     yield _figure("times", times, "Bars: mean time of a selection, by strategy; the table below has the numbers", True)
-    yield times_table(told)
+    yield times_table(summary)
     yield f"<p class='quiet'>{escape(TIMES)}</p>"
     yield from _what_was_run(about, links)
     yield "</main>\n<footer><p>Made by dubito. This page needs no network.</p></footer>"
 
 
-def _warnings(told: Summary, about: About) -> Iterator[str]:
+def _warnings(summary: Summary, about: About) -> Iterator[str]:
     """What a reader must not overlook: a run that is not over yet."""
-    seeds = f"{len(told.seeds)} {'seed' if len(told.seeds) == 1 else 'seeds'}"
-    waiting = f" Not begun yet: {', '.join(told.not_begun)}." if told.not_begun else ""
-    recorded = told.left_out + sum(curve.accuracy.size for curve in told.curves)
+    seeds = f"{len(summary.seeds)} {'seed' if len(summary.seeds) == 1 else 'seeds'}"
+    waiting = f" Not begun yet: {', '.join(summary.not_begun)}." if summary.not_begun else ""
+    recorded = summary.left_out + sum(curve.accuracy.size for curve in summary.curves)
     if about.expected is not None and recorded < about.expected:
         yield (
             f"Not finished: {recorded:,} of {about.expected:,} trainings are recorded. Shown is what all strategies "
-            f"{'begun ' if told.not_begun else ''}have: {seeds}, up to "
-            f"{told.curves[0].labels[-1]:,} labels.{waiting}"
+            f"{'begun ' if summary.not_begun else ''}have: {seeds}, up to "
+            f"{summary.curves[0].labels[-1]:,} labels.{waiting}"
         )
 
 
-def _comparisons(told: Summary) -> Iterator[str]:
+def _comparisons(summary: Summary) -> Iterator[str]:
     yield "<h2>How sure that is</h2>"
     yield _figure(
         "areas",
-        areas_figure([told.against_random, told.against_coreset]),
+        areas_figure([summary.against_random, summary.against_coreset]),
         "Intervals: each strategy's mean accuracy over the curve less a baseline's; the table above has the numbers",
     )
-    yield _figure("differences", differences_figure(told.curves), "Accuracy above random against labels, by strategy")
+    yield _figure(
+        "differences", differences_figure(summary.curves), "Accuracy above random against labels, by strategy"
+    )
     yield "<h2>Labels saved</h2>"
     yield _figure(
-        "savings", savings_figure(told.savings), "Bars: labels saved against random with intervals, by strategy", True
+        "savings",
+        savings_figure(summary.savings),
+        "Bars: labels saved against random with intervals, by strategy",
+        True,
     )
-    if len(told.seeds) > 1:
+    if len(summary.seeds) > 1:
         yield "<h2>Who beats whom</h2>"
         yield _figure(
             "pairwise",
-            pairwise_figure(told.names, told.penalties),
+            pairwise_figure(summary.names, summary.penalties),
             "Matrix: the share of label counts at which the row's strategy is significantly above the column's",
             True,
         )
 
 
-def curves_picture(told: Summary, detail: str = "") -> Figure:
+def curves_picture(summary: Summary, detail: str = "") -> Figure:
     """The learning curves with the finding as headline, and an arrow where labels were surely saved."""
-    better = [each for each in told.against_random if each.is_better]
+    better = [each for each in summary.against_random if each.is_better]
     leader = max(better, key=lambda each: each.difference.estimate, default=None)
-    saving = next((each for each in told.savings if leader is not None and each.name == leader.name), None)
-    seeds = len(told.seeds)
+    saving = next((each for each in summary.savings if leader is not None and each.name == leader.name), None)
+    seeds = len(summary.seeds)
     spread = f"mean and one standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
-    return learning_figure(told.curves, short_finding(told), f"{detail}; {spread}" if detail else spread, saving=saving)
+    return learning_figure(
+        summary.curves, short_finding(summary), f"{detail}; {spread}" if detail else spread, saving=saving
+    )
 
 
-def short_finding(told: Summary) -> str:
+def short_finding(summary: Summary) -> str:
     """The finding in the few words of a headline."""
-    better = [each for each in told.against_random if each.is_better]
+    better = [each for each in summary.against_random if each.is_better]
     if not better:
         return (
             "nothing beat random beyond chance"
-            if len(told.seeds) > 1
+            if len(summary.seeds) > 1
             else "one seed, which cannot tell a gain from chance"
         )
     leader = max(better, key=lambda each: each.difference.estimate)
-    saving = next(each for each in told.savings if each.name == leader.name)
+    saving = next(each for each in summary.savings if each.name == leader.name)
     if not is_sure(saving):
         return f"{leader.name} is {100 * leader.difference.estimate:.1f} points above random on average"
     return (
@@ -147,10 +154,10 @@ def short_finding(told: Summary) -> str:
     )
 
 
-def curves_alt(told: Summary) -> str:
+def curves_alt(summary: Summary) -> str:
     """The learning curves in words, for who cannot see them."""
-    ends = ", ".join(f"{curve.name} {curve.mean[-1]:.1%}" for curve in told.curves)
-    first, last = told.curves[0].labels[0], told.curves[0].labels[-1]
+    ends = ", ".join(f"{curve.name} {curve.mean[-1]:.1%}" for curve in summary.curves)
+    first, last = summary.curves[0].labels[0], summary.curves[0].labels[-1]
     return f"Learning curves from {first:,} to {last:,} labels; accuracy in the end: {ends}"
 
 

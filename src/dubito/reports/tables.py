@@ -20,7 +20,7 @@ MOST_CLASSES = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """What is shown, as HTML, and what sorts it."""
 
     html: str
@@ -34,13 +34,13 @@ class Cell:
 
 
 def render_table(
-    caption: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[Cell]]], foot: Sequence[Cell] = ()
+    caption: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[TableCell]]], foot: Sequence[TableCell] = ()
 ) -> str:
     """A table whose rows begin with their name; a foot, the worst class, stays below however it is sorted.
 
     Examples
     --------
-    >>> print(render_table("Times", ["strategy", "seconds"], [("random", [Cell("1 s", 1.0)])]))
+    >>> print(render_table("Times", ["strategy", "seconds"], [("random", [TableCell("1 s", 1.0)])]))
     <div class="scroll"><table><caption>Times</caption>
     <thead><tr><th scope="col"><button>strategy</button></th><th scope="col"><button>seconds</button></th></tr></thead>
     <tbody>
@@ -66,40 +66,40 @@ def strategy_html(name: str) -> str:
     return f'<span class="swatch" style="background:{strategy_colour(name)}"></span>{shown}'
 
 
-def statistics_table(told: Summary) -> str:
+def statistics_table(summary: Summary) -> str:
     """The primary endpoint and all that belongs to it, a row for each strategy."""
     heads = [
         "strategy",
-        f"accuracy at\n{told.curves[0].labels[-1]:,} labels",
+        f"accuracy at\n{summary.curves[0].labels[-1]:,} labels",
         "labels saved",
         "mean over\nthe curve",
         "against random,\npoints",
         "its p,\nHolm",
         "its p,\nWilcoxon",
-        *(["against coreset,\npoints", "its p,\nHolm"] if told.against_coreset else []),
-        *(["variance over\nrandom's"] if any(each.variance_ratio for each in told.against_random) else []),
+        *(["against coreset,\npoints", "its p,\nHolm"] if summary.against_coreset else []),
+        *(["variance over\nrandom's"] if any(each.variance_ratio for each in summary.against_random) else []),
     ]
-    rows = [(strategy_html(name), list(_statistics(told, place, name))) for place, name in enumerate(told.names)]
+    rows = [(strategy_html(name), list(_statistics(summary, place, name))) for place, name in enumerate(summary.names)]
     _mark_best(rows, columns=(0, 2))
     caption = "95% intervals in brackets. Seeds are paired; p under 0.05 is called significant."
     return render_table(caption, heads, rows)
 
 
-def _statistics(told: Summary, place: int, name: str) -> Iterator[Cell]:
-    curve = told.curves[place]
-    spread = f" <small>± {100 * curve.spread[-1]:.1f}</small>" if len(told.seeds) > 1 else ""
-    yield Cell(f"{curve.mean[-1]:.1%}{spread}", float(curve.mean[-1]))
-    yield _saved(next((each for each in told.savings if each.name == name), None))
-    yield Cell(f"{area(curve).mean():.1%}", float(area(curve).mean()))
-    against = _of(told.against_random, name)
+def _statistics(summary: Summary, place: int, name: str) -> Iterator[TableCell]:
+    curve = summary.curves[place]
+    spread = f" <small>± {100 * curve.spread[-1]:.1f}</small>" if len(summary.seeds) > 1 else ""
+    yield TableCell(f"{curve.mean[-1]:.1%}{spread}", float(curve.mean[-1]))
+    yield _saved(next((each for each in summary.savings if each.name == name), None))
+    yield TableCell(f"{area(curve).mean():.1%}", float(area(curve).mean()))
+    against = _of(summary.against_random, name)
     yield _difference(against)
     yield _p(None if against is None else against.p_holm)
     yield _p(None if against is None else against.p_wilcoxon)
-    if told.against_coreset:
-        other = _of(told.against_coreset, name)
+    if summary.against_coreset:
+        other = _of(summary.against_coreset, name)
         yield _difference(other)
         yield _p(None if other is None else other.p_holm)
-    if any(each.variance_ratio for each in told.against_random):
+    if any(each.variance_ratio for each in summary.against_random):
         yield _ratio(None if against is None else against.variance_ratio)
 
 
@@ -107,15 +107,15 @@ def _of(comparisons: Sequence[Comparison], name: str) -> Comparison | None:
     return next((each for each in comparisons if each.name == name), None)
 
 
-NOTHING = Cell("–", np.nan)
+NOTHING = TableCell("–", np.nan)
 
 
-def _difference(each: Comparison | None) -> Cell:
+def _difference(each: Comparison | None) -> TableCell:
     if each is None:
         return NOTHING
-    told = each.difference
-    brackets = "" if isnan(told.low) else _below(f"{100 * told.low:+.1f} to {100 * told.high:+.1f}")
-    return Cell(f"{100 * told.estimate:+.1f}{brackets}", told.estimate)
+    gain = each.difference
+    brackets = "" if isnan(gain.low) else _below(f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}")
+    return TableCell(f"{100 * gain.estimate:+.1f}{brackets}", gain.estimate)
 
 
 def _below(interval: str) -> str:
@@ -123,68 +123,70 @@ def _below(interval: str) -> str:
     return f' <small class="below">[{interval}]</small>'
 
 
-def _p(p: float | None) -> Cell:
-    return NOTHING if p is None or isnan(p) else Cell(escape(shown_p(p)), p, is_best=p < 0.05)
+def _p(p: float | None) -> TableCell:
+    return NOTHING if p is None or isnan(p) else TableCell(escape(shown_p(p)), p, is_best=p < 0.05)
 
 
-def _saved(each: Saving | None) -> Cell:
+def _saved(each: Saving | None) -> TableCell:
     if each is None:
         return NOTHING
     number, _, ends = shown_saved(each).partition(" [")
-    return Cell(number + (_below(ends.rstrip("]")) if ends else ""), each.saved.estimate)
+    return TableCell(number + (_below(ends.rstrip("]")) if ends else ""), each.saved.estimate)
 
 
-def _ratio(told: Interval | None) -> Cell:
-    if told is None or isnan(told.estimate):
+def _ratio(ratio: Interval | None) -> TableCell:
+    if ratio is None or isnan(ratio.estimate):
         return NOTHING
-    brackets = "" if isnan(told.low) else _below(f"{told.low:.2g} to {told.high:.2g}")
-    return Cell(f"{told.estimate:.2g}{brackets}", told.estimate)
+    brackets = "" if isnan(ratio.low) else _below(f"{ratio.low:.2g} to {ratio.high:.2g}")
+    return TableCell(f"{ratio.estimate:.2g}{brackets}", ratio.estimate)
 
 
-def _mark_best(rows: Sequence[tuple[str, list[Cell]]], columns: Sequence[int]) -> None:
+def _mark_best(rows: Sequence[tuple[str, list[TableCell]]], columns: Sequence[int]) -> None:
     """Print the largest of a column in bold."""
     for column in columns:
         best = max(cells[column].value for _, cells in rows)
         for _, cells in rows:
             cell = cells[column]
-            cells[column] = Cell(cell.html, cell.value, is_best=cell.value == best)
+            cells[column] = TableCell(cell.html, cell.value, is_best=cell.value == best)
 
 
-def targets_table(told: Summary) -> str:
+def targets_table(summary: Summary) -> str:
     """Labels that each strategy needs for given accuracies."""
     rows = [
         (strategy_html(name), [_labels(labels) for labels in needed])
-        for name, needed in zip(told.names, told.needed, strict=True)
+        for name, needed in zip(summary.names, summary.needed, strict=True)
     ]
     caption = (
         "Labels needed to reach an accuracy, on the mean curve made non-decreasing; straight lines between rounds."
     )
-    return render_table(caption, ["strategy", *(f"{target:.1%}" for target in told.targets)], rows)
+    return render_table(caption, ["strategy", *(f"{target:.1%}" for target in summary.targets)], rows)
 
 
-def _labels(labels: float) -> Cell:
-    return Cell(f"{round(labels):,}", labels) if isfinite(labels) else Cell(f"<small>{NOT_REACHED}</small>", inf)
+def _labels(labels: float) -> TableCell:
+    return (
+        TableCell(f"{round(labels):,}", labels) if isfinite(labels) else TableCell(f"<small>{NOT_REACHED}</small>", inf)
+    )
 
 
-def recall_table(told: Summary, classes: Sequence[str]) -> str:
+def recall_table(summary: Summary, classes: Sequence[str]) -> str:
     """Each class's recall in the end, a row for each class, and below them the worst class of each strategy."""
-    table = np.array(told.recall)
+    table = np.array(summary.recall)
     names = [*classes, *(f"class {place}" for place in range(len(classes), table.shape[1]))]
-    shown = np.argsort(table[told.names.index("random")], kind="stable")[:MOST_CLASSES]
+    shown = np.argsort(table[summary.names.index("random")], kind="stable")[:MOST_CLASSES]
     rows = [(escape(names[place]), _recalls(table[:, place])) for place in sorted(shown.tolist())]
     left = "" if len(shown) == table.shape[1] else f"; the {len(shown)} of {table.shape[1]} that random gets worst"
     caption = f"Recall of each class after the last round, mean over seeds, %{left}."
-    return render_table(caption, ["class", *told.names], rows, _recalls(np.nanmin(table, axis=1)))
+    return render_table(caption, ["class", *summary.names], rows, _recalls(np.nanmin(table, axis=1)))
 
 
-def _recalls(shares: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[Cell]:
-    return [NOTHING if isnan(share) else Cell(f"{100 * share:.1f}", float(share)) for share in shares]
+def _recalls(shares: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[TableCell]:
+    return [NOTHING if isnan(share) else TableCell(f"{100 * share:.1f}", float(share)) for share in shares]
 
 
-def times_table(told: Summary) -> str:
+def times_table(summary: Summary) -> str:
     """Mean seconds of a selection and of a training."""
     rows = [
-        (strategy_html(name), [Cell(shown_seconds(chosen), chosen), Cell(shown_seconds(trained), trained)])
-        for name, chosen, trained in zip(told.names, told.select_seconds, told.train_seconds, strict=True)
+        (strategy_html(name), [TableCell(shown_seconds(chosen), chosen), TableCell(shown_seconds(trained), trained)])
+        for name, chosen, trained in zip(summary.names, summary.select_seconds, summary.train_seconds, strict=True)
     ]
     return render_table("Mean time on the machine named below.", ["strategy", "a selection", "a training"], rows)

@@ -62,17 +62,17 @@ def write_report(
     force : bool
         Replace an earlier report.
     """
-    told = summarise(rounds, targets, planned)
+    summary = summarise(rounds, targets, planned)
     page, results = folder / "report.html", folder / "results.json"
     if page.exists() and not force:
         raise OutputExists(f"{page} exists", mend=f"pass {FORCE} to replace it, or another folder.")
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = save_figure(curves_picture(told, detail), folder / "curves", force=True)
-    content = {**told.as_dict(), "about": about.as_dict()}
+    pictures = save_figure(curves_picture(summary, detail), folder / "curves", force=True)
+    content = {**summary.as_dict(), "about": about.as_dict()}
     write_atomically(str(results), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
     links = _links(folder, records or folder, (results, *pictures))
-    write_atomically(str(page), render_report(told, about, links).encode())
-    return Written(told, page, results, tuple(pictures))
+    write_atomically(str(page), render_report(summary, about, links).encode())
+    return Written(summary, page, results, tuple(pictures))
 
 
 def _links(folder: Path, records: Path, own: Sequence[Path]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dubito.strategies.coreset import Coreset
 from dubito.strategies.coverage import Coverage
 from dubito.strategies.doubts import Kind, doubt_of
 
-Cover = Literal["coreset", "coverage"]
+CoverKind = Literal["coreset", "coverage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class FilterThenCover:
     name: ClassVar[str] = "filter-then-cover"
     uses_engine: ClassVar[bool] = True
     times: float = 4.0
-    cover: Cover = "coreset"
+    cover: CoverKind = "coreset"
     doubt: Kind = "margin"
 
     def __post_init__(self) -> None:
         check_real("times", self.times, least=1.0)
-        check_choice("cover", self.cover, get_args(Cover))
+        check_choice("cover", self.cover, get_args(CoverKind))
         check_choice("doubt", self.doubt, get_args(Kind))
 
     def choose(self, request: Request) -> Choice:

@@ -26,7 +26,7 @@ POINTS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scale:
+class ClippedScale:
     """Centre and spread of features."""
 
     centre: FloatArray
@@ -39,11 +39,11 @@ class Scale:
         return np.clip((np.asarray(points, dtype=np.float64) - self.centre) / self.deviation, -FARTHEST, FARTHEST)
 
 
-def scale_of(points: AnyArray) -> Scale:
+def scale_of(points: AnyArray) -> ClippedScale:
     """Mean and standard deviation of each feature."""
     points = np.asarray(points, dtype=np.float64)
     deviation = points.std(axis=0)
-    return Scale(points.mean(axis=0), np.where(deviation > 0, deviation, 1.0))
+    return ClippedScale(points.mean(axis=0), np.where(deviation > 0, deviation, 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +51,7 @@ class Mixture:
     """A mixture fitted to standardised features."""
 
     model: "GaussianMixture"
-    scale: Scale
+    scale: ClippedScale
 
     @property
     def components(self) -> int:
@@ -70,7 +70,7 @@ def fit_mixture(
     *,
     covariance: Covariance = "diag",
     seed: int = 0,
-    scale: Scale | None = None,
+    scale: ClippedScale | None = None,
 ) -> Mixture:
     """Fit a Gaussian mixture by expectation-maximisation, begun with K-means.
 
@@ -84,7 +84,7 @@ def fit_mixture(
         Shape of the components. ``full`` costs d times as much as ``diag``.
     seed : int
         For K-means.
-    scale : Scale, optional
+    scale : ClippedScale, optional
         Units to fit in, by default those of the points themselves.
 
     Returns a Mixture. O(n·K·d) time a step with ``diag``, and at most 100 steps: a fit not finished by then is taken

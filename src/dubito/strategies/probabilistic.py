@@ -12,9 +12,9 @@ from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Request
 from dubito.strategies.base import Choice, need_doubt, without_distances
 from dubito.strategies.mixture import (
+    ClippedScale,
     Covariance,
     Mixture,
-    Scale,
     batch_scores,
     fit_mixture,
     mixture_probabilities,
@@ -98,7 +98,7 @@ class ProbabilisticCoreset:
         picks = request.candidates[kept[batches[best]]]
         return without_distances(request, picks, np.full(request.budget, scores[best]))
 
-    def _fit(self, points: FloatArray, scale: Scale, rng: np.random.Generator) -> Mixture:
+    def _fit(self, points: FloatArray, scale: ClippedScale, rng: np.random.Generator) -> Mixture:
         seed = int(rng.integers(2**32))
         return fit_mixture(points, self.components, covariance=self.covariance, seed=seed, scale=scale)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dubito.matrix import FloatArray
 
-Maker = Callable[[np.random.Generator, tuple[int, int]], FloatArray]
+PointMaker = Callable[[np.random.Generator, tuple[int, int]], FloatArray]
 
 
 def mixed_columns(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
@@ -66,7 +66,7 @@ def greatest(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
     return np.asarray(rng.uniform(-1.0, 1.0, shape) * 1e140)
 
 
-EDGES: tuple[Maker, ...] = (
+EDGES: tuple[PointMaker, ...] = (
     mixed_columns,
     mixed_rows,
     one_outlier,

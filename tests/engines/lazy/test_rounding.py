@@ -14,7 +14,7 @@ from dubito.distances import QUANTUM, UNIT64, settle, squared_radii
 from dubito.engines.cpu.anchors import Reach
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.kernels import CpuKernels
-from dubito.engines.cpu.refresh import Group, Pairs
+from dubito.engines.cpu.refresh import CandidateGroup, Pairs
 from dubito.engines.cpu.sketch import Sketch, fit_sketch, plain_sketch
 from dubito.engines.cuda.engine import CudaEngine
 from dubito.engines.lazy.rounding import (
@@ -145,7 +145,7 @@ def test_tightened_pairs_hold_the_priority_that_decides(seed: int, edge: Any, d:
     kernels, rows = CpuKernels(problem), problem.candidates
     weights = np.asarray(problem.weights)[rows]
     for reference in range(5):
-        group = Group(kernels.references, rows, np.full(len(rows), np.inf), weights, 0.0)
+        group = CandidateGroup(kernels.references, rows, np.full(len(rows), np.inf), weights, 0.0)
         pairs = Pairs(np.arange(len(rows)), np.full(len(rows), reference), np.zeros(len(rows)))
         lowest = group._tighten(pairs).lowest
         exact = settle(points[rows], points[reference]) * weights

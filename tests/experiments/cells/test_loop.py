@@ -14,7 +14,7 @@ from dubito.errors import InvalidArgument
 from dubito.experiments.cells import loop, measures
 from dubito.experiments.cells.claims import CHECKPOINTS, Cell, Checkpoints
 from dubito.experiments.cells.loop import play
-from dubito.experiments.cells.measures import Coverage
+from dubito.experiments.cells.measures import NearestLabelled
 from dubito.experiments.cells.rounds import labelled_at, lesson_on
 from dubito.experiments.cells.stage import prepare, set_stage
 from dubito.experiments.datasets.dataset import Dataset, make_dataset
@@ -199,15 +199,15 @@ def test_the_radius_is_that_of_a_plain_look_at_all_pairs(seed: int, batches: int
         patched.setattr(measures, "FIRST_SEEN", 4)
         patched.setattr(measures, "GROWTH", 2)
         patched.setattr(measures, "ROWS_AT_ONCE", 8)
-        coverage = Coverage(features)
+        nearest = NearestLabelled(features)
         for batch in range(batches):
-            coverage.add(rows[batch * 20 : (batch + 1) * 20])
+            nearest.add(rows[batch * 20 : (batch + 1) * 20])
             if seed % 2:
-                coverage.tighten()
+                nearest.tighten()
             labelled = rows[: (batch + 1) * 20]
             radii = np.linalg.norm(features[:, None] - features[labelled], axis=2).min(axis=1)
-            assert coverage.largest(doubt) == pytest.approx((radii * doubt).max(), abs=1e-9)
-            assert coverage.copy().largest() == pytest.approx(radii.max(), abs=1e-9)
+            assert nearest.largest(doubt) == pytest.approx((radii * doubt).max(), abs=1e-9)
+            assert nearest.copy().largest() == pytest.approx(radii.max(), abs=1e-9)
 
 
 def test_the_radius_is_the_engines_own_to_the_last_bit() -> None:
@@ -215,9 +215,9 @@ def test_the_radius_is_the_engines_own_to_the_last_bit() -> None:
     features, doubt = rng.normal(size=(500, 40)), rng.random(500)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(measures, "SMALL", 0)
-        coverage = Coverage(features)
-        coverage.add(np.arange(100))
+        nearest = NearestLabelled(features)
+        nearest.add(np.arange(100))
         pool = dubito.Pool(features)
         pool.label(rows=np.arange(100))
-        assert coverage.largest() == pool.select(1, strategy="coreset").priorities[0]
-        assert coverage.largest(doubt) == pool.select(1, doubt=doubt).priorities[0]
+        assert nearest.largest() == pool.select(1, strategy="coreset").priorities[0]
+        assert nearest.largest(doubt) == pool.select(1, doubt=doubt).priorities[0]

@@ -3,7 +3,7 @@ import pytest
 
 import dubito
 from dubito.experiments.cells import measures
-from dubito.experiments.cells.measures import Coverage
+from dubito.experiments.cells.measures import NearestLabelled
 from dubito.matrix import AnyArray
 
 
@@ -26,30 +26,30 @@ def test_the_radius_is_the_engines_own_to_the_last_bit_as_labels_come(kind: type
     rng = np.random.default_rng(0)
     features: AnyArray = (rng.normal(size=(300, 20)) + shift).astype(kind)
     doubt = rng.random(300)
-    coverage, pool = Coverage(features), dubito.Pool(features)
+    nearest, pool = NearestLabelled(features), dubito.Pool(features)
     for start in (0, 60, 120):
-        coverage.add(np.arange(start, start + 60))
+        nearest.add(np.arange(start, start + 60))
         pool.label(rows=np.arange(start, start + 60))
-        assert coverage.largest() == pool.select(1, strategy="coreset").priorities[0]
-        assert coverage.copy().largest(doubt) == pool.select(1, doubt=doubt).priorities[0]
+        assert nearest.largest() == pool.select(1, strategy="coreset").priorities[0]
+        assert nearest.copy().largest(doubt) == pool.select(1, doubt=doubt).priorities[0]
 
 
 def test_half_precision_and_whole_numbers_are_measured_in_full() -> None:
     features = np.random.default_rng(1).integers(-200, 200, (90, 6))
     for kind in (np.float16, np.int64):
-        coverage = Coverage(features.astype(kind))
-        coverage.add(np.arange(30))
-        assert coverage.largest() == largest(features, 30)
+        nearest = NearestLabelled(features.astype(kind))
+        nearest.add(np.arange(30))
+        assert nearest.largest() == largest(features, 30)
 
 
 def test_squares_that_overflow_a_float32_are_settled_in_float64() -> None:
     features = (np.random.default_rng(2).normal(size=(80, 5)) * 1e25).astype(np.float32)
-    coverage = Coverage(features)
-    coverage.add(np.arange(40))
-    assert coverage.largest() == pytest.approx(largest(features, 40), rel=1e-12)
+    nearest = NearestLabelled(features)
+    nearest.add(np.arange(40))
+    assert nearest.largest() == pytest.approx(largest(features, 40), rel=1e-12)
 
 
 def test_copies_of_labelled_rows_lie_nowhere_far() -> None:
-    coverage = Coverage(np.repeat(np.eye(3, dtype=np.float32), 40, axis=0))
-    coverage.add(np.array([0, 50, 100]))
-    assert coverage.largest() == 0.0
+    nearest = NearestLabelled(np.repeat(np.eye(3, dtype=np.float32), 40, axis=0))
+    nearest.add(np.array([0, 50, 100]))
+    assert nearest.largest() == 0.0

@@ -15,7 +15,7 @@ from dubito.experiments.cells.journal import Journal, sealed
 from dubito.experiments.cells.loop import InMemory
 from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.lanes import reading
-from dubito.experiments.lanes.reading import OnDevice
+from dubito.experiments.lanes.reading import LaneView
 from dubito.experiments.lanes.studio import Studio
 from dubito.experiments.models.networks.fitting import NetworkFit
 from dubito.experiments.models.networks.module import Torch
@@ -66,7 +66,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(owner, name, slow)
 
     takes(1.0, InMemory, "choose")
-    takes(1.0, OnDevice, "choose")
+    takes(1.0, LaneView, "choose")
     takes(10.0, Torch, "fit")
     takes(10.0, Studio, "train")
     takes(100.0, NetworkFit, "predict_proba")

@@ -40,7 +40,7 @@ def test_images_stay_8_bit_for_a_network_that_takes_them(images: Dataset, pool: 
     stage = set_stage(plan(NETWORK, pool), images, seed=1)
     assert stage.data.features.dtype == stage.data.test_features.dtype == np.uint8
     assert stage.data.features.shape[1:] == (2, 2, 3)
-    assert stage.coverage is None
+    assert stage.nearest is None
 
 
 def test_other_models_get_pixels_between_0_and_1(images: Dataset) -> None:
@@ -49,8 +49,8 @@ def test_other_models_get_pixels_between_0_and_1(images: Dataset) -> None:
         assert seen.features.dtype == seen.test_features.dtype == np.float32
         np.testing.assert_array_equal(seen.features, images.features.astype(np.float32) / 255)
     stage = set_stage(plan(Linear()), images, seed=1)
-    assert stage.coverage is not None
-    assert stage.coverage.features.shape == (40, 12)
+    assert stage.nearest is not None
+    assert stage.nearest.features.shape == (40, 12)
 
 
 def test_rows_are_drawn_by_the_seed_and_keep_their_order(images: Dataset) -> None:

@@ -5,7 +5,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from dubito.cli.jobs.reporting import show_table
+from dubito.cli.jobs.report import show_table
 from dubito.experiments.findings.pairs import Interval
 from dubito.experiments.findings.saved import is_sure, shown_saved, told_saved
 from dubito.experiments.findings.statistics import Saving

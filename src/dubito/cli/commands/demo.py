@@ -61,7 +61,8 @@ def demo(
     """
     from dubito.checks import check_integer
     from dubito.cli.inputs.files import read_number
-    from dubito.cli.jobs import replaying, reporting
+    from dubito.cli.jobs import report
+    from dubito.cli.jobs import simulate as job
 
     folder = Path(output)
     experiment = plan(
@@ -71,17 +72,17 @@ def demo(
         folder=folder,
     )
     prepare_folder(experiment, folder)
-    source = replaying.read_data(experiment, str(folder / DIGITS))
-    replaying.run(experiment, folder, source, "dubito demo", workers="1", quiet=quiet)
-    written = reporting.make_report(folder, folder, (), force=True)
+    source = job.read_data(experiment, str(folder / DIGITS))
+    job.run(experiment, folder, source, "dubito demo", workers="1", quiet=quiet)
+    written = report.make_report(folder, folder, (), force=True)
     draw_picks(experiment, folder, source)
     also = (folder / DIGITS, folder / PICKED)
-    reporting.tell(written, as_json, also=also, advice=list(next_steps(output)))
+    report.tell(written, as_json, also=also, advice=list(next_steps(output)))
 
 
 def plan(names: list[str], *, seeds: int, rounds: int, folder: Path) -> "Experiment":
     """The demo as an experiment; refused where the digits are too few for it."""
-    from dubito.cli.jobs.replaying import read_arms
+    from dubito.cli.jobs.simulate import read_arms
     from dubito.experiments.plans.experiment import Data, Experiment, Schedule
 
     schedule = Schedule(INITIAL, BUDGET, rounds)
@@ -92,7 +93,7 @@ def plan(names: list[str], *, seeds: int, rounds: int, folder: Path) -> "Experim
 
 def prepare_folder(experiment: "Experiment", folder: Path) -> None:
     """Make the folder and the digits in it; a demo with other settings makes room for this one."""
-    from dubito.cli.jobs.replaying import clear_run
+    from dubito.cli.jobs.simulate import clear_run
     from dubito.errors import InvalidArgument, OutputExists
     from dubito.experiments.runs.run import check_folder
     from dubito.files import write_atomically

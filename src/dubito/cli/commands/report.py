@@ -41,16 +41,17 @@ def report(
     """
     from pathlib import Path
 
-    from dubito.cli.jobs import playing, reporting
+    from dubito.cli.jobs import report as job
+    from dubito.cli.jobs.run import latest, warn_of_old_lines
     from dubito.cli.printing.messages import say
     from dubito.errors import MissingFile
 
-    played = playing.latest(Path("dubito-runs")) if folder is None else Path(folder)
+    played = latest(Path("dubito-runs")) if folder is None else Path(folder)
     if not played.is_dir():
         raise MissingFile(f"{folder} is no folder", mend="pass that of a run.")
     if folder is None:
         say(f"the run worked on last is {played}", quiet=quiet)
-    playing.warn_of_old_lines(played, quiet)
+    warn_of_old_lines(played, quiet)
     where = played if output is None else Path(output)
-    targets = reporting.read_targets(target)
-    reporting.tell(reporting.make_report(played, where, targets, force or output is None), as_json, asked=targets)
+    targets = job.read_targets(target)
+    job.tell(job.make_report(played, where, targets, force or output is None), as_json, asked=targets)

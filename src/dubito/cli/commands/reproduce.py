@@ -135,7 +135,7 @@ def working(note: str, quiet: bool) -> Iterator[None]:
 def prepared(exhibit: "Exhibit", quick: bool, runs_dir: str, download: bool, quiet: bool) -> "Study":
     """What measures an exhibit; networks are trained in the folder of runs, with what they need brought if allowed."""
     from dubito.cli.inputs.published import gather
-    from dubito.cli.jobs.playing import read_workers
+    from dubito.cli.jobs.run import read_workers
     from dubito.experiments.cells.sources import DataSource
     from dubito.paper.networks_study import NetworkStudy
 

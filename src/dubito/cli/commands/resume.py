@@ -36,14 +36,14 @@ def resume(
 
     from dubito.cli.inputs.published import data_folder, gather
     from dubito.cli.inputs.session import bounded_inputs
-    from dubito.cli.jobs import playing
+    from dubito.cli.jobs import run as job
     from dubito.experiments.cells.sources import DataSource
     from dubito.experiments.runs.run import EXPERIMENT, read_folder
     from dubito.experiments.toml import naming
 
-    chosen = playing.latest_unfinished(Path(runs_dir)) if folder is None else Path(folder)
+    chosen = job.latest_unfinished(Path(runs_dir)) if folder is None else Path(folder)
     experiment = read_folder(chosen)
-    count = playing.read_workers(workers, experiment)
+    count = job.read_workers(workers, experiment)
     with bounded_inputs(input_limit), data_folder(data_dir, download), naming(str(chosen / EXPERIMENT)):
         source = gather(experiment, chosen, DataSource(experiment, chosen), download, quiet)
-        playing.finish(experiment, chosen, count, source, as_json=as_json, quiet=quiet)
+        job.finish(experiment, chosen, count, source, as_json=as_json, quiet=quiet)

@@ -65,7 +65,7 @@ def run(
     from dubito.cli.inputs import features
     from dubito.cli.inputs.published import data_folder, gather, is_done
     from dubito.cli.inputs.session import bounded_inputs, reading_files
-    from dubito.cli.jobs import playing
+    from dubito.cli.jobs import run as job
     from dubito.errors import DubitoError
     from dubito.experiments.cells.sources import DataSource
     from dubito.experiments.plans.shipped import find_experiment
@@ -74,11 +74,11 @@ def run(
     experiment = find_experiment(file)
     folder = Path(runs_dir) / experiment.folder_name
     source = DataSource(experiment, folder)
-    count = playing.read_workers(workers, experiment)
+    count = job.read_workers(workers, experiment)
     # What is wrong with the data the run itself says, if it needs it at all.
     with suppress(DubitoError, OSError), bounded_inputs(input_limit), reading_files(quiet=quiet):
         if not is_done(folder):
             features.tell(experiment.data, source, quiet=quiet)
     with bounded_inputs(input_limit), data_folder(data_dir, download), naming(file):
         gather(experiment, folder, source, download, quiet)
-        playing.finish(experiment, folder, count, source, as_json=as_json, quiet=quiet)
+        job.finish(experiment, folder, count, source, as_json=as_json, quiet=quiet)

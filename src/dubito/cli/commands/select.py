@@ -59,29 +59,31 @@ def select(
     from dubito.cli.inputs.missing import read_missing, settle
     from dubito.cli.inputs.scaling import read_when
     from dubito.cli.inputs.session import reading_files
-    from dubito.cli.jobs import foretelling, picking, sheets
+    from dubito.cli.jobs import select as job
+    from dubito.cli.jobs.dry_run import show_dry_run
+    from dubito.cli.jobs.sheet import check_sheet
 
-    target = replace(picking.check_target(output, format, as_json, append, force), safe_csv=safe_csv)
-    method = picking.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
+    target = replace(job.check_target(output, format, as_json, append, force), safe_csv=safe_csv)
+    method = job.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
-    page = None if sheet is None else sheets.check_sheet(sheet, pool, pictures, force)
+    page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
     when, how = read_when(standardise), read_missing(missing)
     columns = files.read_columns(
         id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label
     )
-    with picking.holding(target, dry_run, quiet):
+    with job.holding(target, dry_run, quiet):
         with reading_files(input_limit, memory_limit, quiet=quiet):
             found = files.read_inputs(pool, labelled, sources, columns)
-            found = picking.without_earlier_picks(found, target, columns)
-            allowed = picking.read_candidates(candidates, found, columns)
+            found = job.without_earlier_picks(found, target, columns)
+            allowed = job.read_candidates(candidates, found, columns)
             texts = read_carried(pool, keep, found.pool, columns)
             found, kept = settle(found, how)
             allowed = None if allowed is None else kept.among(allowed)
-            method = picking.with_scale(method, found, when)
+            method = job.with_scale(method, found, when)
         if dry_run:
-            foretelling.show_dry_run(found, allowed, method, as_json)
+            show_dry_run(found, allowed, method, as_json)
         else:
-            picked = with_carried(kept.restored(picking.pick(found, allowed, method, quiet)), texts)
+            picked = with_carried(kept.restored(job.pick(found, allowed, method, quiet)), texts)
             if page is not None and len(picked):
                 page.write(picked, quiet=quiet)
-            picking.finish(picked, target, quiet, labelled or [])
+            job.finish(picked, target, quiet, labelled or [])

@@ -8,7 +8,7 @@ from dubito.cli import options
 
 SCHEDULE = "Schedule"
 
-DataFile = Annotated[
+DataPath = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
@@ -113,7 +113,7 @@ Force = Annotated[
 
 
 def simulate(
-    data: DataFile,
+    data: DataPath,
     test: TestFile = None,
     test_share: TestShare = None,
     id_column: options.IdColumn = None,
@@ -159,30 +159,31 @@ def simulate(
     from dubito.cli.inputs.missing import read_missing
     from dubito.cli.inputs.scaling import columns_of, is_wanted, read_when
     from dubito.cli.inputs.session import bounded_inputs, reading_files
-    from dubito.cli.jobs import replaying, reporting
+    from dubito.cli.jobs import report
+    from dubito.cli.jobs import simulate as job
     from dubito.experiments.plans.experiment import Experiment, read_seeds
 
     when, how = read_when(standardise), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
-    sizes, targets = replaying.read_sizes(initial, budget, rounds), reporting.read_targets(target)
-    arms, learner = replaying.read_arms(strategy), replaying.read_model(model)
-    replaying.check_committee(arms, learner, model)
+    sizes, targets = job.read_sizes(initial, budget, rounds), report.read_targets(target)
+    arms, learner = job.read_arms(strategy), job.read_model(model)
+    job.check_committee(arms, learner, model)
     draft = Experiment(
-        name=replaying.name_of(data),
+        name=job.name_of(data),
         strategies=arms,
-        data=replaying.read_settings(data, test, test_share, columns),
+        data=job.read_settings(data, test, test_share, columns),
         model=learner,
         pool=pool,
         seeds=read_seeds(read_number(seeds)),
     )
     with bounded_inputs(input_limit):
         with reading_files(quiet=quiet):
-            source = replaying.read_data(draft, data, test, how)
-            draft = replaying.prepared(draft, is_wanted(when, columns_of(data, columns)), how)
-        experiment = replaying.scheduled(draft, source.whole(), sizes)
+            source = job.read_data(draft, data, test, how)
+            draft = job.prepared(draft, is_wanted(when, columns_of(data, columns)), how)
+        experiment = job.scheduled(draft, source.whole(), sizes)
         folder = Path(output) if output is not None else Path("dubito-runs") / experiment.folder_name
-        replaying.open_run(experiment, folder, force)
+        job.open_run(experiment, folder, force)
         features.tell(draft.data, source, when, quiet=quiet)
         command = shlex.join(["dubito", *sys.argv[1:]])
-        replaying.run(experiment, folder, source, command, workers, quiet=quiet)
-        reporting.tell(reporting.make_report(folder, folder, targets, force=True), as_json, asked=targets)
+        job.run(experiment, folder, source, command, workers, quiet=quiet)
+        report.tell(report.make_report(folder, folder, targets, force=True), as_json, asked=targets)

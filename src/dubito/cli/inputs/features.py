@@ -30,8 +30,8 @@ def notes(settings: Data, source: DataSource, when: When = "no") -> Iterator[str
     if pool.source.is_table:
         if pool.feature_names:
             yield from told_features(pool, settings.columns)
-        told = told_scale(when, pool.feature_names, features)
-        yield from [] if told is None else [told]
+        advice = told_scale(when, pool.feature_names, features)
+        yield from [] if advice is None else [advice]
     if not settings.standardise and are_unequal(features):
         yield (
             f"the widest feature has over {UNEQUAL:.0f} times the spread of a quarter of the others; "

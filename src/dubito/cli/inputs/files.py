@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from dubito.cli.inputs.labelled import Labelled, own_labels, own_rows, read_labelled
+from dubito.cli.inputs.labelled import LabelledInputs, own_labels, own_rows, read_labelled
 from dubito.cli.inputs.suspects import told_features
 from dubito.cli.inputs.tables import Note
 from dubito.cli.printing.failures import naming_files
@@ -40,7 +40,7 @@ class Inputs:
     """What the files hold."""
 
     pool: PoolFile
-    labelled: Labelled
+    labelled: LabelledInputs
     doubt: Mapping[DoubtRole, AnyArray]
     """At most one source of doubt, by its argument's name."""
     files: Mapping[str, str]
@@ -102,7 +102,7 @@ def note(remark: str) -> None:
     gather([remark])
 
 
-def read_all_labelled(pool: PoolFile, specs: Sequence[str], columns: Columns, note: Note) -> Labelled:
+def read_all_labelled(pool: PoolFile, specs: Sequence[str], columns: Columns, note: Note) -> LabelledInputs:
     """What the pool's own file says is labelled, and every file named."""
     if pool.source.is_table and not specs and columns.label is not None:
         pool.source.entry(columns.label)  # Refuses a name that is not there.

@@ -10,7 +10,7 @@ import numpy as np
 
 from dubito.checks import check_rows, unlike_features
 from dubito.cli.inputs.rows import named_rows, note_conflict, note_order, table_ids
-from dubito.cli.inputs.tables import Note, Table, read_table
+from dubito.cli.inputs.tables import NameTable, Note, read_table
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.files import Columns, PoolFile, find_array, read_array, split_spec
 from dubito.files.choosing import usual_name
@@ -21,15 +21,15 @@ from dubito.names.labels import are_labels
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledInputs:
     """Everything labelled: rows of the pool, and features of points that are not in it."""
 
     rows: IntArray
     foreign: tuple[Matrix, ...] = ()
 
-    def joined(self, other: "Labelled") -> "Labelled":
+    def joined(self, other: "LabelledInputs") -> "LabelledInputs":
         """Both together, each row once."""
-        return Labelled(np.union1d(self.rows, other.rows), self.foreign + other.foreign)
+        return LabelledInputs(np.union1d(self.rows, other.rows), self.foreign + other.foreign)
 
     def argument(self, pool: Matrix) -> object:
         """What `dubito.select` takes as ``labelled``; where features are among it, keep `rows` from being picked."""
@@ -42,10 +42,10 @@ class Labelled:
         return parts[0] if len(parts) == 1 else Stack(parts)
 
 
-NOTHING = Labelled(np.empty(0, dtype=np.int64))
+NOTHING = LabelledInputs(np.empty(0, dtype=np.int64))
 
 
-def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> Labelled:
+def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> LabelledInputs:
     """What one file says is labelled: rows by id or index, row numbers, a mask, or features."""
     path, key = split_spec(spec)
     table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
@@ -59,17 +59,17 @@ def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> La
     if theirs is not None and known is not None and known.places.keys().isdisjoint(theirs.keys):
         return read_strangers(spec, theirs, pool, columns)
     rows = named_rows(table, pool, columns, kept)
-    return NOTHING if rows is None else Labelled(np.unique(rows))
+    return NOTHING if rows is None else LabelledInputs(np.unique(rows))
 
 
-def names_rows(table: Table, pool: PoolFile, columns: Columns) -> bool:
+def names_rows(table: NameTable, pool: PoolFile, columns: Columns) -> bool:
     """Whether a column of the table can name rows of this pool."""
     has_ids = table.id_column(columns.id) is not None or table.index is not None
     by_index = table.index is not None and pool.names.index is not None
     return usual(table.header, (ROW,)) is not None or by_index or (has_ids and pool.names.ids is not None)
 
 
-def read_unnamed(spec: str, table: Table | None, pool: PoolFile, columns: Columns, note: Note) -> Labelled:
+def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Columns, note: Note) -> LabelledInputs:
     """A file whose rows have no names that the pool knows: an array, or a table of features."""
     try:
         array = read_array(spec, "labelled", columns=columns)
@@ -86,7 +86,7 @@ def read_unnamed(spec: str, table: Table | None, pool: PoolFile, columns: Column
         raise InvalidArgument(f"{path} names rows by {named}, and the pool has no ids", mend=mend) from error
 
 
-def read_strangers(spec: str, theirs: Ids, pool: PoolFile, columns: Columns) -> Labelled:
+def read_strangers(spec: str, theirs: Ids, pool: PoolFile, columns: Columns) -> LabelledInputs:
     """Ids of which the pool knows none: features of other points if the file has any."""
     if not len(theirs):
         return NOTHING
@@ -97,17 +97,17 @@ def read_strangers(spec: str, theirs: Ids, pool: PoolFile, columns: Columns) -> 
     if found.foreign:
         return found
     assert pool.names.ids is not None
-    return Labelled(rows_of(theirs, pool.names.ids))  # Refuses them by name.
+    return LabelledInputs(rows_of(theirs, pool.names.ids))  # Refuses them by name.
 
 
-def as_labelled(array: Matrix, pool: PoolFile) -> Labelled:
+def as_labelled(array: Matrix, pool: PoolFile) -> LabelledInputs:
     """1-D names rows of the pool, 2-D holds features; nothing at all is nothing labelled."""
     if len(array.shape) == 1:
-        return Labelled(check_rows("labelled", np.asarray(array[:]), len_of(pool.features), pool.names))
-    return Labelled(NOTHING.rows, (array,) if len_of(array) else ())
+        return LabelledInputs(check_rows("labelled", np.asarray(array[:]), len_of(pool.features), pool.names))
+    return LabelledInputs(NOTHING.rows, (array,) if len_of(array) else ())
 
 
-def own_rows(pool: PoolFile) -> Labelled:
+def own_rows(pool: PoolFile) -> LabelledInputs:
     """What the pool's own file says is labelled: rows, a mask, or a mask of what is not."""
     found = find_array(pool.source, "labelled")
     if found is not None:
@@ -116,10 +116,10 @@ def own_rows(pool: PoolFile) -> Labelled:
     if free is None:
         return NOTHING
     n_pool = len_of(pool.features)
-    return Labelled(np.setdiff1d(np.arange(n_pool), check_rows("unlabelled", free, n_pool, pool.names)))
+    return LabelledInputs(np.setdiff1d(np.arange(n_pool), check_rows("unlabelled", free, n_pool, pool.names)))
 
 
-def own_labels(pool: PoolFile, rows_named: Labelled, columns: Columns, note: Note) -> Labelled:
+def own_labels(pool: PoolFile, rows_named: LabelledInputs, columns: Columns, note: Note) -> LabelledInputs:
     """Rows of a pool's own file that have a label; where all have one, the rows that it names as labelled decide."""
     source, n = pool.source, len_of(pool.features)
     name = columns.label if columns.label in source.names else usual_name(source, "labels")
@@ -139,4 +139,4 @@ def own_labels(pool: PoolFile, rows_named: Labelled, columns: Columns, note: Not
         )
     if len(rows):
         note(f"{source.path}: {len(rows)} of {n} rows have a {name} and count as labelled.")
-    return Labelled(rows)
+    return LabelledInputs(rows)

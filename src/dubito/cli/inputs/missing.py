@@ -7,7 +7,7 @@ import numpy as np
 
 from dubito.checks import check_choice
 from dubito.cli.inputs.files import Inputs, note
-from dubito.cli.inputs.labelled import Labelled
+from dubito.cli.inputs.labelled import LabelledInputs
 from dubito.errors import InvalidArgument
 from dubito.files.choosing import DoubtRole
 from dubito.files.gaps import Missing, settle_missing
@@ -22,7 +22,7 @@ def read_missing(text: str | None) -> Missing | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class KeptRows:
     """Which rows of a file are in the pool, and how to speak of them by their numbers in the file."""
 
     n_rows: int
@@ -53,7 +53,7 @@ def _renumbered(configuration: Configuration, rows: IntArray) -> Configuration:
     return replace(configuration, indices=rows[configuration.indices])
 
 
-def settle(found: Inputs, missing: Missing | None) -> tuple[Inputs, Kept]:
+def settle(found: Inputs, missing: Missing | None) -> tuple[Inputs, KeptRows]:
     """The inputs without missing values, and which rows they are.
 
     Rows that are left out are in no way in the pool: neither picked, nor references, nor in any mean.
@@ -62,19 +62,19 @@ def settle(found: Inputs, missing: Missing | None) -> tuple[Inputs, Kept]:
     settled = settle_missing(pool.source.path, pool.features, pool.feature_names, missing)
     if settled.note is not None:
         note(settled.note)
-    kept = Kept(n_rows, settled.rows)
+    kept = KeptRows(n_rows, settled.rows)
     if settled.rows is None:
         return replace(found, pool=replace(pool, features=settled.features)), kept
     gone = len(found.labelled.rows) - len(kept.among(found.labelled.rows))
     if gone:
         note(f"{gone} of the labelled rows are among them, and are no references")
-    labelled = Labelled(kept.among(found.labelled.rows), found.labelled.foreign)
+    labelled = LabelledInputs(kept.among(found.labelled.rows), found.labelled.foreign)
     doubt = {role: _rows_of(role, array, kept) for role, array in found.doubt.items()}
     smaller = replace(pool, features=settled.features, names=pool.names.at(settled.rows))
     return replace(found, pool=smaller, labelled=labelled, doubt=doubt), kept
 
 
-def _rows_of(role: DoubtRole, array: AnyArray, kept: Kept) -> AnyArray:
+def _rows_of(role: DoubtRole, array: AnyArray, kept: KeptRows) -> AnyArray:
     if len(array) != kept.n_rows or kept.rows is None:
         problem = f"has {len(array)} rows and the pool {kept.n_rows}"
         raise InvalidArgument(problem, argument=role, mend="pass one row for each row of the pool, whole or not.")

@@ -14,7 +14,7 @@ from dubito.cli.printing.messages import say
 
 if TYPE_CHECKING:
     from dubito.experiments.cells.sources import DataSource
-    from dubito.experiments.datasets.images import Progress
+    from dubito.experiments.datasets.images import DownloadProgress
     from dubito.experiments.plans.experiment import Experiment
 
 DataDir = Annotated[
@@ -68,12 +68,12 @@ def is_done(folder: Path) -> bool:
 def gather(experiment: "Experiment", folder: Path, source: "DataSource", download: bool, quiet: bool) -> "DataSource":
     """Bring what is missing if that is allowed, or say at once all that is; a run that is done needs nothing."""
     from dubito.errors import MissingFile
+    from dubito.experiments.models.base import StartsFromWeights
     from dubito.experiments.published.weights import find_weights
     from dubito.wording import Span
 
     if is_done(folder):
         return source
-    weights = getattr(experiment.model, "weights", None)
     missing: list[str] = []
     with download_bar(quiet) as progress:
         try:
@@ -82,8 +82,8 @@ def gather(experiment: "Experiment", folder: Path, source: "DataSource", downloa
         except MissingFile as error:
             missing.append(error.worded(Span.marked))
         try:
-            if isinstance(weights, str):
-                find_weights(weights, download=download, progress=progress)
+            if isinstance(experiment.model, StartsFromWeights):
+                find_weights(experiment.model.weights, download=download, progress=progress)
         except MissingFile as error:
             missing.append(error.worded(Span.marked))
     if missing:
@@ -92,24 +92,24 @@ def gather(experiment: "Experiment", folder: Path, source: "DataSource", downloa
 
 
 @contextmanager
-def download_bar(quiet: bool) -> "Iterator[Progress]":
+def download_bar(quiet: bool) -> "Iterator[DownloadProgress]":
     """What is told of downloads: a bar each on a terminal, elsewhere a line each."""
     if sys.stderr.isatty() and not quiet:
         with _bars() as progress:
             yield progress
         return
-    told: set[str] = set()
+    begun: set[str] = set()
 
     def tell(name: str, done: int, total: int, /) -> None:
-        if name not in told:
+        if name not in begun:
             say(f"downloading {name}, {total / 1e6:,.0f} MB", quiet=quiet)
-            told.add(name)
+            begun.add(name)
 
     yield tell
 
 
 @contextmanager
-def _bars() -> "Iterator[Progress]":
+def _bars() -> "Iterator[DownloadProgress]":
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bars

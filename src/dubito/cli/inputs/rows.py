@@ -3,7 +3,7 @@
 import numpy as np
 
 from dubito.checks import check_rows, refuse_ids
-from dubito.cli.inputs.tables import Note, Table, read_table
+from dubito.cli.inputs.tables import NameTable, Note, read_table
 from dubito.errors import InvalidData, MissingFile
 from dubito.files import Columns, PoolFile, read_array, split_spec
 from dubito.files.naming import index_columns
@@ -12,7 +12,7 @@ from dubito.names import Ids, rows_of
 from dubito.names.columns import CANDIDATES, ROW, usual
 
 
-def named_rows(table: Table, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> IntArray | None:
+def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> IntArray | None:
     """The pool's row for each row of the table that is kept; None where nothing in the table names rows.
 
     Ids count before row numbers. A column ``index`` holds row numbers, as in dubito's own tables, unless the pool has
@@ -27,7 +27,7 @@ def named_rows(table: Table, pool: PoolFile, columns: Columns, kept: BoolArray |
     return None if index is None else rows_by_number(table, index, pool, kept)
 
 
-def table_ids(table: Table, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> Ids | None:
+def table_ids(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> Ids | None:
     """The ids in a table: its column of ids, or an index that is the pool's."""
     column = table.id_column(columns.id)
     index = usual(table.header, (ROW,))
@@ -43,7 +43,7 @@ def table_ids(table: Table, pool: PoolFile, columns: Columns, kept: BoolArray | 
     return None if column is None else Ids(table.path, table.values(column, kept))
 
 
-def rows_by_number(table: Table, index: str, pool: PoolFile, kept: BoolArray | None = None) -> IntArray:
+def rows_by_number(table: NameTable, index: str, pool: PoolFile, kept: BoolArray | None = None) -> IntArray:
     """The row number of each row, from a column of the table."""
     n_pool = len_of(pool.features)
     try:
@@ -63,7 +63,7 @@ def rows_by_number(table: Table, index: str, pool: PoolFile, kept: BoolArray | N
     return rows
 
 
-def note_conflict(table: Table, pool: PoolFile, columns: Columns, kept: BoolArray, note: Note) -> None:
+def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray, note: Note) -> None:
     """Say where an id and an index name different rows of the pool: the id counts."""
     column, index = table.id_column(columns.id), usual(table.header, (ROW,))
     ids = pool.names.ids
@@ -71,11 +71,11 @@ def note_conflict(table: Table, pool: PoolFile, columns: Columns, kept: BoolArra
         return
     theirs = Ids(table.path, table.values(column, kept))
     numbers = np.flatnonzero(kept) + 1
-    for number, key, told in zip(numbers, theirs.keys, table.columns[index]()[kept].tolist(), strict=True):
-        if key in ids.places and str(told or "0").strip() != str(ids.places[key]):
+    for number, key, said in zip(numbers, theirs.keys, table.columns[index]()[kept].tolist(), strict=True):
+        if key in ids.places and str(said or "0").strip() != str(ids.places[key]):
             note(
                 f"{table.path}: in row {number} the {column} {key!r} is row {ids.places[key]} of the pool, but "
-                f"{index} says {told}; the {column} counts, here and below."
+                f"{index} says {said}; the {column} counts, here and below."
             )
             return
 

@@ -44,8 +44,8 @@ def _told_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
     for group in probability_groups(names.tolist(), sample):
         stem = _stem(group)
         wanted = f"'{stem}*'" if stem else ",".join(group)
-        told = f"--probability-columns {wanted} if they are, or --ignore-columns {wanted}"
-        yield f"{', '.join(group)} look like probabilities: pass {told}"
+        options = f"--probability-columns {wanted} if they are, or --ignore-columns {wanted}"
+        yield f"{', '.join(group)} look like probabilities: pass {options}"
     labels = _labels(pool, columns, n_rows)
     if labels is not None:
         told_by = names[predict_perfectly(sample[labels[0]], labels[1]) & ~constant]

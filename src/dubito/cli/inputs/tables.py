@@ -20,7 +20,7 @@ Note = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class NameTable:
     """A small table of names and labels, its columns as they are written, empty cells and all."""
 
     path: str
@@ -71,13 +71,13 @@ class Table:
             note(f"{self.path}: {n} row{'s' * (n != 1)}, no label column: all count as labelled.")
             return everything
         if mask is not None:
-            kept, told = self.truths(mask), f"are labelled by {mask}"
+            kept, why = self.truths(mask), f"are labelled by {mask}"
             kept = ~kept if mask.lower() in UNLABELLED else kept
         if name is not None:
             kept = are_labels(f"{self.path} ({name})", self.columns[name](), columns.no_label)
-            told = f"have a {name}"
+            why = f"have a {name}"
         if not kept.all():
-            note(f"{kept.sum()} of the {n} rows in {self.path} {told}; the others do not count.")
+            note(f"{kept.sum()} of the {n} rows in {self.path} {why}; the others do not count.")
         return kept
 
     def truths(self, name: str) -> BoolArray:
@@ -89,7 +89,7 @@ class Table:
         return np.array([TRUTH[text] for text in texts], dtype=np.bool_)
 
 
-def read_table(path: str, only_column: str, columns: Columns) -> Table | None:
+def read_table(path: str, only_column: str, columns: Columns) -> NameTable | None:
     """The file as a table of names where it can be one; None for arrays without names.
 
     ``only_column`` says what the lines of a ``.txt`` are.
@@ -98,17 +98,17 @@ def read_table(path: str, only_column: str, columns: Columns) -> Table | None:
     if suffix == ".txt":
         with reading(path), open(path, encoding="utf-8-sig") as file:
             lines = [line.strip() for line in file if line.strip()]
-        return Table(path, {only_column: lambda: np.array(lines, dtype=np.str_)}, is_list=True)
+        return NameTable(path, {only_column: lambda: np.array(lines, dtype=np.str_)}, is_list=True)
     source = open_source(path).without(columns.ignore)
     return table_of_source(source, columns)
 
 
-def table_of_source(source: Source, columns: Columns) -> Table | None:
+def table_of_source(source: Source, columns: Columns) -> NameTable | None:
     """The columns of a table, or the 1-D arrays of an archive that are as long as its ids."""
     one = {name: entry for name, entry in source.entries.items() if entry.ndim == 1}
     if source.is_table:
         index = [name for name in index_columns(source) if name.lower() != "index"]
-        return Table(source.path, {name: entry.values for name, entry in one.items()}, only(index))
+        return NameTable(source.path, {name: entry.values for name, entry in one.items()}, only(index))
     ids = columns.id if columns.id in one else usual(list(one), IDS)
     if ids is None:
         return None
@@ -117,7 +117,9 @@ def table_of_source(source: Source, columns: Columns) -> Table | None:
     roles = (*LABELLED, *UNLABELLED, *CANDIDATES)
     # Row numbers, or features, in an archive that has ids for something else.
     return (
-        None if any(name.lower() in roles and name not in same for name in source.names) else Table(source.path, same)
+        None
+        if any(name.lower() in roles and name not in same for name in source.names)
+        else NameTable(source.path, same)
     )
 
 

@@ -1,4 +1,4 @@
-"""What a command does once its options are read.
+"""What a command does once its options are read: `select` and its `dry_run`, `run` (and resume), `simulate` (and demo).
 
-`picking` is select's, `playing` run's and resume's, `replaying` simulate's and the demo's, `reporting` everyone's.
+Beside them what they make: the `report` of a run, what it keeps `about` its data, and the contact `sheet` of picks.
 """

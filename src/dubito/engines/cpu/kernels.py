@@ -10,7 +10,7 @@ from dubito.distances import read_rows
 from dubito.engines.cpu.anchors import FirstBounds, Reach, own_part, read_candidates
 from dubito.engines.cpu.memory import plan_memory
 from dubito.engines.cpu.references import Kept, References
-from dubito.engines.cpu.refresh import Group
+from dubito.engines.cpu.refresh import CandidateGroup
 from dubito.engines.cpu.sketch import Sketch, fit_sketch, plain_sketch, whole
 from dubito.engines.lazy.bounds import first_in_order
 from dubito.engines.lazy.front import Front
@@ -157,7 +157,7 @@ class CpuKernels:
         for part in self._parts(order, seen):
             self.references.drop_useless_sketch()
             pool_rows = self.problem.candidates[rows[part]]
-            group = Group(self.references, pool_rows, bounds[part], self._weights(rows[part]), needed)
+            group = CandidateGroup(self.references, pool_rows, bounds[part], self._weights(rows[part]), needed)
             for start, stop in self._spans(int(seen[part[0]])):
                 group.look_at(slice(start, stop))
             exact[part] = group.finish()
@@ -176,7 +176,7 @@ class CpuKernels:
             for span in blocks(end - begin, self.plan.refresh_rows):
                 yield order[begin:end][span]
 
-    def _learn(self, rows: IntArray, group: Group) -> None:
+    def _learn(self, rows: IntArray, group: CandidateGroup) -> None:
         """Keep unscaled distances for the next run on these points."""
         known = self.learned
         if known is None:

@@ -44,7 +44,7 @@ class Pairs:
         return Pairs(self.rows[near], self.references[near], self.lowest[near])
 
 
-class Group:
+class CandidateGroup:
     """Candidates that are brought up to date together."""
 
     def __init__(

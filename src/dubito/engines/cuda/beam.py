@@ -15,7 +15,7 @@ from dubito.engines.cuda.bounds import DeviceBounds
 from dubito.engines.cuda.fronts import Fronts, first_unpicked
 from dubito.engines.cuda.points import Tensor, to_device
 from dubito.engines.cuda.programs.steps import PLACES
-from dubito.engines.cuda.tables import Steps, run_steps
+from dubito.engines.cuda.tables import StepsTaken, run_steps
 from dubito.engines.lazy.greedy import finished
 from dubito.engines.lazy.progress import Reporter
 from dubito.matrix import FloatArray, IntArray
@@ -107,7 +107,7 @@ class DeviceBeam:
         if self.n_columns > LARGEST_FRONT:
             raise FrontTooLarge
 
-    def _close(self, front: DeviceFront, steps: Steps) -> None:
+    def _close(self, front: DeviceFront, steps: StepsTaken) -> None:
         """Leave a front: note its steps, write bounds back, and let the base have what is common."""
         rows, bounds, keys = front.rows, self.bounds, steps.keys[:, : len(front.rows)]
         highest = keys.amax(dim=0)

@@ -19,7 +19,7 @@ LEAST = -(2**62)
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepsTaken:
     """What came of a front: configurations (w, columns) as rows of keys, their scores, and each step's picks."""
 
     keys: Tensor
@@ -64,18 +64,18 @@ class Tables(NamedTuple):
     order: Tensor
     """(children,) int32 children by rank: child, then place, then a bit that is 1 where it does not live on."""
     parents: Tensor
-    """(limit, width) int32, of `Steps`."""
+    """(limit, width) int32, of `StepsTaken`."""
     picks: Tensor
-    """(limit, width) int32, of `Steps`."""
+    """(limit, width) int32, of `StepsTaken`."""
     heights: Tensor
-    """(limit, width) int32, of `Steps`."""
+    """(limit, width) int32, of `StepsTaken`."""
     bar: Tensor
     """(1,) int32, of the board."""
     control: Tensor
     """(4,) int32 by which programs meet, stop and say what came of it."""
 
 
-def run_steps(board: DeviceBoard, own: Tensor, is_held: Tensor, totals: Tensor, width: int, limit: int) -> Steps:
+def run_steps(board: DeviceBoard, own: Tensor, is_held: Tensor, totals: Tensor, width: int, limit: int) -> StepsTaken:
     """Step at most ``limit`` times, while all proposals of all configurations come before what is outside.
 
     ``own`` (u,) are places that some configurations picked before, ``is_held`` (configurations, u) says which did,
@@ -96,7 +96,7 @@ def run_steps(board: DeviceBoard, own: Tensor, is_held: Tensor, totals: Tensor, 
     control = tables.control.tolist()
     made, n_live = control[STEPS_MADE.value], control[ALIVE.value]
     last = made % 2
-    return Steps(
+    return StepsTaken(
         tables.keys[last, :n_live],
         tables.totals[last, :n_live],
         tables.parents[:made],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dubito.experiments.cells.claims import Cell, Checkpoints
-from dubito.experiments.cells.measures import Coverage
+from dubito.experiments.cells.measures import NearestLabelled
 from dubito.experiments.cells.rounds import Turn, asked_in, finish_round, labelled_at, lesson_on, measure
 from dubito.experiments.cells.stage import Stage
 from dubito.experiments.models.base import Fitted, State
@@ -21,31 +21,31 @@ CHECKPOINT_SECONDS = 5.0
 """Training that is saved in a checkpoint: doing less of it again costs less than writing files all the time."""
 
 
-class Space:
+class CellSpace:
     """The points that distances are measured between, and what is known of their distances."""
 
-    def __init__(self, arm: Arm, coverage: Coverage) -> None:
-        self.coverage = coverage
-        self.pool = Pool(coverage.features, metric=arm.metric)
+    def __init__(self, arm: Arm, nearest: NearestLabelled) -> None:
+        self.nearest = nearest
+        self.pool = Pool(nearest.features, metric=arm.metric)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InMemory:
     """What a model that was trained by itself makes of the data: a `dubito.experiments.cells.rounds.View`."""
 
-    space: Space
+    space: CellSpace
     guessed: FloatArray
     tested: FloatArray
     state: State
 
     def largest(self, doubt: FloatArray | None = None) -> float:
         """δ, or δ̂."""
-        return self.space.coverage.largest(doubt)
+        return self.space.nearest.largest(doubt)
 
     def choose(self, arm: Arm, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
         """Rows to ask for; what was learnt of distances in earlier rounds is used."""
         pool = self.space.pool
-        pool.label(rows=self.space.coverage.references)
+        pool.label(rows=self.space.nearest.references)
         return pool.select(budget, probabilities=probabilities, strategy=arm.build(), seed=seed).indices
 
 
@@ -59,7 +59,7 @@ def play(
     """
     asked = asked_in(played, cell, stage)
     state = restore(experiment, stage, asked, checkpoints)
-    space = None if stage.coverage is None else still_space(cell.arm, stage.coverage, asked)
+    space = None if stage.nearest is None else still_space(cell.arm, stage.nearest, asked)
     unsaved = 0.0
     for number in range(len(played), experiment.schedule.rounds + 1):
         turn = Turn(cell.arm, experiment, stage, number, labelled_at(stage, asked, number))
@@ -76,7 +76,7 @@ def play(
         if is_saved:
             checkpoints.forget_before(number)
         asked.append(np.array(result.picked, dtype=np.int64))
-        space.coverage.add(asked[-1])
+        space.nearest.add(asked[-1])
 
 
 def fit(turn: Turn, state: State) -> tuple[Fitted, float]:
@@ -87,7 +87,7 @@ def fit(turn: Turn, state: State) -> tuple[Fitted, float]:
     return fitted, time.perf_counter() - started
 
 
-def record(turn: Turn, space: Space, fitted: Fitted, train_seconds: float) -> Round:
+def record(turn: Turn, space: CellSpace, fitted: Fitted, train_seconds: float) -> Round:
     """What a trained model is worth, and what its strategy asks for next."""
     data = turn.stage.data
     guessed, tested = fitted.predict_proba(data.features), fitted.predict_proba(data.test_features)
@@ -95,19 +95,19 @@ def record(turn: Turn, space: Space, fitted: Fitted, train_seconds: float) -> Ro
     return finish_round(turn, view, measure(view, turn.stage, turn.rows), train_seconds)
 
 
-def still_space(arm: Arm, initial: Coverage, asked: Sequence[IntArray]) -> Space:
+def still_space(arm: Arm, initial: NearestLabelled, asked: Sequence[IntArray]) -> CellSpace:
     """The features themselves."""
-    coverage = initial.copy()
+    nearest = initial.copy()
     for rows in asked:
-        coverage.add(rows)
-    return Space(arm, coverage)
+        nearest.add(rows)
+    return CellSpace(arm, nearest)
 
 
-def moved_space(arm: Arm, stage: Stage, asked: Sequence[IntArray], fitted: Fitted) -> Space:
+def moved_space(arm: Arm, stage: Stage, asked: Sequence[IntArray], fitted: Fitted) -> CellSpace:
     """Where a model has moved the points to: nothing is known of their distances yet."""
-    coverage = Coverage(fitted.embed(stage.data.features))
-    coverage.add(np.concatenate([stage.initial, *asked]))
-    return Space(arm, coverage)
+    nearest = NearestLabelled(fitted.embed(stage.data.features))
+    nearest.add(np.concatenate([stage.initial, *asked]))
+    return CellSpace(arm, nearest)
 
 
 def restore(experiment: Experiment, stage: Stage, asked: Sequence[IntArray], checkpoints: Checkpoints) -> State:

@@ -57,7 +57,7 @@ def core_set_loss(probabilities: FloatArray, labels: IntArray) -> float:
     return float(-np.log(np.maximum(given, LEAST_PROBABILITY)).mean() + 0.0)
 
 
-class Coverage:
+class NearestLabelled:
     """How far each row is from its nearest labelled one, known only as well as was asked.
 
     Distances once measured are upper bounds for ever: labelled rows only come to be more. A question for the largest
@@ -67,9 +67,9 @@ class Coverage:
 
     Examples
     --------
-    >>> coverage = Coverage(np.array([[0.0], [1.0], [5.0]]))
-    >>> coverage.add(np.array([0]))
-    >>> coverage.largest(), coverage.largest(np.array([0.0, 1.0, 0.1]))
+    >>> nearest = NearestLabelled(np.array([[0.0], [1.0], [5.0]]))
+    >>> nearest.add(np.array([0]))
+    >>> nearest.largest(), nearest.largest(np.array([0.0, 1.0, 0.1]))
     (5.0, 1.0)
     """
 
@@ -82,9 +82,9 @@ class Coverage:
         self.near = features[:0].astype(np.promote_types(features.dtype, np.float32))
         """The labelled rows about the first of them, as many as were needed yet: what a quick look is taken at."""
 
-    def copy(self) -> "Coverage":
+    def copy(self) -> "NearestLabelled":
         """The same knowledge, to go on from on its own."""
-        twin = Coverage(self.features)
+        twin = NearestLabelled(self.features)
         twin.references, twin.squared, twin.seen = self.references, self.squared.copy(), self.seen.copy()
         twin.centred, twin.near = self.centred, self.near
         return twin

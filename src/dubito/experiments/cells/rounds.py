@@ -69,7 +69,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class ModelWorth:
     """What a model is worth; the same for all cells that share it."""
 
     test_accuracy: float
@@ -80,10 +80,10 @@ class Measured:
     scaled_radius: float
 
 
-def measure(view: View, stage: Stage, rows: IntArray) -> Measured:
+def measure(view: View, stage: Stage, rows: IntArray) -> ModelWorth:
     """What a model is worth, and how far the data lies from its labels."""
     data, guessed = stage.data, view.guessed
-    return Measured(
+    return ModelWorth(
         test_accuracy=accuracy(view.tested, data.test_labels),
         train_accuracy=accuracy(guessed[rows], data.labels[rows]),
         recall=recall(view.tested, data.test_labels),
@@ -93,7 +93,7 @@ def measure(view: View, stage: Stage, rows: IntArray) -> Measured:
     )
 
 
-def finish_round(turn: Turn, view: View, known: Measured, train_seconds: float) -> Round:
+def finish_round(turn: Turn, view: View, known: ModelWorth, train_seconds: float) -> Round:
     """Let the strategy choose, and put the round together.
 
     ``select_seconds`` is what choosing took: what the strategy does with the model's probabilities, and the training of

@@ -15,7 +15,7 @@ from dubito.experiments.datasets.dataset import DataFile, Dataset, read_data_fil
 from dubito.experiments.datasets.images.loading import COLLECTIONS, find_images, is_table
 from dubito.experiments.datasets.images.pictures import SUFFIXES, Size, check_size
 from dubito.experiments.plans.experiment import Data, Experiment
-from dubito.experiments.published.downloads import Progress
+from dubito.experiments.published.downloads import DownloadProgress
 from dubito.files import read_array
 from dubito.wording import PASS
 
@@ -55,7 +55,7 @@ class DataSource:
         """The data of a seed."""
         return self.whole() if self.is_shared else self._drawn(seed)
 
-    def whole(self, *, download: bool = False, progress: Progress | None = None) -> Dataset:
+    def whole(self, *, download: bool = False, progress: DownloadProgress | None = None) -> Dataset:
         """The data that all seeds share; files of a published collection that are missing are brought if allowed."""
         if self._whole is None:
             self._whole = self._read(download, progress)
@@ -74,7 +74,7 @@ class DataSource:
         """Whether the data is a published collection of images."""
         return self.settings.images in COLLECTIONS
 
-    def _read(self, download: bool, progress: Progress | None) -> Dataset:
+    def _read(self, download: bool, progress: DownloadProgress | None) -> Dataset:
         if self.file is not None:
             return self.file.dataset
         settings = self.settings

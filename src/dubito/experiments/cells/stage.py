@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dubito.errors import InvalidArgument
-from dubito.experiments.cells.measures import Coverage
+from dubito.experiments.cells.measures import NearestLabelled
 from dubito.experiments.chance import draw
 from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.datasets.pools import make_pool
@@ -22,7 +22,7 @@ class Stage:
     seed: int
     initial: IntArray
     """Rows labelled before the first training, ascending."""
-    coverage: Coverage | None
+    nearest: NearestLabelled | None
     """Distances to the initial rows; None where training moves the points, and these mean nothing."""
 
 
@@ -81,13 +81,13 @@ def set_stage(experiment: Experiment, data: Dataset, seed: int) -> Stage:
     experiment.schedule.check_size(len(seen.labels))
     generator = np.random.default_rng(draw(seed, "initial"))
     initial = np.sort(generator.choice(len(seen.labels), experiment.schedule.initial, replace=False))
-    return Stage(seen, seed, initial, None if experiment.model.moves else first_coverage(seen, initial))
+    return Stage(seen, seed, initial, None if experiment.model.moves else first_nearest(seen, initial))
 
 
-def first_coverage(data: Dataset, initial: IntArray) -> Coverage:
+def first_nearest(data: Dataset, initial: IntArray) -> NearestLabelled:
     """How far every row is from the initial ones: measured once for all strategies."""
-    coverage = Coverage(data.features.reshape(len(data.labels), -1))
-    coverage.add(initial)
-    coverage.tighten()
-    coverage.largest()
-    return coverage
+    nearest = NearestLabelled(data.features.reshape(len(data.labels), -1))
+    nearest.add(initial)
+    nearest.tighten()
+    nearest.largest()
+    return nearest

@@ -11,9 +11,9 @@ from dubito.experiments.datasets.digits import digits
 from dubito.experiments.datasets.toys import clusters, overlapping, quadrants, separate, signed_line
 from dubito.experiments.plugins import Registry
 
-Maker = Callable[[int], Dataset]
+DatasetMaker = Callable[[int], Dataset]
 
-BUILT_IN: dict[str, Maker] = {
+BUILT_IN: dict[str, DatasetMaker] = {
     "digits": digits,
     "quadrants": quadrants,
     "clusters": clusters,

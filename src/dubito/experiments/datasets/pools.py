@@ -258,8 +258,8 @@ def _need_classes(n: int, flaw: Flaw) -> None:
         )
 
 
-Maker = Callable[[PoolMade, float, np.random.Generator], PoolMade]
-MAKERS: dict[Flaw, Maker] = {
+PoolMaker = Callable[[PoolMade, float, np.random.Generator], PoolMade]
+MAKERS: dict[Flaw, PoolMaker] = {
     "redundant": _redundant,
     "ambiguous": _ambiguous,
     "imbalanced": _imbalanced,

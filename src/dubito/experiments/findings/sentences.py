@@ -11,44 +11,44 @@ HARDLY = 0.05
 """Training accuracy this little above guessing is no learning."""
 
 
-def notes(told: Summary) -> tuple[str, ...]:
+def notes(summary: Summary) -> tuple[str, ...]:
     """What to know before leaning on the numbers."""
-    said = [*_notes_on_learning(told), seeds_note(len(told.seeds))]
-    if told.left_out:
+    said = [*_notes_on_learning(summary), seeds_note(len(summary.seeds))]
+    if summary.left_out:
         said.append(
-            f"The experiment is not finished: {told.left_out} records of cells that not every strategy has "
-            f"are left out; shown is what all have, up to {told.curves[0].labels[-1]:,} labels."
+            f"The experiment is not finished: {summary.left_out} records of cells that not every strategy has "
+            f"are left out; shown is what all have, up to {summary.curves[0].labels[-1]:,} labels."
         )
-    if told.not_begun:
-        said.append(f"Not begun yet, and not in any number here: {listed(told.not_begun)}.")
-    said += _notes_on_differences(told)
-    if told.savings:
-        said += _notes_on_savings(told)
+    if summary.not_begun:
+        said.append(f"Not begun yet, and not in any number here: {listed(summary.not_begun)}.")
+    said += _notes_on_differences(summary)
+    if summary.savings:
+        said += _notes_on_savings(summary)
     return tuple(said)
 
 
-def _notes_on_learning(told: Summary) -> Iterator[str]:
+def _notes_on_learning(summary: Summary) -> Iterator[str]:
     """That the models diverged or stood still, which no strategy can help."""
-    guessing = 1.0 / len(told.recall[0])
-    if told.train_accuracy <= guessing + HARDLY:
+    guessing = 1.0 / len(summary.recall[0])
+    if summary.train_accuracy <= guessing + HARDLY:
         yield (
-            f"The models have hardly learnt: {told.train_accuracy:.0%} of their own labels are right after the last "
+            f"The models have hardly learnt: {summary.train_accuracy:.0%} of their own labels are right after the last "
             f"training, where guessing gives {guessing:.0%}. Look at learning_rate and epochs before anything else."
         )
 
 
-def _notes_on_differences(told: Summary) -> Iterator[str]:
-    for names in told.alike:
-        yield f"{listed(names)} {told_alike(names, len(told.recall[0]))}"
-    if len(told.seeds) > 1:
-        same = [each.name for each in told.against_random if isnan(each.detectable)]
+def _notes_on_differences(summary: Summary) -> Iterator[str]:
+    for names in summary.alike:
+        yield f"{listed(names)} {told_alike(names, len(summary.recall[0]))}"
+    if len(summary.seeds) > 1:
+        same = [each.name for each in summary.against_random if isnan(each.detectable)]
         if same:
             yield (
                 f"{listed(same)}: the difference to random is the same under every seed. Without spread there is "
                 "nothing to judge it by, so it has no interval, and no p that tells anything: run more seeds, or test "
                 "on more rows."
             )
-    detectable = [each.detectable for each in told.against_random if isfinite(each.detectable)]
+    detectable = [each.detectable for each in summary.against_random if isfinite(each.detectable)]
     if detectable:
         ends = dict.fromkeys(f"{100 * end:.1f}" for end in (min(detectable), max(detectable)))
         yield (
@@ -57,18 +57,18 @@ def _notes_on_differences(told: Summary) -> Iterator[str]:
         )
 
 
-def _notes_on_savings(told: Summary) -> Iterator[str]:
-    if 1 < len(told.seeds) < FEWEST_FOR_BOOTSTRAP:
+def _notes_on_savings(summary: Summary) -> Iterator[str]:
+    if 1 < len(summary.seeds) < FEWEST_FOR_BOOTSTRAP:
         yield f"Labels saved have no interval below {FEWEST_FOR_BOOTSTRAP} seeds: it would be far too narrow."
-    reached, last = told.savings[0].baseline_needed, float(told.curves[0].labels[-1])
+    reached, last = summary.savings[0].baseline_needed, float(summary.curves[0].labels[-1])
     if round(reached) < last:
         yield (
             f"Labels saved: random gains nothing more after {round(reached):,} labels on its curve made non-decreasing "
-            f"({told.savings[0].accuracy:.1%}), so they are counted to there and not to {round(last):,}. "
+            f"({summary.savings[0].accuracy:.1%}), so they are counted to there and not to {round(last):,}. "
             "A strategy that ends above random may have got to that accuracy later."
         )
-    below = {each.name for each in told.against_random if each.difference.estimate < 0.0}
-    late = [each.name for each in told.savings if each.name in below and each.saved.estimate >= 1.0]
+    below = {each.name for each in summary.against_random if each.difference.estimate < 0.0}
+    late = [each.name for each in summary.savings if each.name in below and each.saved.estimate >= 1.0]
     if late:
         yield (
             f"{listed(late)}: labels saved though below random on average, because the curve is lower at first and "

@@ -179,51 +179,51 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else 0.0
 
 
-def finding(told: Summary) -> str:
+def finding(summary: Summary) -> str:
     """The first sentence of every report: what beat random and by how much, or that nothing did."""
-    if not told.against_random:
+    if not summary.against_random:
         return "Only random was run, so there is nothing to compare."
-    best = max(told.against_random, key=lambda each: each.difference.estimate)
-    if len(told.seeds) < 2:
+    best = max(summary.against_random, key=lambda each: each.difference.estimate)
+    if len(summary.seeds) < 2:
         return (
             f"One seed cannot tell a gain from chance: {best.name} is ahead of random by {points(best)}, "
             "and another seed may turn that around."
             if best.difference.estimate > 0
             else "One seed cannot tell a gain from chance, and nothing is ahead of random here."
         )
-    better = [each for each in told.against_random if each.is_better]
+    better = [each for each in summary.against_random if each.is_better]
     if not better:
-        return _nothing_found(best, told)
+        return _nothing_found(best, summary)
     leader = max(better, key=lambda each: each.difference.estimate)
     others = [each.name for each in better if each is not leader]
     named = listed(others) if len(others) <= MOST_NAMED else f"{len(others)} other strategies"
     rest = f" {named} beat random, too." if others else ""
-    saving = next(each for each in told.savings if each.name == leader.name)
+    saving = next(each for each in summary.savings if each.name == leader.name)
     return f"{leader.name} beat random: {gained(leader)}, and {told_saved(saving)}.{rest}"
 
 
-def _nothing_found(best: Comparison, told: Summary) -> str:
-    worse = [each.name for each in told.against_random if each.is_worse]
+def _nothing_found(best: Comparison, summary: Summary) -> str:
+    worse = [each.name for each in summary.against_random if each.is_worse]
     after = f" {listed(worse)} did worse than random." if worse else ""
     if best.difference.estimate <= 0:
         return (
             "Nothing beat random here: no strategy has a larger mean accuracy over the whole curve."
-            f"{_higher_in_the_end(told)}{after}"
+            f"{_higher_in_the_end(summary)}{after}"
         )
     largest = f"the largest gain is that of {best.name}, {gained(best)}"
     return f"Nothing beat random beyond chance: {largest}. {_doubts(best)}{after}"
 
 
-def _higher_in_the_end(told: Summary) -> str:
+def _higher_in_the_end(summary: Summary) -> str:
     """That the last training alone looks better than the whole curve, where it does."""
-    last = {curve.name: float(curve.mean[-1]) for curve in told.curves}
+    last = {curve.name: float(curve.mean[-1]) for curve in summary.curves}
     gains = {name: accuracy - last[RANDOM] for name, accuracy in last.items() if accuracy - last[RANDOM] >= 0.0005}
     if not gains:
         return ""
     best = max(gains, key=lambda name: gains[name])
     others = f", as are {len(gains) - 1} more" if len(gains) > 2 else ", as is one more" if len(gains) == 2 else ""
     return (
-        f" At the last {told.curves[0].labels[-1]:,} labels alone {best} is {Steady(100 * gains[best]):.1f} points "
+        f" At the last {summary.curves[0].labels[-1]:,} labels alone {best} is {Steady(100 * gains[best]):.1f} points "
         f"above random{others}, which is not what is tested."
     )
 

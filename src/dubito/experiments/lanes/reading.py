@@ -24,7 +24,7 @@ SETTLED = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OnDevice:
+class LaneView:
     """What a trained network makes of a seed's data: a `dubito.experiments.cells.rounds.View`."""
 
     features: "torch.Tensor"
@@ -62,12 +62,12 @@ class OnDevice:
 
 def read_all(
     answer: Answer, weights: Weights, rows: "torch.Tensor", tests: "torch.Tensor", labelled: IntArray
-) -> OnDevice:
+) -> LaneView:
     """Put all rows through a network."""
     features, logits = read_rows(answer, weights, rows)
     _, tested = read_rows(answer, weights, tests)
     nearest = nearest_squared(features, labelled)
-    return OnDevice(features, probabilities(logits), probabilities(tested), labelled, nearest)
+    return LaneView(features, probabilities(logits), probabilities(tested), labelled, nearest)
 
 
 def read_rows(answer: Answer, weights: Weights, rows: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":

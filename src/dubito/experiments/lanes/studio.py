@@ -11,7 +11,7 @@ import numpy as np
 from dubito.experiments.cells.stage import Stage
 from dubito.experiments.chance import draw
 from dubito.experiments.lanes.lane import WARM_UP, Bank, Lane, train_side_by_side
-from dubito.experiments.lanes.reading import OnDevice, read_all
+from dubito.experiments.lanes.reading import LaneView, read_all
 from dubito.experiments.models.networks.learner import Learner
 from dubito.experiments.models.networks.network import Trainable
 from dubito.experiments.models.networks.refusals import check_converged
@@ -106,7 +106,7 @@ class Studio:
         """What a seed's cells begin with."""
         return state_of(self.model.network(self.n_classes, seed).to(self.training.device))
 
-    def look(self, assignment: Assignment, weights: Weights) -> OnDevice:
+    def look(self, assignment: Assignment, weights: Weights) -> LaneView:
         """What a network makes of the data it was trained on a part of."""
         seed = assignment.seed
         n = len(self.stages[seed].data.labels)

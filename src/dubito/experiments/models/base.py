@@ -132,6 +132,16 @@ class Model(Protocol):
         ...
 
 
+@runtime_checkable
+class StartsFromWeights(Protocol):
+    """A model that starts from weights as published or in a file, which have to be there before it is trained."""
+
+    @property
+    def weights(self) -> str:
+        """What `dubito.experiments.published.weights.find_weights` is asked for."""
+        ...
+
+
 class OnHost:
     """What most models are: trained on the host from features that stay put, each cell by itself, each turn anew."""
 

@@ -36,7 +36,7 @@ BOTH_MENDS = (
 """What to do where published files are missing."""
 
 
-class Progress(Protocol):
+class DownloadProgress(Protocol):
     """Called along the way of a download."""
 
     def __call__(self, name: str, done: int, total: int, /) -> None:
@@ -61,7 +61,7 @@ class PublishedFile:
 
 
 def download(
-    file: PublishedFile, folder: Path, *, progress: Progress | None = None, pauses: Sequence[float] = PAUSES
+    file: PublishedFile, folder: Path, *, progress: DownloadProgress | None = None, pauses: Sequence[float] = PAUSES
 ) -> Path:
     """Bring a file into a folder, unless it is there.
 
@@ -110,7 +110,7 @@ def _wait_or_give_up(seconds: float | None, file: PublishedFile, part: Path, err
     ) from error
 
 
-def _fetch(file: PublishedFile, part: Path, progress: Progress | None) -> None:
+def _fetch(file: PublishedFile, part: Path, progress: DownloadProgress | None) -> None:
     """One connection: all that is missing, or an error after what could be had."""
     response = _connect(file, part)
     if response is None:

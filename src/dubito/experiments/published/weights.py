@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from dubito.errors import InvalidArgument, MissingFile
-from dubito.experiments.published.downloads import BOTH_MENDS, Progress, PublishedFile, digest
+from dubito.experiments.published.downloads import BOTH_MENDS, DownloadProgress, PublishedFile, digest
 from dubito.experiments.published.downloads import download as bring
 from dubito.experiments.published.folders import data_folder
 
@@ -28,7 +28,7 @@ def find_weights(
     *,
     data_dir: str | os.PathLike[str] | None = None,
     download: bool = False,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
 ) -> Path | None:
     """The file that some weights are in; None for ``"none"``, which are drawn at random.
 

@@ -49,7 +49,7 @@ class Standing:
     """Trainings done of each strategy, by its name."""
 
 
-Progress = Callable[[Standing], None]
+RunProgress = Callable[[Standing], None]
 
 
 def run_experiment(
@@ -58,7 +58,7 @@ def run_experiment(
     *,
     dataset: Dataset | None = None,
     workers: int = 1,
-    progress: Progress | None = None,
+    progress: RunProgress | None = None,
     source: DataSource | None = None,
 ) -> list[Round]:
     """Play what is left of an experiment, and return all its rounds.
@@ -130,7 +130,7 @@ def check_rows(experiment: Experiment, source: DataSource) -> Dataset:
     return data
 
 
-def resume_experiment(folder: Path, *, workers: int = 1, progress: Progress | None = None) -> list[Round]:
+def resume_experiment(folder: Path, *, workers: int = 1, progress: RunProgress | None = None) -> list[Round]:
     """Go on with the experiment of a folder; the data must be where it was."""
     return run_experiment(read_folder(folder), folder, workers=workers, progress=progress)
 
@@ -231,7 +231,7 @@ def remove_own(folder: Path) -> None:
         folder.rmdir()
 
 
-def teller(experiment: Experiment, ledger: Ledger, progress: Progress | None) -> Callable[[], None]:
+def teller(experiment: Experiment, ledger: Ledger, progress: RunProgress | None) -> Callable[[], None]:
     """Tells ``progress`` what the journal says, each time it is called."""
     started = time.perf_counter()
     names = [arm.name for arm in experiment.strategies]

@@ -1,7 +1,7 @@
 """What one process does for an experiment: claim a free cell, play it, and again until none is left."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -11,14 +11,12 @@ from dubito.experiments.cells.ledger import Ledger
 from dubito.experiments.cells.loop import play
 from dubito.experiments.cells.sources import DataSource
 from dubito.experiments.cells.stage import Stage, set_stage
-from dubito.experiments.lanes.players import play_together, trains_together
+from dubito.experiments.lanes.players import Step, play_together, trains_together
 from dubito.experiments.plans.experiment import Experiment
 from dubito.experiments.toml import naming
 
 PATIENCE = 0.2
 """Seconds between looks at what other processes do."""
-
-Step = Callable[[], None]
 
 
 def work(experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step) -> None:

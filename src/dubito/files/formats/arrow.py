@@ -20,7 +20,7 @@ BYTES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96":
 """Memory of a value of each kind of Parquet; of any other kind at least an offset and a length."""
 
 
-class Group(NamedTuple):
+class StoredRows(NamedTuple):
     """Rows that are stored together."""
 
     num_rows: int
@@ -29,7 +29,7 @@ class Group(NamedTuple):
 class Groups(NamedTuple):
     """The batches of an Arrow file, in the words of Parquet."""
 
-    groups: list[Group]
+    groups: list[StoredRows]
 
     @property
     def num_rows(self) -> int:
@@ -41,7 +41,7 @@ class Groups(NamedTuple):
         """How many batches there are."""
         return len(self.groups)
 
-    def row_group(self, place: int) -> Group:
+    def row_group(self, place: int) -> StoredRows:
         """One of them."""
         return self.groups[place]
 
@@ -125,7 +125,7 @@ class ArrowFile:
     def metadata(self) -> Groups:
         """How many rows each batch has."""
         reader = self._reader(self.names[:1])
-        return Groups([Group(reader.get_batch(place).num_rows) for place in range(reader.num_record_batches)])
+        return Groups([StoredRows(reader.get_batch(place).num_rows) for place in range(reader.num_record_batches)])
 
     def read(self, columns: Sequence[str]) -> Any:
         """Columns as a table."""

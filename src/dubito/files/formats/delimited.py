@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DelimitedTable:
     """A delimited file whose header is known.
 
     Whether a column holds numbers is decided on a sample; a later row that disagrees is an error.
@@ -196,12 +196,12 @@ def _sample(text: Text, dialect: Dialect) -> list[list[str]]:
     return [row for _, row in first + take(lines, min(SAMPLED_ROWS, max(10, SAMPLED_CELLS // width)))]
 
 
-def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple[Table, list[list[str]]]:
+def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple[DelimitedTable, list[list[str]]]:
     """The table whose header the first row is, or which has none; and the rows of data in the sample."""
     first = [name.strip() for name in sample[0]]
     if not _is_header(first, sample[1:], dialect.decimal_comma):
         places = {f"column{place}": place - 1 for place in range(1, len(first) + 1)}
-        return Table(text, dialect, places, False, (), len(first)), sample
+        return DelimitedTable(text, dialect, places, False, (), len(first)), sample
     data, places = sample[1:], {}
     nameless: list[int] = []
     for place, name in enumerate(first):
@@ -213,7 +213,7 @@ def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple
         else:
             nameless.append(place)
     width = max(places.values(), default=-1) + 1
-    return Table(text, dialect, places, True, tuple(place for place in nameless if place < width), width), data
+    return DelimitedTable(text, dialect, places, True, tuple(place for place in nameless if place < width), width), data
 
 
 def _is_header(row: list[str], data: list[list[str]], decimal_comma: bool) -> bool:
@@ -236,7 +236,7 @@ def _name(path: str, name: str, number: int, text: str) -> str:
     return text
 
 
-def _entry(table: Table, name: str, sample: list[str]) -> Entry:
+def _entry(table: DelimitedTable, name: str, sample: list[str]) -> Entry:
     values = [value for value in sample if value.strip()]
     strange = next((value for value in values if not is_number(value, table.dialect.decimal_comma)), None)
     # Kept once read: labels are read for training and again for what is told of them.

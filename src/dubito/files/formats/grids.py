@@ -14,7 +14,7 @@ from dubito.files.entries import Entry, Source
 from dubito.files.gaps import gaps_are_kept
 from dubito.matrix import AnyArray, FloatArray
 
-Kind = Literal["nothing", "number", "text", "list", "other"]
+CellKind = Literal["nothing", "number", "text", "list", "other"]
 LARGEST_NUMBER = 10**308
 """A larger whole number is no float."""
 
@@ -126,7 +126,7 @@ class Grid:
         )
 
 
-def kind_of(cell: object) -> Kind:
+def kind_of(cell: object) -> CellKind:
     """What a cell holds; NaN and blank text are nothing.
 
     Examples

@@ -19,7 +19,7 @@ import numpy as np
 from dubito.errors import InvalidData
 from dubito.files.cells import as_text
 from dubito.files.entries import Entry, Source, content_of, reading
-from dubito.files.formats.torch_opcodes import Global, Refused, Storage, Tensor, read_pickle
+from dubito.files.formats.torch_opcodes import Global, Refused, Storage, StoredTensor, read_pickle
 from dubito.files.limits import hold
 from dubito.matrix import AnyArray
 
@@ -47,7 +47,7 @@ BYTES_A_STEP = 50
 """Memory that a byte of a pickle may come to."""
 
 
-class Span(NamedTuple):
+class ByteSpan(NamedTuple):
     """Where the numbers of a storage lie in the file."""
 
     offset: int
@@ -74,7 +74,7 @@ def open_tensors(path: str) -> Source:
     return Source(path, entries)
 
 
-def _read_archive(path: str) -> tuple[object, dict[str, Span], str]:
+def _read_archive(path: str) -> tuple[object, dict[str, ByteSpan], str]:
     """What the pickle of an archive holds, the spans of its storages, and the order of their bytes."""
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
         members = {member.filename: member for member in archive.infolist()}
@@ -96,9 +96,9 @@ def _read_archive(path: str) -> tuple[object, dict[str, Span], str]:
     return content, spans, {b"little": "<", b"big": ">"}[order]
 
 
-def _span(file: IO[bytes], member: zipfile.ZipInfo) -> Span:
+def _span(file: IO[bytes], member: zipfile.ZipInfo) -> ByteSpan:
     if member.compress_type != zipfile.ZIP_STORED:
-        return Span(0, member.file_size, member.CRC, member.filename)
+        return ByteSpan(0, member.file_size, member.CRC, member.filename)
     file.seek(member.header_offset)
     header = file.read(30)
     if header[:4] != b"PK\x03\x04" or len(header) < 30:
@@ -107,10 +107,10 @@ def _span(file: IO[bytes], member: zipfile.ZipInfo) -> Span:
     offset = member.header_offset + 30 + n_name + n_extra
     if offset + member.file_size > os.fstat(file.fileno()).st_size:
         raise ValueError(f"{member.filename} is cut short")
-    return Span(offset, member.file_size, member.CRC, None)
+    return ByteSpan(offset, member.file_size, member.CRC, None)
 
 
-def _read_old(path: str) -> tuple[object, dict[str, Span], str]:
+def _read_old(path: str) -> tuple[object, dict[str, ByteSpan], str]:
     """The same of a file from before PyTorch 1.6: the sizes of storages stand before their numbers."""
     size = os.path.getsize(path)
     with open(path, "rb") as file:
@@ -120,7 +120,9 @@ def _read_old(path: str) -> tuple[object, dict[str, Span], str]:
         system, content, keys = read_pickle(file), read_pickle(file), read_pickle(file)
         if not isinstance(system, Mapping) or not isinstance(keys, list):
             raise ValueError("it was not written by torch.save")
-        kinds = {tensor.storage.key: tensor.storage.kind for _, tensor in _walk(content) if isinstance(tensor, Tensor)}
+        kinds = {
+            tensor.storage.key: tensor.storage.kind for _, tensor in _walk(content) if isinstance(tensor, StoredTensor)
+        }
         spans = {}
         for key in keys:
             (length,) = struct.unpack("<q", file.read(8))
@@ -128,7 +130,7 @@ def _read_old(path: str) -> tuple[object, dict[str, Span], str]:
             n_bytes = length * _itemsize(kinds[key])
             if not 0 <= n_bytes <= size - file.tell():
                 raise ValueError("it is cut short")
-            spans[key] = Span(file.tell(), n_bytes, None, None)
+            spans[key] = ByteSpan(file.tell(), n_bytes, None, None)
             file.seek(n_bytes, os.SEEK_CUR)
         if file.tell() != size:
             raise ValueError("it goes on behind its end")
@@ -149,7 +151,7 @@ def _walk(content: object) -> Iterator[tuple[str, object]]:
         if not left:
             return
         name, thing, depth = left.pop()
-        if isinstance(thing, Tensor) or (isinstance(thing, list) and thing and _are_plain(thing)):
+        if isinstance(thing, StoredTensor) or (isinstance(thing, list) and thing and _are_plain(thing)):
             yield name, thing
         elif isinstance(thing, Mapping | list | tuple) and not isinstance(thing, Global) and depth < DEEPEST:
             inside = thing.items() if isinstance(thing, Mapping) else enumerate(thing)
@@ -161,9 +163,9 @@ def _are_plain(values: list[Any]) -> bool:
     return all(type(value) is str for value in values) or all(type(value) in (int, float) for value in values)
 
 
-def _entries(path: str, content: object, spans: Mapping[str, Span], order: str) -> Iterator[tuple[str, Entry]]:
+def _entries(path: str, content: object, spans: Mapping[str, ByteSpan], order: str) -> Iterator[tuple[str, Entry]]:
     for name, value in _walk(content):
-        if isinstance(value, Tensor):
+        if isinstance(value, StoredTensor):
             yield name, _entry(path, name, value, spans, order)
         elif isinstance(value, list):
             array = as_text(value, path, name) if type(value[0]) is str else np.array(value)
@@ -175,7 +177,7 @@ def _same(array: AnyArray) -> AnyArray:
     return array
 
 
-def _entry(path: str, name: str, tensor: Tensor, spans: Mapping[str, Span], order: str) -> Entry:
+def _entry(path: str, name: str, tensor: StoredTensor, spans: Mapping[str, ByteSpan], order: str) -> Entry:
     """A tensor that fits its storage, which must fit the file."""
     kind, ndim = tensor.dtype or tensor.storage.kind, len(tensor.shape)
     code = TYPES.get(kind.name)
@@ -196,7 +198,7 @@ def _refuse(path: str, name: str, kind_name: str) -> AnyArray:
     raise InvalidData(f"the tensor {name!r} of {path} is of type {kind_name}", mend="save it as float32 or float16.")
 
 
-def _read(path: str, name: str, tensor: Tensor, span: Span, dtype: np.dtype[Any], widen: bool) -> AnyArray:
+def _read(path: str, name: str, tensor: StoredTensor, span: ByteSpan, dtype: np.dtype[Any], widen: bool) -> AnyArray:
     n_bytes = math.prod(tensor.shape) * dtype.itemsize
     with reading(path):
         if not n_bytes:
@@ -209,7 +211,7 @@ def _read(path: str, name: str, tensor: Tensor, span: Span, dtype: np.dtype[Any]
         return (array.astype(np.uint32) << 16).view(np.float32) if widen else array
 
 
-def _storage(path: str, storage: Storage, span: Span, dtype: np.dtype[Any]) -> AnyArray:
+def _storage(path: str, storage: Storage, span: ByteSpan, dtype: np.dtype[Any]) -> AnyArray:
     """The numbers of a storage, whose checksum is right."""
     if span.member is not None:
         hold(path, storage.key, span.n_bytes)

@@ -35,7 +35,7 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class StoredTensor:
     """A view of a storage."""
 
     storage: Storage
@@ -46,7 +46,7 @@ class Tensor:
     """Where the storage does not tell."""
 
 
-def _tensor(storage: object, offset: object, shape: object, strides: object, *more: object) -> Tensor:
+def _tensor(storage: object, offset: object, shape: object, strides: object, *more: object) -> StoredTensor:
     dtype = more[2] if len(more) > 2 and isinstance(more[2], Global) else None
     if (
         isinstance(storage, Storage)
@@ -56,7 +56,7 @@ def _tensor(storage: object, offset: object, shape: object, strides: object, *mo
     ):
         are_sizes = all(type(each) is int and each >= 0 for each in (offset, *shape, *strides))
         if are_sizes and len(shape) == len(strides):
-            return Tensor(storage, offset, shape, strides, dtype)
+            return StoredTensor(storage, offset, shape, strides, dtype)
     raise ValueError("a tensor is put together wrongly")
 
 
@@ -93,7 +93,7 @@ TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def read_pickle(file: IO[bytes]) -> object:
-    """What a pickle of tensors holds, with a `Tensor` in place of each; the file is left behind its end."""
+    """What a pickle of tensors holds, with a `StoredTensor` in place of each; the file is left behind its end."""
     machine = Machine()
     for step, argument, _ in pickletools.genops(file):
         if step.name == "STOP":

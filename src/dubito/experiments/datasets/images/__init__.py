@@ -6,7 +6,7 @@ the published one.
 
 from dubito.experiments.datasets.images.loading import COLLECTIONS, load_images
 from dubito.experiments.datasets.images.record import ImageSet
-from dubito.experiments.published.downloads import Progress, PublishedFile
+from dubito.experiments.published.downloads import DownloadProgress, PublishedFile
 from dubito.experiments.published.folders import default_folder
 
-__all__ = ["COLLECTIONS", "ImageSet", "Progress", "PublishedFile", "default_folder", "load_images"]
+__all__ = ["COLLECTIONS", "DownloadProgress", "ImageSet", "PublishedFile", "default_folder", "load_images"]

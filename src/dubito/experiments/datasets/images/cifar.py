@@ -14,7 +14,7 @@ import numpy as np
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.datasets.images.record import ImageArray, ImageSet
 from dubito.experiments.published.archives import read_archive, read_unpacked, unpacked
-from dubito.experiments.published.downloads import BOTH_MENDS, Progress, PublishedFile, download
+from dubito.experiments.published.downloads import BOTH_MENDS, DownloadProgress, PublishedFile, download
 from dubito.matrix import IntArray
 
 SIDE = 32
@@ -81,7 +81,7 @@ CIFAR100 = Layout(
 
 
 def read_cifar(
-    layout: Layout, folder: Path, *, allow_download: bool = False, progress: Progress | None = None
+    layout: Layout, folder: Path, *, allow_download: bool = False, progress: DownloadProgress | None = None
 ) -> ImageSet:
     """Read CIFAR-10 or CIFAR-100 from a folder with the unpacked files or the archive.
 
@@ -117,7 +117,7 @@ def refuse_pickles(path: Path, layouts: Sequence[Layout] = (CIFAR10, CIFAR100)) 
 
 
 def _find_files(
-    layout: Layout, folder: Path, allow_download: bool, progress: Progress | None
+    layout: Layout, folder: Path, allow_download: bool, progress: DownloadProgress | None
 ) -> tuple[dict[str, bytes], Path]:
     """The contents of the collection's files, and where they were found."""
     place = unpacked((folder / layout.folder, folder), layout.required)

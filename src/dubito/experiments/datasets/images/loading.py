@@ -12,7 +12,7 @@ from dubito.experiments.datasets.images.pictures import Size
 from dubito.experiments.datasets.images.record import ImageSet
 from dubito.experiments.datasets.images.svhn import SVHN, read_svhn
 from dubito.experiments.datasets.images.table import read_table
-from dubito.experiments.published.downloads import Progress
+from dubito.experiments.published.downloads import DownloadProgress
 from dubito.experiments.published.folders import data_folder
 from dubito.files import split_spec
 from dubito.files.entries import nearest
@@ -22,7 +22,9 @@ from dubito.wording import named
 class Reader(Protocol):
     """Reads a published collection."""
 
-    def __call__(self, folder: Path, /, *, allow_download: bool = ..., progress: Progress | None = ...) -> ImageSet:
+    def __call__(
+        self, folder: Path, /, *, allow_download: bool = ..., progress: DownloadProgress | None = ...
+    ) -> ImageSet:
         """Out of a folder, into which missing files may be brought."""
         ...
 
@@ -42,7 +44,7 @@ def load_images(
     download: bool = False,
     test: str | None = None,
     size: Size | None = None,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
 ) -> ImageSet:
     """Images and their classes: a published collection, a folder of pictures, or a Parquet file.
 
@@ -93,7 +95,7 @@ def find_images(
     download: bool = False,
     test: str | None = None,
     size: Size | None = None,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
 ) -> ImageSet:
     """What `load_images` does; ``argument`` is what messages call the name."""
     path = Path(split_spec(name)[0])

@@ -6,7 +6,7 @@ import numpy as np
 
 from dubito.errors import InvalidData, MissingFile
 from dubito.experiments.datasets.images.record import ImageArray, ImageSet
-from dubito.experiments.published.downloads import BOTH_MENDS, Progress, PublishedFile, download
+from dubito.experiments.published.downloads import BOTH_MENDS, DownloadProgress, PublishedFile, download
 from dubito.files.entries import reading
 from dubito.matrix import AnyArray, IntArray
 
@@ -35,7 +35,7 @@ def read_svhn(
     folder: Path,
     *,
     allow_download: bool = False,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
 ) -> ImageSet:
     """Read SVHN from a folder with its two files.
 

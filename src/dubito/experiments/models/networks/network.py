@@ -5,7 +5,7 @@ side by side (`dubito.experiments.lanes`); on a CPU each is trained by itself (`
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from dubito.experiments.chance import draw
 from dubito.experiments.models.base import Facts, Fitted, Lesson, Model, OnHost, check_samples
@@ -37,6 +37,21 @@ class Trainable(Model, Protocol):
 
     def network(self, n_classes: int, seed: int) -> "torch.nn.Module":
         """The module before any training, with weights drawn by the seed."""
+        ...
+
+
+@runtime_checkable
+class Slow(Trainable, Protocol):
+    """A network that takes hours or days without a GPU: whoever trains it there is told so first."""
+
+    @property
+    def rows_a_second(self) -> float:
+        """Rows that one core trains on in a second."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """The device that was asked for, or ``auto``."""
         ...
 
 

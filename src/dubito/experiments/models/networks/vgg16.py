@@ -40,6 +40,8 @@ class Vgg16(Network):
     weights: str = IMAGENET
     """What the convolutions start from: ``imagenet``, a ``.safetensors`` or ``.pth`` file, or ``none``."""
     kind: ClassVar[str] = "vgg16"
+    rows_a_second: ClassVar[float] = 36.0
+    """That one core trains on, at 32x32."""
     head: ClassVar[str] = "head"
 
     def network(self, n_classes: int, seed: int) -> "torch.nn.Module":

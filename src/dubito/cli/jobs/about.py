@@ -12,7 +12,7 @@ ABOUT = "about.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class AboutRun:
     """What a report says besides what the records hold; None where nothing was kept."""
 
     command: str | None = None
@@ -28,11 +28,11 @@ def save_about(folder: Path, data: Dataset, command: str) -> None:
     write_atomically(str(folder / ABOUT), sealed(record))
 
 
-def read_about(folder: Path) -> Kept:
+def read_about(folder: Path) -> AboutRun:
     """What was kept; a file that was damaged is refused by its name."""
     path = folder / ABOUT
     if not path.exists():
-        return Kept()
+        return AboutRun()
     try:
         record, _ = unsealed(path.read_bytes())
     except DamagedLine as error:
@@ -40,7 +40,7 @@ def read_about(folder: Path) -> Kept:
     classes = record.get("classes", [])
     if not isinstance(classes, list) or not all(isinstance(each, str) for each in classes):
         raise _damaged(path, "its 'classes' are no names")
-    return Kept(_text(path, record, "command"), _text(path, record, "shape"), tuple(classes))
+    return AboutRun(_text(path, record, "command"), _text(path, record, "shape"), tuple(classes))
 
 
 def _text(path: Path, record: Record, name: str) -> str | None:

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from dubito.cli.inputs.files import Inputs
-from dubito.cli.jobs.picking import Method, candidates_of
+from dubito.cli.jobs.select import Method, candidates_of
 from dubito.cli.printing.failures import naming_files
 from dubito.cli.printing.plain import put
 from dubito.estimating import forecast
@@ -15,7 +15,7 @@ from dubito.strategies import Strategy
 
 
 @dataclass(frozen=True, slots=True)
-class DryRun:
+class Forecast:
     """What a dry run tells."""
 
     n: int
@@ -53,10 +53,10 @@ def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Req
     return build_request(points, terms, method.budget, candidates_of(found, allowed), doubts)
 
 
-def foretell(strategy: Strategy, request: Request) -> DryRun:
+def foretell(strategy: Strategy, request: Request) -> Forecast:
     """Sizes, engine and cost."""
     engine, cost = forecast(strategy, request)
     (n, d), dtype = request.pool.shape, str(request.pool.dtype)
     megabytes, seconds = (None, None) if cost is None else (round(cost.bytes / 1e6, 1), round(cost.seconds, 2))
     sizes = (n, d, dtype, len_of(request.references), len(request.candidates), request.budget)
-    return DryRun(*sizes, strategy.name, engine, megabytes, seconds)
+    return Forecast(*sizes, strategy.name, engine, megabytes, seconds)

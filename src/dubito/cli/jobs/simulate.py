@@ -9,8 +9,8 @@ from pathlib import Path
 
 from dubito.checks import check_integer, check_real
 from dubito.cli.inputs.files import read_number
-from dubito.cli.jobs.keeping import ABOUT, save_about
-from dubito.cli.jobs.reporting import schedule_told
+from dubito.cli.jobs.about import ABOUT, save_about
+from dubito.cli.jobs.report import schedule_told
 from dubito.cli.printing.board import Board
 from dubito.cli.printing.failures import Stopped
 from dubito.cli.printing.messages import say

@@ -9,7 +9,7 @@ import numpy as np
 
 from dubito.checks import check_real
 from dubito.cli.inputs.files import read_number
-from dubito.cli.jobs.keeping import read_about
+from dubito.cli.jobs.about import read_about
 from dubito.cli.printing.messages import show
 from dubito.cli.printing.plain import plain_cells, put
 from dubito.errors import DubitoError, InvalidArgument

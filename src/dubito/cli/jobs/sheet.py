@@ -28,9 +28,9 @@ class Page:
         shown = picture_column({**texts, "": names})
         pictures = None if shown is None else picture_paths({**texts, "": names}[shown], self.folders)
         lost = pictures is not None and None in pictures
-        told = {name: values for name, values in texts.items() if name != shown or lost}
+        shown_texts = {name: values for name, values in texts.items() if name != shown or lost}
         title = f"{len(selection)} picks by {selection.strategy}"
-        page = render_sheet(Sheet(title, names, selection.priorities.tolist(), told, pictures))
+        page = render_sheet(Sheet(title, names, selection.priorities.tolist(), shown_texts, pictures))
         write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
         kind = "texts" if pictures is None else f"{sum(path is not None for path in pictures)} pictures"
         say(f"a page of {len(selection)} picks ({kind}) is written to {self.path}.", quiet=quiet)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dubito.checks import check_candidates, check_choice, check_integer, check_memory_limit
 from dubito.cli.inputs.files import Inputs, note, read_number
-from dubito.cli.inputs.labelled import Labelled
+from dubito.cli.inputs.labelled import LabelledInputs
 from dubito.cli.inputs.rows import read_candidate_rows, read_earlier
 from dubito.cli.inputs.scaling import When, is_wanted, told_scale
 from dubito.cli.printing.failures import Stopped, naming_files
@@ -124,9 +124,9 @@ def read_method(
 def with_scale(method: Method, found: Inputs, when: When) -> Method:
     """The method with features standardised or not, and a note where that was not asked for."""
     names = found.pool.feature_names
-    told = told_scale(when, names, found.pool.features)
-    if told is not None:
-        note(told)
+    advice = told_scale(when, names, found.pool.features)
+    if advice is not None:
+        note(advice)
     return replace(method, standardise=is_wanted(when, names))
 
 
@@ -145,7 +145,7 @@ def without_earlier_picks(found: Inputs, target: Target, columns: Columns) -> In
     if not target.append or target.path is None or not os.path.exists(target.path):
         return found
     earlier = read_earlier(target.path, read_picks(target.path), found.pool, columns)
-    return replace(found, labelled=found.labelled.joined(Labelled(earlier)))
+    return replace(found, labelled=found.labelled.joined(LabelledInputs(earlier)))
 
 
 def read_candidates(spec: str | None, found: Inputs, columns: Columns) -> IntArray | None:

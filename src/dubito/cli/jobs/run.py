@@ -17,15 +17,14 @@ from dubito.experiments.cells.journal import NAME as JOURNAL
 from dubito.experiments.cells.sources import DataSource
 from dubito.experiments.datasets.images import COLLECTIONS
 from dubito.experiments.lanes.studio import rows_trained
-from dubito.experiments.models.networks.vgg16 import Vgg16
+from dubito.experiments.models.base import StartsFromWeights
+from dubito.experiments.models.networks.network import Slow
 from dubito.experiments.plans.experiment import Experiment
 from dubito.experiments.published.folders import DATA_VARIABLE
 from dubito.experiments.records import Round, curves
 from dubito.experiments.runs.run import EXPERIMENT, is_finished, lines_unchecked, read_rounds, run_experiment
 
 MOST_WORKERS = 8
-IMAGES_A_SECOND = 36.0
-"""That one core trains VGG16 on, at 32x32."""
 
 
 def finish(
@@ -49,12 +48,12 @@ def finish(
 
 
 def warn_of_cost(experiment: Experiment, quiet: bool) -> None:
-    """Say how long VGG16 takes without a GPU: nobody waits for days unwarned."""
+    """Say how long a slow network takes without a GPU: nobody waits for days unwarned."""
     model = experiment.model
-    if not isinstance(model, Vgg16) or model.training.device != "cpu":
+    if not isinstance(model, Slow) or model.training.device != "cpu":
         return
     n_cells = len(experiment.strategies) * len(experiment.seeds)
-    seconds = n_cells * rows_trained(experiment, model) / IMAGES_A_SECOND
+    seconds = n_cells * rows_trained(experiment, model) / model.rows_a_second
     why = "torch finds no GPU" if model.device == "auto" else f"device = {model.device!r}"
     say(
         f"{why}: training {experiment.name} takes about {core_time(seconds)} of a core, and predictions over pool and "
@@ -91,7 +90,7 @@ def core_time(seconds: float) -> str:
 def data_option(experiment: Experiment) -> str:
     """What a command must repeat to find published data again."""
     folder = os.environ.get(DATA_VARIABLE)
-    needs = experiment.data.images in COLLECTIONS or isinstance(experiment.model, Vgg16)
+    needs = experiment.data.images in COLLECTIONS or isinstance(experiment.model, StartsFromWeights)
     return f" --data-dir {shlex.quote(folder)}" if folder and needs else ""
 
 
