@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from dubito.errors import InvalidData, MissingFile
 from dubito.files import Columns, find_array, find_doubt, open_source, read_array, read_pool
+from dubito.files.gaps import keeping_gaps
 from dubito.matrix import Stack
+from dubito.names.labels import NO_TEXTS
 
 
 def text_file(path: Path, content: str) -> str:
@@ -46,6 +48,36 @@ def test_tsv_with_quotes_and_integer_ids(tmp_path: Path) -> None:
     assert pool.ids.dtype == np.int64
     assert pool.ids.tolist() == [10, -9]
     assert np.asarray(pool.features).tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("text", ["", " ", *sorted(NO_TEXTS)])
+def test_what_is_no_label_is_no_number_either_and_no_text(tmp_path: Path, text: str) -> None:
+    path = text_file(tmp_path / "pool.csv", f"x,y\n1,2\n{text},3\n4, {text}\n")
+    with keeping_gaps():
+        features = np.asarray(read_pool(path).features)
+    np.testing.assert_array_equal(features, [[1, 2], [np.nan, 3], [4, np.nan]])
+
+
+def test_a_text_that_stands_for_nothing_is_named_where_gaps_are_not_kept(tmp_path: Path) -> None:
+    path = text_file(tmp_path / "pool.csv", "x\n1\nNA\n")
+    with pytest.raises(InvalidData, match=r"column 'x' .* holds 'NA', which is no number, in line 3"):
+        read_pool(path)
+
+
+def test_a_first_row_of_numbers_and_gaps_is_no_header(tmp_path: Path) -> None:
+    with keeping_gaps():
+        features = np.asarray(read_pool(text_file(tmp_path / "pool.csv", "NA,2\n3,4\n")).features)
+    np.testing.assert_array_equal(features, [[np.nan, 2], [3, 4]])
+
+
+@pytest.mark.parametrize("n_before", [200, 5000])
+def test_truth_values_and_numbers_in_one_column_are_refused(tmp_path: Path, n_before: int) -> None:
+    truths = text_file(tmp_path / "truths.csv", "x,y\n" + "true,1\n" * n_before + "3,1\n" * 9000)
+    with pytest.raises(InvalidData, match=rf"holds '3', a number among truth values, in line {n_before + 2}"):
+        read_pool(truths)
+    numbers = text_file(tmp_path / "numbers.csv", "x,y\n" + "3,1\n" * n_before + "False,1\n")
+    with pytest.raises(InvalidData, match=rf"holds 'False', a truth value among numbers, in line {n_before + 2}"):
+        read_pool(numbers)
 
 
 def test_csv_without_a_header_is_all_data(tmp_path: Path) -> None:

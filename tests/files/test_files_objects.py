@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dubito.errors import InvalidData, MemoryLimit, MissingFile
 from dubito.files import Columns, find_doubt, input_limit, open_source, read_array, read_picks, read_pool
+from dubito.files.gaps import keeping_gaps
 
 ROWS = [{"id": "a", "x": 1, "y": 2.5, "label": "cat"}, {"id": "b", "x": -3, "y": 4e2, "label": "dog"}]
 FEATURES = [[1, 2.5], [-3, 400]]
@@ -148,11 +149,29 @@ def test_dubito_s_own_picks_are_a_table_like_any_other(tmp_path: Path) -> None:
 
 
 def test_whole_floats_and_truth_values_are_names_and_numbers(tmp_path: Path) -> None:
-    path = write(tmp_path / "pool.jsonl", '{"id": 1.0, "x": true}\n{"id": 2.0, "x": 0.5}\n')
+    path = write(tmp_path / "pool.jsonl", '{"id": 1.0, "x": true}\n{"id": 2.0, "x": false}\n')
     pool = read_pool(path)
     assert pool.ids is not None
     assert pool.ids.tolist() == [1, 2]
-    assert np.asarray(pool.features).tolist() == [[1], [0.5]]
+    assert np.asarray(pool.features).tolist() == [[1], [0]]
+
+
+def test_truth_values_among_numbers_are_refused(tmp_path: Path) -> None:
+    among_numbers = write(tmp_path / "a.jsonl", '{"x": 0.5}\n{"x": true}\n')
+    with pytest.raises(InvalidData, match=r"'x' of .*a\.jsonl holds True, a truth value among numbers, in line 2"):
+        read_pool(among_numbers)
+    among_truths = write(tmp_path / "b.jsonl", '{"x": null}\n{"x": true}\n{"x": 1}\n')
+    with keeping_gaps(), pytest.raises(InvalidData, match="holds 1, a number among truth values, in line 3"):
+        read_pool(among_truths)
+
+
+def test_texts_that_stand_for_nothing_are_gaps_among_numbers(tmp_path: Path) -> None:
+    path = write(tmp_path / "pool.jsonl", '{"x": 0.5, "y": "NA"}\n{"x": "N/A", "y": 1}\n{"x": "null", "y": 2}\n')
+    with keeping_gaps():
+        features = np.asarray(read_pool(path).features)
+    assert np.array_equal(features, [[0.5, np.nan], [np.nan, 1.0], [np.nan, 2.0]], equal_nan=True)
+    with pytest.raises(InvalidData, match=r"column 'x' .* holds 'N/A', which is no number, in line 2"):
+        read_pool(path)
 
 
 def test_a_json_beside_shards_is_left_alone_and_alone_it_is_the_data(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from dubito.files.limits import hold
 from dubito.matrix import AnyArray, FloatArray
+from dubito.names.labels import NO_TEXTS
 
 TRUTH = {"true": 1.0, "false": 0.0}
 PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
@@ -38,6 +39,23 @@ def is_number(text: str, decimal_comma: bool = False) -> bool:
     [True, True, False, False]
     """
     return as_number(text, decimal_comma) is not None
+
+
+def is_truth(text: str) -> bool:
+    """Whether text is a truth value."""
+    return text.lower() in TRUTH
+
+
+def is_gap(text: str) -> bool:
+    """Whether text stands for nothing: blank, or what stands for no label.
+
+    Examples
+    --------
+    >>> [is_gap(text) for text in (" ", "NA", "N/A", "null", "na", "0")]
+    [True, True, True, True, False, False]
+    """
+    text = text.strip()
+    return not text or text in NO_TEXTS
 
 
 def as_number(text: str, decimal_comma: bool = False) -> float | None:

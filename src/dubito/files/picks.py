@@ -1,7 +1,6 @@
 """Picks over several rounds: reading a file of picks back, and adding the next round to it."""
 
 import io
-import json
 import os
 from collections.abc import Sequence
 
@@ -24,9 +23,6 @@ from dubito.files.writing import (
 from dubito.matrix import AnyArray, IntArray
 from dubito.optional import require
 
-PICKS_WITHOUT_ARRAYS = (".json", ".jsonl")
-"""Files of picks that `open_source` does not read."""
-
 
 def read_picks(path: str) -> IntArray:
     """The rows picked, in order, from a file that `save_selection` or `append_picks` wrote.
@@ -43,11 +39,7 @@ def read_picks(path: str) -> IntArray:
     ...     read_picks(path).tolist()
     [2, 1]
     """
-    if suffix_of(path) in PICKS_WITHOUT_ARRAYS:
-        values = np.array([_index_of(record, path) for record in _json_records(path)], dtype=np.int64)
-    else:
-        values = _index_column(open_source(path))
-    return _as_indices(path, values)
+    return _as_indices(path, _index_column(open_source(path)))
 
 
 def append_picks(selection: Picks, path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
@@ -165,31 +157,18 @@ def _check_new(path: str, earlier: IntArray, indices: IntArray) -> None:
 
 
 def _index_column(source: Source) -> AnyArray:
+    if source.names == ("",) and ".json" in suffix_of(source.path):
+        raise InvalidData(f"{source.path} holds no picks: each must be an object with an integer called index.")
     entry = source.entry("" if source.names == ("",) else "index")
+    names = entry.names() if source.is_table else None
+    if names is not None and names.dtype.kind in "iu":
+        return names
+    if names is not None and any(str(name).lower() in TRUTH for name in names.tolist()):
+        raise InvalidData(f"{source.path} holds no picks: a row number is neither true nor false.")
     values = whole(entry.read())
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise InvalidData(f"{source.path} holds no picks: they are 1-D integers, not {values.shape} {values.dtype}.")
-    if source.is_table and any(str(name).lower() in TRUTH for name in entry.names().tolist()):
-        raise InvalidData(f"{source.path} holds no picks: a row number is neither true nor false.")
     return values
-
-
-def _json_records(path: str) -> list[object]:
-    with reading(path), open(path, encoding="utf-8") as file:
-        if suffix_of(path) == ".jsonl":
-            return [json.loads(line) for line in file if line.strip()]
-        content = json.load(file)
-    if not isinstance(content, dict) or not isinstance(content.get("picks"), list):
-        raise InvalidData(f"{path} holds no picks", mend="dubito writes them as an object with a list called picks.")
-    records: list[object] = content["picks"]
-    return records
-
-
-def _index_of(record: object, path: str) -> int:
-    index = record.get("index") if isinstance(record, dict) else None
-    if type(index) is not int or index.bit_length() > 63:
-        raise InvalidData(f"{path} holds no picks: each must be an object with an integer called index.")
-    return index
 
 
 def _as_indices(path: str, values: AnyArray) -> IntArray:

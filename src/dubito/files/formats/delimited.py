@@ -1,7 +1,7 @@
 """CSV and TSV, read in blocks of rows with the standard library's parser."""
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import islice
@@ -11,7 +11,17 @@ from typing import NoReturn, TypeVar
 import numpy as np
 
 from dubito.errors import InvalidData
-from dubito.files.cells import PLAIN_INTEGER, as_list, as_names, as_number, as_numbers, is_number, what_is_odd
+from dubito.files.cells import (
+    PLAIN_INTEGER,
+    as_list,
+    as_names,
+    as_number,
+    as_numbers,
+    is_gap,
+    is_number,
+    is_truth,
+    what_is_odd,
+)
 from dubito.files.entries import Entry, Source, reading
 from dubito.files.formats.dialects import SAMPLED_ROWS, Dialect, guess_dialect, long_fields, told_dialect
 from dubito.files.formats.text import Text, find_text
@@ -19,6 +29,7 @@ from dubito.files.formulas import plain_cell
 from dubito.files.gaps import gaps_are_kept
 from dubito.files.limits import hold
 from dubito.matrix import AnyArray, FloatArray
+from dubito.names.labels import NO_TEXTS
 
 ROWS_PER_BLOCK = 4096
 CELLS_PER_BLOCK, SAMPLED_CELLS = 1 << 20, 1 << 18
@@ -44,6 +55,8 @@ class DelimitedTable:
     """Places within a row that have no name; nothing may stand there."""
     width: int = field(default=0)
     """Fields up to the last column that has a name."""
+    truths: frozenset[int] = frozenset()
+    """Places of the columns that hold truth values, by the sample."""
 
     @property
     def path(self) -> str:
@@ -125,23 +138,29 @@ class DelimitedTable:
             return [take(number, plain_cell(row[place])) for block in self.blocks() for number, row in block]
 
     def _parse(self, block: list[Line], places: list[int]) -> FloatArray:
-        numbers = as_numbers([[row[place] for place in places] for _, row in block], self.dialect.decimal_comma)
-        if numbers is not None:
-            return numbers
-        # Truth values, or a field to complain of: slower, one by one.
+        if self.truths.isdisjoint(places):
+            numbers = as_numbers([[row[place] for place in places] for _, row in block], self.dialect.decimal_comma)
+            if numbers is not None:
+                return numbers
+        # Truth values, gaps, or a field to complain of: slower, one by one.
         return np.array([[self._number(number, row, place) for place in places] for number, row in block])
 
     def _number(self, line: int, row: list[str], place: int) -> float:
-        number = as_number(row[place], self.dialect.decimal_comma)
-        if number is not None:
-            return number
-        if gaps_are_kept() and not row[place].strip():
+        text = row[place]
+        if gaps_are_kept() and is_gap(text):
             return nan
+        number = as_number(text, self.dialect.decimal_comma)
+        if number is not None and is_truth(text) == (place in self.truths):
+            return number
         name = next(name for name, other in self.places.items() if other == place)
-        odd = what_is_odd(row[place])
-        why = f"which has {odd}" if odd else "which is no number"
-        what = f"holds {row[place]!r}, {why}," if row[place].strip() else "is empty"
+        what = f"holds {text!r}, {self._what_is_wrong(text, place)}," if text.strip() else "is empty"
         raise InvalidData(f"column {name!r} of {self.path} {what} in line {line}", mend="mend or drop that row.")
+
+    def _what_is_wrong(self, text: str, place: int) -> str:
+        if is_number(text, self.dialect.decimal_comma):
+            return "a truth value among numbers" if is_truth(text) else "a number among truth values"
+        odd = what_is_odd(text)
+        return f"which has {odd}" if odd else "which is no number"
 
 
 def open_delimited(path: str, delimiter: str) -> Source:
@@ -201,7 +220,7 @@ def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple
     first = [name.strip() for name in sample[0]]
     if not _is_header(first, sample[1:], dialect.decimal_comma):
         places = {f"column{place}": place - 1 for place in range(1, len(first) + 1)}
-        return DelimitedTable(text, dialect, places, False, (), len(first)), sample
+        return DelimitedTable(text, dialect, places, False, (), len(first), _truths(sample, places.values())), sample
     data, places = sample[1:], {}
     nameless: list[int] = []
     for place, name in enumerate(first):
@@ -213,14 +232,21 @@ def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple
         else:
             nameless.append(place)
     width = max(places.values(), default=-1) + 1
-    return DelimitedTable(text, dialect, places, True, tuple(place for place in nameless if place < width), width), data
+    nameless = [place for place in nameless if place < width]
+    return DelimitedTable(text, dialect, places, True, tuple(nameless), width, _truths(data, places.values())), data
+
+
+def _truths(data: list[list[str]], places: Iterable[int]) -> frozenset[int]:
+    """The places of columns in which every value is true or false."""
+    columns = {place: [row[place] for row in data if place < len(row) and not is_gap(row[place])] for place in places}
+    return frozenset(place for place, values in columns.items() if values and all(map(is_truth, values)))
 
 
 def _is_header(row: list[str], data: list[list[str]], decimal_comma: bool) -> bool:
     # pandas writes 0, 1, 2, ... above columns that have no names; a lone 0 above whole numbers may be one of them.
     is_alone = len(row) == 1 and any(PLAIN_INTEGER.fullmatch(cell.strip()) for other in data for cell in other)
     counted = row == [str(place) for place in range(len(row))] and bool(data) and not is_alone
-    return counted or not all(is_number(cell, decimal_comma) for cell in row)
+    return counted or not all(is_number(cell, decimal_comma) or cell in NO_TEXTS for cell in row)
 
 
 def _refuse_nameless(path: str, place: int, number: int) -> NoReturn:
@@ -237,7 +263,7 @@ def _name(path: str, name: str, number: int, text: str) -> str:
 
 
 def _entry(table: DelimitedTable, name: str, sample: list[str]) -> Entry:
-    values = [value for value in sample if value.strip()]
+    values = [value for value in sample if not is_gap(value)]
     strange = next((value for value in values if not is_number(value, table.dialect.decimal_comma)), None)
     # Kept once read: labels are read for training and again for what is told of them.
     names, texts = partial(table.labels, name), cache(partial(table.texts, name))

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from dubito.errors import InvalidData
-from dubito.files.cells import as_list, as_names
+from dubito.files.cells import as_list, as_names, is_gap
 from dubito.files.entries import Entry, Source
 from dubito.files.gaps import gaps_are_kept
 from dubito.matrix import AnyArray, FloatArray
@@ -42,8 +42,9 @@ class Grid:
         return np.stack([self.column(name) for name in names], axis=1)
 
     def column(self, name: str) -> FloatArray:
-        """One column of numbers (n,)."""
-        return np.array([self._number(name, *each) for each in self._cells(name)], dtype=np.float64)
+        """One column of numbers (n,), or of truth values; a mixture of them is refused."""
+        are_truths = isinstance(next((cell for cell in self.columns[name] if not _is_gap(cell)), None), bool)
+        return np.array([self._number(name, are_truths, *each) for each in self._cells(name)], dtype=np.float64)
 
     def names(self, name: str) -> AnyArray:
         """One column of names: integers where all are, else text."""
@@ -82,6 +83,8 @@ class Grid:
         first = next((cell for cell in cells if kind_of(cell) != "nothing"), None)
         if kinds <= {"number"} and (kinds or not cells):
             return entry(1, "numbers", "numbers", self.column)
+        if kinds == {"number", "text"} and all(kind_of(cell) != "text" or _is_gap(cell) for cell in cells):
+            return entry(1, "numbers", "numbers", self.column)
         if kinds == {"list"} or (kinds == {"text"} and all(map(_is_list_or_nothing, cells))):
             ndim = 1 + (first.ndim if isinstance(first, np.ndarray) else 1)
             return entry(ndim, "numbers", "lists of numbers", self.lists)
@@ -92,12 +95,16 @@ class Grid:
         odd = next((cell for cell in cells if kind_of(cell) == "other"), first)
         return Entry(1, "other", f"(values such as {_shown(odd)})", read, read, values)
 
-    def _number(self, name: str, place: int, cell: object) -> float:
-        if isinstance(cell, float) or (isinstance(cell, int) and abs(cell) <= LARGEST_NUMBER):
-            return float(cell)
-        if gaps_are_kept() and kind_of(cell) == "nothing":
+    def _number(self, name: str, are_truths: bool, place: int, cell: object) -> float:
+        if gaps_are_kept() and _is_gap(cell):
             return math.nan
-        what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is no number,"
+        if isinstance(cell, float) or (isinstance(cell, int) and abs(cell) <= LARGEST_NUMBER):
+            if isinstance(cell, bool) == are_truths or _is_gap(cell):
+                return float(cell)
+            why = "a number among truth values" if are_truths else "a truth value among numbers"
+        else:
+            why = "which is no number"
+        what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, {why},"
         raise InvalidData(
             f"column {name!r} of {self.path} {what} in {self.noun} {place}", mend="mend or drop that row."
         )
@@ -141,6 +148,11 @@ def kind_of(cell: object) -> CellKind:
     if isinstance(cell, str):
         return "text"
     return "list" if isinstance(cell, np.ndarray) else "other"
+
+
+def _is_gap(cell: object) -> bool:
+    """Nothing, or text that stands for nothing."""
+    return kind_of(cell) == "nothing" or (isinstance(cell, str) and is_gap(cell))
 
 
 def _is_list_or_nothing(cell: object) -> bool:
