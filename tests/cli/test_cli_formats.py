@@ -87,14 +87,29 @@ def test_a_bound_that_is_no_size_is_refused(run: Program) -> None:
     assert "--input-limit lots is not a size" in run("select", "x.npy", *CORESET, "--input-limit", "lots").complaint
 
 
-def test_ids_like_formulas_go_round_through_a_spreadsheet(run: Program) -> None:
-    Path("pool.csv").write_text("id,x\n=1+1,0\n@b,5\nc,9\n")
-    assert run("select", "pool.csv", *CORESET, "--safe-csv", "-o", "picks.csv", "-q").code == 0
-    first = Path("picks.csv").read_text()
-    assert "'=1+1" in first or "'@b" in first
-    ran = run("select", "pool.csv", "--budget", "1", "--strategy", "coreset", "--labelled", "picks.csv", "-q")
+def test_text_like_formulas_goes_round_through_a_spreadsheet_and_is_told(run: Program) -> None:
+    Path("pool.csv").write_text("id,=note,x\n=1+1,-a,0\n@b,plain,5\nc,+b,9\n")
+    options = ("--strategy", "coreset", "--ignore-columns", "=note")
+    ran = run("select", "pool.csv", "-b", "3", *options, "-o", "picks.csv")
     assert ran.code == 0
-    assert ran.out.splitlines()[1].split(",")[2] not in first
+    assert "has an apostrophe before it in picks.csv (2 in id, 2 in =note), for spreadsheets" in ran.err
+    first = Path("picks.csv").read_text()
+    assert first.splitlines()[0].endswith(",'=note")
+    assert all(cell in first for cell in ("'=1+1", "'@b", "'-a", "'+b", ",plain"))
+    kept = first.splitlines()
+    Path("two.csv").write_text("\n".join(kept[:3]) + "\n")
+    ran = run("select", "pool.csv", "-b", "1", *options, "-o", "two.csv", "--append", "-q")
+    assert ran.code == 0
+    assert {line.split(",")[2] for line in Path("two.csv").read_text().splitlines()[1:]} == {"'=1+1", "'@b", "c"}
+
+
+@pytest.mark.parametrize("more", [(), ("-o", "picks.csv", "--no-safe-csv"), ("-o", "picks.jsonl")])
+def test_text_is_as_it_was_where_programs_read_it(run: Program, more: tuple[str, ...]) -> None:
+    Path("pool.csv").write_text("id,x\n=1+1,0\n=b,5\n=c,9\n")
+    ran = run("select", "pool.csv", *CORESET, *more)
+    written = ran.out if not more else Path(more[1]).read_text()
+    assert (ran.code, "apostrophe" in ran.err, "'=" in written) == (0, False, False)
+    assert "=" in written
 
 
 def test_an_id_column_that_one_file_lacks_is_told_with_its_own_mend(run: Program) -> None:

@@ -248,12 +248,12 @@ Append = Annotated[
     ),
 ]
 SafeCsv = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--safe-csv",
+        "--safe-csv/--no-safe-csv",
         metavar="",
         rich_help_panel=OUTPUT,
-        help="For spreadsheets: an apostrophe before ids that begin like a formula; read back, it is taken off.",
+        help="An apostrophe before text that begins like a formula, taken off when read; in CSV files unless refused.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", metavar="", rich_help_panel=OUTPUT, help="Replace what exists.")]

@@ -9,6 +9,11 @@ RISKY = re.compile(r"'*[=+\-@\t\r]")
 MARK = "'"
 
 
+def is_formula(value: object) -> bool:
+    """Whether a spreadsheet would work the value out."""
+    return isinstance(value, str) and RISKY.match(value) is not None and not is_number(value)
+
+
 def safe_cell(value: object) -> object:
     """The value, with an apostrophe before text that a spreadsheet would work out.
 
@@ -17,8 +22,7 @@ def safe_cell(value: object) -> object:
     >>> safe_cell("=1+1"), safe_cell("@name"), safe_cell("-5"), safe_cell("a=b"), safe_cell(-5)
     ("'=1+1", "'@name", '-5', 'a=b', -5)
     """
-    is_risky = isinstance(value, str) and RISKY.match(value) is not None and not is_number(value)
-    return f"{MARK}{value}" if is_risky else value
+    return f"{MARK}{value}" if is_formula(value) else value
 
 
 def plain_cell(text: str) -> str:

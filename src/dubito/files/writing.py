@@ -159,7 +159,7 @@ def render_selection(selection: Picks, format: Format, *, safe_csv: bool = False
 def render_columns(columns: PickColumns, format: Format, *, safe_csv: bool = False) -> bytes:
     """The bytes of a table of picks in any format but ``json``."""
     if format == "csv" and safe_csv:
-        columns = {name: [safe_cell(value) for value in values] for name, values in columns.items()}
+        columns = {str(safe_cell(name)): [safe_cell(value) for value in values] for name, values in columns.items()}
     renderers: dict[str, Callable[[PickColumns], bytes]] = {
         "csv": _csv_bytes,
         "jsonl": _jsonl_bytes,

@@ -35,7 +35,7 @@ def select(
     sheet: options.Sheet = None,
     pictures: options.Pictures = None,
     append: options.Append = False,
-    safe_csv: options.SafeCsv = False,
+    safe_csv: options.SafeCsv = None,
     force: options.Force = False,
     dry_run: options.DryRun = False,
     quiet: options.Quiet = False,
@@ -52,8 +52,6 @@ def select(
 
     [bold]dubito select pool.npz --budget 100 --labelled picks.csv -o next.csv[/bold]
     """
-    from dataclasses import replace
-
     from dubito.cli.inputs import files
     from dubito.cli.inputs.carried import read_carried, with_carried
     from dubito.cli.inputs.missing import read_missing, settle
@@ -63,7 +61,7 @@ def select(
     from dubito.cli.jobs.dry_run import show_dry_run
     from dubito.cli.jobs.sheet import check_sheet
 
-    target = replace(job.check_target(output, format, as_json, append, force), safe_csv=safe_csv)
+    target = job.check_target(output, format, as_json, append, force).for_spreadsheets(safe_csv)
     method = job.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     page = None if sheet is None else check_sheet(sheet, pool, pictures, force)

@@ -31,6 +31,7 @@ from dubito.files import (
 )
 from dubito.files.disk import held
 from dubito.files.entries import suffix_of
+from dubito.files.formulas import is_formula
 from dubito.matrix import BoolArray, IntArray, len_of
 from dubito.problem import Interrupted, Metric, Progress, Selection
 from dubito.selecting import DEFAULTS, select
@@ -50,6 +51,11 @@ class Target:
     force: bool
     safe_csv: bool = False
     """Whether text that looks like a formula is kept from being one."""
+
+    def for_spreadsheets(self, wanted: bool | None) -> "Target":
+        """Files of CSV are opened by spreadsheets, so that text stays text there unless something else is said."""
+        is_file = self.path is not None and self.format == "csv"
+        return replace(self, safe_csv=is_file if wanted is None else wanted)
 
 
 def check_target(output: str | None, format: str | None, as_json: bool, append: bool, force: bool) -> Target:
@@ -213,10 +219,25 @@ def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence
         f"in {selection.seconds:.2f} s{radius}; written {where}.",
         quiet=quiet,
     )
+    if target.safe_csv and target.format == "csv":
+        tell_marks(selection, where.removeprefix("to "), quiet)
     if target.path is not None:
         files = dict.fromkeys([*labelled, target.path])
         options = " ".join(f"--labelled {shlex.quote(path)}" for path in files)
         say(f"next round: label them, train again, and pass {options}", quiet=quiet)
+
+
+def tell_marks(selection: Selection, where: str, quiet: bool) -> None:
+    """Say where text is not as it was, so that nobody joins by it unawares."""
+    columns = selection.columns()
+    n_marked = {name: sum(map(is_formula, values)) for name, values in columns.items()}
+    told = ", ".join(f"{count} in {name}" for name, count in n_marked.items() if count)
+    if told:
+        say(
+            f"text that begins like a formula has an apostrophe before it in {where} ({told}), for spreadsheets; "
+            "dubito takes it off again. --no-safe-csv writes it as it is.",
+            quiet=quiet,
+        )
 
 
 def write(selection: Selection, target: Target) -> None:

@@ -217,7 +217,7 @@ def _sample(text: Text, dialect: Dialect) -> list[list[str]]:
 
 def _with_header(text: Text, dialect: Dialect, sample: list[list[str]]) -> tuple[DelimitedTable, list[list[str]]]:
     """The table whose header the first row is, or which has none; and the rows of data in the sample."""
-    first = [name.strip() for name in sample[0]]
+    first = [plain_cell(name.strip()) for name in sample[0]]
     if not _is_header(first, sample[1:], dialect.decimal_comma):
         places = {f"column{place}": place - 1 for place in range(1, len(first) + 1)}
         return DelimitedTable(text, dialect, places, False, (), len(first), _truths(sample, places.values())), sample
