@@ -114,9 +114,25 @@ def test_numbers_text_and_floats_are_one_id() -> None:
 
 def test_without_ids_on_both_sides_rows_go_by_their_order() -> None:
     for beside in (PROBABILITIES, pd.DataFrame(PROBABILITIES), PROBABILITIES.tolist()):
-        assert dubito.select(POOL, 5, labelled=[3], probabilities=beside).indices.tolist() == WANTED
+        chosen = dubito.select(POOL, 5, labelled=[3], probabilities=beside)
+        assert chosen.indices.tolist() == WANTED
+        assert chosen.notes == ("pool has ids and probabilities none: rows are matched by their order.",)
     named = pd.DataFrame(PROBABILITIES, index=NAMES)
-    assert dubito.select(FEATURES, 5, labelled=[3], probabilities=named).indices.tolist() == WANTED
+    chosen = dubito.select(FEATURES, 5, labelled=[3], probabilities=named)
+    assert chosen.indices.tolist() == WANTED
+    assert chosen.notes == ("probabilities has ids and the pool none: rows are matched by their order.",)
+
+
+def test_masks_without_ids_are_told_and_what_is_joined_or_named_is_not() -> None:
+    mask = np.arange(12) == 3
+    chosen = dubito.Pool(POOL).select(2, candidates=~mask, strategy="coreset")
+    assert chosen.notes == ("pool has ids and candidates none: rows are matched by their order.",)
+    chosen = dubito.select(POOL, 2, labelled=mask, candidates=mask.astype(int) == 0, doubt=DOUBT)
+    assert [note.split()[4] for note in chosen.notes] == ["labelled", "candidates", "doubt"]
+    joined = pd.Series(DOUBT, index=NAMES)
+    for labelled in ([3], ["n3"], pd.Series(mask, index=NAMES), FEATURES[[3]], [], None):
+        assert dubito.select(POOL, 2, labelled=labelled, doubt=joined).notes == ()
+    assert dubito.select(FEATURES, 2, labelled=mask, candidates=~mask, doubt=DOUBT).notes == ()
 
 
 def test_a_sorted_series_beside_a_plain_pool_is_joined_or_asked_about_and_never_taken_by_its_order() -> None:

@@ -17,6 +17,7 @@ from dubito.checks import (
     check_standardise,
     refuse_zero_rows,
     standardise_points,
+    told_order,
     warn_of_scales,
 )
 from dubito.covering import Cover, Given
@@ -75,7 +76,8 @@ def select(
     probabilities, logits, doubt : array, optional
         At most one: class probabilities (n, c), logits (n, c), or doubt ``1 - max P`` (n,) in [0, 1]. Probabilities
         (n, k, c) are those of k posterior samples, which ``bald`` and ``batchbald`` need; their mean gives the doubt.
-        Rows of a frame are joined with the pool's by their ids where both have ids, else they go by their order.
+        Rows of a frame are joined with the pool's by their ids where both have ids, else they go by their order, and
+        where only one side has ids `Selection.notes` says so.
     strategy : str or Strategy
         A name, with options of its own behind it if you like (``"doubt-coreset:doubt=margin"``), or an object of
         `dubito.strategies`.
@@ -163,6 +165,7 @@ class CheckedPoints(NamedTuple):
     largest: float
     names: RowNames = NO_NAMES
     is_standardised: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def ids(self) -> AnyArray | None:
@@ -218,7 +221,8 @@ def check_points(
         refuse_zero_rows("pool", matrix)
         refuse_zero_rows("labelled", seen.references)
     top = 1.0 if known_metric == "cosine" else max(largest, seen.largest)
-    return CheckedPoints(matrix, seen, known_metric, top, names, bool(wanted))
+    notes = told_order(names, len_of(matrix), labelled=labelled)
+    return CheckedPoints(matrix, seen, known_metric, top, names, bool(wanted), notes)
 
 
 def build_request(
@@ -236,6 +240,8 @@ def build_request(
     n_picks = check_budget(budget, len(allowed), n_pool)
     probabilities, doubt = read_doubt(n_pool, *sources, names=points.names)
     within = check_limits(limits, Asked(n_pool, allowed, n_picks, probabilities, points.names))
+    given = (candidates, *sources, limits.costs)
+    beside = dict(zip(("candidates", "probabilities", "logits", "doubt", "costs"), given, strict=True))
     return Request(
         pool=points.pool,
         budget=within.budget,
@@ -255,6 +261,7 @@ def build_request(
         costs=within.costs,
         spend=within.spend,
         quotas=within.quotas,
+        notes=points.notes + told_order(points.names, n_pool, **beside),
     )
 
 
@@ -284,6 +291,7 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
         sampled=choice.sampled,
         spent=None if request.costs is None else float(np.cumsum(request.costs[best.indices])[-1:].sum()),
         standardised=request.standardised,
+        notes=request.notes,
         cover=Cover(given, request, best.indices),
     )
     if not choice.complete:

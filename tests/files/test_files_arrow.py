@@ -1,5 +1,8 @@
 """Arrow and Parquet as they come: Feather, decimals, categories, tensors as types, checksums, and bombs."""
 
+import contextlib
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import pytest
 
 from dubito.errors import DubitoError, InvalidData, MemoryLimit
 from dubito.files import input_limit, open_source, read_array, read_pool
+from dubito.files.formats.arrow import ArrowFile
 
 TABLE = pa.table({"id": ["a", "b", "c"], "x": [1.0, 2.0, 3.0], "y": pa.array([4, 5, 6], pa.int8())})
 
@@ -78,10 +82,66 @@ def test_a_column_that_is_one_value_many_times_counts_as_long_as_it_is(tmp_path:
         read_pool(path)
 
 
-def test_batches_of_feather_are_counted(tmp_path: Path) -> None:
-    path = write(tmp_path / "pool.feather", pa.table({"x": np.zeros(100_000)}), compression="zstd", chunksize=10_000)
-    with input_limit(10**5), pytest.raises(MemoryLimit, match=r"'x' of .*pool.feather takes 160 kB of memory"):
-        read_pool(path)
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "uncompressed"])
+def test_batches_of_feather_are_counted(tmp_path: Path, compression: str) -> None:
+    table = pa.table({"id": [str(row) for row in range(1_000_000)], "x": np.zeros(1_000_000), "y": np.ones(1_000_000)})
+    path = write(tmp_path / "pool.feather", table, compression=compression, chunksize=10_000)
+    with input_limit(10**6), pytest.raises(MemoryLimit, match=r"'x and 2 columns' of .*feather takes 16 MB of memory"):
+        read_array(path, "features")
+
+
+@pytest.mark.parametrize("compression", ["zstd", "uncompressed"])
+@pytest.mark.parametrize("version", ["V4", "V5"])
+def test_sizes_in_the_heads_are_those_of_the_columns(tmp_path: Path, compression: str, version: str) -> None:
+    rng = np.random.default_rng(0)
+    columns = {
+        "number": pa.array(rng.normal(size=500)),
+        "text": pa.array([f"row {row}" for row in range(500)]),
+        "list": pa.array([[1.0, 2.0]] * 500, pa.list_(pa.float32(), 2)),
+        "ragged": pa.array([[1] * (row % 3) for row in range(500)]),
+        "category": pa.array(["a", "b"] * 250).dictionary_encode(),
+        "gaps": pa.array([None, 1] * 250),
+        "record": pa.array([{"a": 1, "b": "x"}] * 500),
+    }
+    table = pa.table(columns)
+    options = pa.ipc.IpcWriteOptions(
+        metadata_version=pa.ipc.MetadataVersion[version],
+        compression=None if compression == "uncompressed" or version == "V4" else compression,
+    )
+    with (
+        pa.OSFile(str(tmp_path / "pool.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, table.schema, options=options) as to,
+    ):
+        to.write_table(table, max_chunksize=200)
+    with ArrowFile(str(tmp_path / "pool.arrow")) as file:
+        assert [group.num_rows for group in file.metadata.groups] == [200, 200, 100]
+        batches, dictionaries = file.sizes
+        for name in columns:
+            # Buffers are written in eights of bytes, and what holds no gap may be left out.
+            held, told = file.read([name]).nbytes, file.size(batches, [name]) - dictionaries
+            assert held - 64 <= told <= held + 64 * 12, name
+
+
+def test_a_bomb_of_feather_is_refused_before_any_of_it_is_unpacked(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "pool.feather", pa.table({"x": np.zeros(3_000_000)}), compression="zstd", chunksize=3_000_000
+    )
+    counted = (
+        "import pyarrow as pa; from dubito.files import input_limit, read_pool\n"
+        f"with input_limit(10**6):\n try: read_pool({path!r})\n"
+        " except Exception as error: print(type(error).__name__, pa.default_memory_pool().max_memory() < 10**6)"
+    )
+    done = subprocess.run([sys.executable, "-c", counted], capture_output=True, text=True, check=True)
+    assert done.stdout == "MemoryLimit True\n"
+
+
+def test_heads_that_lead_nowhere_are_the_file_s_fault(tmp_path: Path) -> None:
+    path = Path(write(tmp_path / "pool.feather", TABLE, compression="zstd"))
+    whole = path.read_bytes()
+    for place in range(len(whole) - 400, len(whole)):
+        path.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
+        with contextlib.suppress(DubitoError):
+            read_pool(str(path))
 
 
 def test_checksums_of_pages_are_compared(tmp_path: Path) -> None:

@@ -10,7 +10,15 @@ from dubito.checks.frames import check_pool, in_pool_order
 from dubito.checks.rows import Features, check_features, check_finite, refuse_zero_rows, unlike_features
 from dubito.checks.scaled import Standardised, check_standardise, standardise_points, warn_of_scales
 from dubito.checks.values import check_budget, check_choice, check_integer, check_memory_limit, check_real
-from dubito.checks.which import Labelled, check_candidates, check_labelled, check_rows, refuse_ids, rows_in_order
+from dubito.checks.which import (
+    Labelled,
+    check_candidates,
+    check_labelled,
+    check_rows,
+    refuse_ids,
+    rows_in_order,
+    told_order,
+)
 
 __all__ = [
     "Features",
@@ -35,6 +43,7 @@ __all__ = [
     "refuse_zero_rows",
     "rows_in_order",
     "standardise_points",
+    "told_order",
     "unlike_features",
     "warn_of_scales",
 ]

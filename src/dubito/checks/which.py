@@ -122,6 +122,31 @@ def check_candidates(candidates: object, n_pool: int, labelled_rows: IntArray, n
     return np.flatnonzero(allowed)
 
 
+def told_order(pool: RowNames, n_pool: int, **given: Any) -> tuple[str, ...]:
+    """A remark on each argument whose rows are matched by their order since only it, or only the pool, has ids."""
+    return tuple(
+        f"{told} none: rows are matched by their order."
+        for name, value in given.items()
+        if value is not None and (told := _one_sided(name, value, pool, n_pool))
+    )
+
+
+def _one_sided(name: str, value: Any, pool: RowNames, n_pool: int) -> str | None:
+    value, own = take_names(name, value)
+    if (own.ids is None) == (pool.ids is None) or pair_of(own, pool) is not None:
+        return None
+    if name in ("labelled", "candidates") and not _is_mask(name, value, n_pool):
+        return None  # Rows by their numbers or ids, or features.
+    return f"pool has ids and {name}" if own.ids is None else f"{name} has ids and the pool"
+
+
+def _is_mask(name: str, value: Any, n_pool: int) -> bool:
+    if are_names(value) or isinstance(value, Rows | Stack):
+        return False
+    array = as_matrix(name, value)
+    return len(array.shape) == 1 and as_mask(name, np.asarray(array[:]), n_pool).dtype.kind == "b"
+
+
 def are_names(value: Any) -> bool:
     """Whether a list or an array holds ids: text, dates, or the index of a pandas frame."""
     if _is_index(value):

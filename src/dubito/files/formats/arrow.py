@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from dubito.errors import InvalidData
 from dubito.files.entries import suffix_of
+from dubito.files.formats.arrow_sizes import Batch, read_sizes, size_of
 from dubito.files.limits import hold
 from dubito.optional import require
 
@@ -111,7 +112,6 @@ class ArrowFile:
         self.map.seek(0)
         self.names: list[str] = self.ipc.open_file(self.map).schema.names
         self.schema_arrow = plain_schema(self.ipc.open_file(self.map).schema)
-        self.held = 0
 
     def __enter__(self) -> Self:
         return self
@@ -122,10 +122,15 @@ class ArrowFile:
         self.map.close()
 
     @cached_property
+    def sizes(self) -> tuple[list[Batch], int]:
+        """What each batch unpacks to, and the dictionaries; nothing is unpacked for it."""
+        self.map.seek(0)
+        return read_sizes(memoryview(self.map.read_buffer()))
+
+    @cached_property
     def metadata(self) -> Groups:
         """How many rows each batch has."""
-        reader = self._reader(self.names[:1])
-        return Groups([StoredRows(reader.get_batch(place).num_rows) for place in range(reader.num_record_batches)])
+        return Groups([StoredRows(batch.n_rows) for batch in self.sizes[0]])
 
     def read(self, columns: Sequence[str]) -> Any:
         """Columns as a table."""
@@ -133,25 +138,42 @@ class ArrowFile:
 
     def read_row_groups(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
         """Columns of some batches as a table."""
+        hold(self.path, _told(columns), self.size(self.sizes[0], columns))
+        return self._table(groups, columns)
+
+    def first_texts(self, name: str) -> list[Any]:
+        """The first few values of a column."""
+        first = self.sizes[0][:1]
+        if not first or self.size(first, [name]) > MOST_SAMPLED:
+            return []
+        return list(self._table([0], [name]).column(0).slice(0, SAMPLED_ROWS).to_pylist())
+
+    def _table(self, groups: Sequence[int], columns: Sequence[str]) -> Any:
         pyarrow, reader = require("pyarrow", extra="files"), self._reader(columns)
         batches = []
         for place in groups:
             batches.append(reader.get_batch(place))
             batches[-1].validate(full=True)  # Offsets in a damaged file lead anywhere.
-            self.held += batches[-1].nbytes
-            hold(self.path, _told(columns), self.held)
         table = pyarrow.Table.from_batches(batches, reader.schema if not batches else batches[0].schema)
         return plain_table(table, self.schema_arrow)
 
-    def first_texts(self, name: str) -> list[Any]:
-        """The first few values of a column."""
-        groups = range(min(1, self.metadata.num_row_groups))
-        return list(self.read_row_groups(groups, [name]).column(0).slice(0, SAMPLED_ROWS).to_pylist())
+    def size(self, batches: Sequence[Batch], columns: Sequence[str]) -> int:
+        """Memory of columns in some batches and of all dictionaries, by what the file says of them."""
+        n_buffers = [_n_buffers(field.type) for field in self.ipc.open_file(self.map).schema]
+        wanted = [name in columns for name in self.names]
+        return self.sizes[1] + sum(size_of(batch, n_buffers, wanted) for batch in batches)
 
     def _reader(self, columns: Sequence[str]) -> Any:
         places = [self.names.index(name) for name in columns] if len(columns) < len(self.names) else []
         options = self.ipc.IpcReadOptions(included_fields=sorted(places))
         return self.ipc.open_file(self.map, options=options)
+
+
+def _n_buffers(kind: Any) -> int:
+    """How many pieces of memory a column has."""
+    pyarrow = require("pyarrow", extra="files")
+    storage = kind.storage_type if isinstance(kind, pyarrow.BaseExtensionType) else kind
+    return len(pyarrow.array([], storage).buffers())
 
 
 def plain_schema(schema: Any) -> Any:
