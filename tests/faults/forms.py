@@ -89,6 +89,14 @@ def delimited(suffix: str, delimiter: str, encoding: str = "utf-8", decimal: str
     return Form(suffix, write, read, is_text=not is_packed)
 
 
+def decoded(content: bytes) -> str:
+    """Text as it is by far most often written, else as it was before."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
 def objects(suffix: str) -> Form:
     """Rows as JSON objects, perhaps packed."""
     is_packed, is_lines = suffix.endswith(".gz"), ".jsonl" in suffix
@@ -100,7 +108,7 @@ def objects(suffix: str) -> Form:
 
     def read(path: Path) -> tuple[Any, list[str]]:
         content = gzip.decompress(path.read_bytes()) if is_packed else path.read_bytes()
-        text = content.decode("utf-8-sig")
+        text = decoded(content)
         rows = [json.loads(line) for line in text.splitlines() if line.strip()] if is_lines else json.loads(text)
         values = [[row[name] for name in COLUMNS] for row in rows]
         if not all(type(value) in (int, float) for row in values for value in row):

@@ -5,7 +5,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +55,7 @@ def run_tries(*, processes: int, workers: int = 1) -> Tries:
                 children = [begin(command, folder) for _ in range(processes)]
                 longest = whole.seconds * (1.0 if workers == 1 else 3.0) / processes
                 yield killed(children, chance, longest, workers > 1) or state(folder, whole, what)
+            make_old((folder / "runs").rglob(".*.tmp"))
             last = run(*command, folder=folder)
             if last.code != 0:
                 yield Outcome("fault", f"{what}: it does not come to its end: {last.err[-300:]!r}")
@@ -64,6 +65,12 @@ def run_tries(*, processes: int, workers: int = 1) -> Tries:
             yield Outcome("same") if told is None else Outcome("fault", f"{what}: {told}")
 
     return tries
+
+
+def make_old(left: Iterable[Path]) -> None:
+    """What a kill left is removed once it is a minute old; nobody waits for that here."""
+    for path in left:
+        os.utime(path, (0, 0))
 
 
 def killed(children: list[Child], chance: random.Random, longest: float, with_workers: bool) -> Outcome | None:
@@ -145,8 +152,7 @@ def kill_in_the_write(child: Child, folder: Path, chance: random.Random) -> None
 
 def written_after(folder: Path, path: Path, whole: bytes, command: list[str], kind: str) -> Outcome:
     """The next write: the same picks, and what the kill left is gone once it is old."""
-    for left in folder.glob(".picks*.tmp"):
-        os.utime(left, (0, 0))
+    make_old(folder.glob(".picks*.tmp"))
     again = run(*command, "--force", folder=folder)
     left_behind = [each.name for each in folder.iterdir() if each.name.startswith(".")]
     if again.code != 0 or path.read_bytes() != whole or left_behind:
