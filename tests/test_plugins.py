@@ -107,14 +107,28 @@ def test_an_engine_that_cannot_be_loaded_says_so_and_takes_no_other_with_it(inst
     ]
 
 
+def test_a_strategy_that_cannot_be_loaded_says_so_and_takes_no_other_with_it(installed: Path) -> None:
+    program = (
+        "import dubito\n"
+        "print(dubito.select([[0.0], [1.0]], 1, strategy='newest').indices.tolist())\n"
+        "try: dubito.select([[0.0], [1.0]], 1, strategy='gone')\n"
+        "except dubito.InvalidArgument as error: print(error)"
+    )
+    assert run_with(installed, program).splitlines() == [
+        "[1]",
+        "strategy='gone' cannot be loaded from dubito_example.gone:Strategy (ModuleNotFoundError: No module named "
+        "'dubito_example.gone'); mend or remove the package that offers it.",
+    ]
+
+
 def test_an_installed_strategy_and_engine_meet_the_contract(installed: Path) -> None:
     program = (
         "from dubito.engines.dispatch import installed_engines\n"
-        "from dubito.strategies import installed_strategies\n"
+        "from dubito.strategies import STRATEGIES\n"
         "from dubito.testing import check_engine, check_strategy\n"
         "check_engine(installed_engines()['patient'][0], examples=20)\n"
         "check_engine(installed_engines()['tiny'][0], examples=60)\n"
-        "check_strategy(installed_strategies()['newest']())\n"
+        "check_strategy(STRATEGIES.find('strategy', 'newest')())\n"
         "print('met')"
     )
     assert run_with(installed, program) == "met"
@@ -124,8 +138,8 @@ def test_an_installed_package_cannot_take_the_names_of_dubitos_own(installed: Pa
     program = (
         "from dubito.engines.dispatch import installed_engines\n"
         "from dubito.experiments.models.kinds import MODELS\n"
-        "from dubito.strategies import installed_strategies\n"
-        "print(type(installed_engines()['cpu'][0]).__name__, installed_strategies()['random'].__name__)\n"
+        "from dubito.strategies import STRATEGIES\n"
+        "print(type(installed_engines()['cpu'][0]).__name__, STRATEGIES.find('strategy', 'random').__name__)\n"
         "print(MODELS.find('kind', 'linear').__name__)"
     )
     assert run_with(installed, program).split() == ["CpuEngine", "Random", "Linear"]

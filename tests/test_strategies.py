@@ -15,6 +15,7 @@ from dubito.matrix import FloatArray
 from dubito.problem import Request
 from dubito.strategies import (
     BUILT_IN,
+    STRATEGIES,
     Choice,
     ClosestKMeans,
     Coreset,
@@ -22,7 +23,6 @@ from dubito.strategies import (
     OptimalCoreset,
     Strategy,
     build_strategy,
-    installed_strategies,
 )
 from dubito.strategies.base import Planner
 from dubito.testing import check_strategy
@@ -64,7 +64,7 @@ def test_the_core_sets_meet_the_contract_with_a_beam_too() -> None:
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_strategy_is_called_by_its_own_name(name: str) -> None:
     assert build_strategy(name, {}).name == name
-    assert installed_strategies()[name] is BUILT_IN[name]
+    assert STRATEGIES.find("strategy", name) is BUILT_IN[name]
 
 
 @pytest.mark.parametrize(

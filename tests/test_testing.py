@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dubito import reference
+from dubito.engines.base import Engine, Estimate
 from dubito.engines.oracle import ReferenceEngine
-from dubito.matrix import FloatArray, IntArray, Rows, Stack
+from dubito.matrix import FloatArray, IntArray, Rows, Stack, len_of
 from dubito.problem import Configuration, Problem, Request, Solution
 from dubito.strategies import Choice, Coreset
 from dubito.testing import check_engine, check_strategy, make_problem
@@ -113,6 +114,45 @@ def test_an_engine_may_refuse_some_problems_but_not_nearly_all() -> None:
 
 def test_an_engine_may_refuse_the_problem_that_is_interrupted() -> None:
     check_engine(Refusing(3), examples=20)
+
+
+@dataclass(frozen=True)
+class ForLarge(Engine[Problem]):
+    """The reference, for pools of some size and more; what it costs may be wrong."""
+
+    least: int
+    seconds: float = 1.0
+    name: ClassVar[str] = "for-large"
+
+    def refusals(self, problem: Problem) -> list[str]:
+        return [f"it takes no pool of fewer than {self.least} rows"] if len_of(problem.pool) < self.least else []
+
+    def estimate(self, problem: Problem) -> Estimate:
+        return Estimate(bytes=1, seconds=self.seconds, engine=self.name)
+
+    def solve(self, problem: Problem) -> Solution:
+        return Solution(reference.solve(problem))
+
+
+def test_an_engine_that_refuses_small_pools_is_held_to_the_same() -> None:
+    check_engine(ForLarge(100), examples=20)
+    with pytest.raises(AssertionError, match=r"tells a cost of \(1, -1\.0, 'for-large'\)"):
+        check_engine(ForLarge(100, seconds=-1.0), examples=20)
+    with pytest.raises(AssertionError, match=r"refused 20 of 20 problems"):
+        check_engine(ForLarge(10_000), examples=20)
+
+
+@dataclass(frozen=True)
+class Fussy(ForLarge):
+    """Takes what is generated, and no plain problem."""
+
+    def refusals(self, problem: Problem) -> list[str]:
+        return ["it is plain"] if problem.doubt is None else []
+
+
+def test_an_engine_that_could_not_be_asked_everything_is_told_so() -> None:
+    with pytest.raises(AssertionError, match="refused plain problems of 500, 60, 9, 4000 rows; it must take one"):
+        check_engine(Fussy(1), examples=20)
 
 
 @dataclass(frozen=True)

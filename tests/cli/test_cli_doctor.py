@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,6 +14,10 @@ import pytest
 import dubito
 from dubito.cli.commands.doctor import EngineState, Library, blas, examine, extras, lines
 from dubito.cli.options import engine_names, strategy_names
+from dubito.engines.base import Engine
+from dubito.engines.dispatch import installed_engines
+from dubito.matrix import len_of
+from dubito.problem import Problem, Solution
 
 from .conftest import Program
 
@@ -48,6 +53,23 @@ def test_an_engine_that_refuses_and_an_extra_that_is_missing_say_so() -> None:
     assert told["engine cuda"] == "refuses: no GPU was found"
     assert told["extra torch"] == "missing no-such-package: pip install 'dubito[torch]'"
     assert told["rich"] == "not installed"
+
+
+class ForLarge(Engine[Problem]):
+    """Refuses small pools."""
+
+    name: ClassVar[str] = "for-large"
+
+    def refusals(self, problem: Problem) -> list[str]:
+        return ["it takes no pool of fewer than 100 rows"] if len_of(problem.pool) < 100 else []
+
+    def solve(self, problem: Problem) -> Solution:
+        raise NotImplementedError
+
+
+def test_an_engine_that_refuses_small_pools_alone_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(installed_engines(), "for-large", (ForLarge(),))
+    assert dict(lines(examine()))["engine for-large"] == "ready"
 
 
 def test_a_blas_that_cannot_be_seen_is_the_one_numpy_was_built_with() -> None:

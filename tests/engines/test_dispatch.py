@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from dubito.engines import dispatch
 from dubito.engines.base import Engine, Estimate
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cuda.engine import CudaEngine
@@ -112,9 +113,8 @@ class CoverEngine:
 
 def install(monkeypatch: pytest.MonkeyPatch, *engines: Engine[Any]) -> None:
     """Offer engines as another package would."""
-    monkeypatch.setattr("dubito.engines.dispatch.offered_engines", lambda: {engine.name: engine for engine in engines})
-    installed_engines.cache_clear()
-    monkeypatch.setattr("dubito.engines.dispatch.installed_engines", installed_engines.__wrapped__)
+    offered = {engine.name: (engine,) for engine in engines}
+    monkeypatch.setattr("dubito.engines.dispatch.installed_engines", lambda: offered | dispatch.BUILT_IN)
 
 
 def test_an_engine_of_another_package_is_taken_where_it_says_that_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_an_engine_that_does_not_say_that_it_pays_has_to_be_named(monkeypatch: p
 
 
 def test_one_name_stands_for_engines_of_several_kinds_of_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dubito.engines.dispatch.BUILT_IN", (CpuEngine(), CoverEngine(), ReferenceEngine()))
+    monkeypatch.setitem(dispatch.BUILT_IN, "cpu", (CpuEngine(), CoverEngine()))
     install(monkeypatch)
     assert isinstance(choose_engine("cpu", PROBLEM), CpuEngine)
     assert isinstance(choose_engine("cpu", Cover()), CoverEngine)
@@ -141,6 +141,12 @@ def test_one_name_stands_for_engines_of_several_kinds_of_problem(monkeypatch: py
         InvalidArgument, match=r"engine='reference' cannot do this: it solves no cover problems; pass e"
     ):
         choose_engine("reference", Cover())
+
+
+def test_engines_stand_under_their_own_names() -> None:
+    assert [(name, {engine.name for engine in engines}) for name, engines in dispatch.BUILT_IN.items()] == [
+        (name, {name}) for name in ("cuda", "cpu", "reference")
+    ]
 
 
 def test_a_kind_of_problem_that_no_engine_solves_is_said_to_be_one() -> None:

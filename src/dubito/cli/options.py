@@ -28,9 +28,9 @@ def spelled_out(arguments: Sequence[str]) -> list[str]:
 
 def strategy_names(incomplete: str) -> list[str]:
     """Completions of ``--strategy``."""
-    from dubito.strategies import installed_strategies
+    from dubito.strategies import STRATEGIES
 
-    return [name for name in installed_strategies() if name.startswith(incomplete)]
+    return [name for name in STRATEGIES.names() if name.startswith(incomplete)]
 
 
 def engine_names(incomplete: str) -> list[str]:

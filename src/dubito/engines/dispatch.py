@@ -10,30 +10,26 @@ from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cuda.coverage.engine import CudaCoverage
 from dubito.engines.cuda.engine import CudaEngine
 from dubito.engines.oracle import CoverageReference, ReferenceEngine
-from dubito.engines.plugins import offered_engines
+from dubito.engines.plugins import load_engine
 from dubito.errors import InvalidArgument
+from dubito.registry import Registry
 from dubito.wording import named
 
 P = TypeVar("P")
 
-BUILT_IN: tuple[Engine[Any], ...] = (
-    CudaEngine(),
-    CudaCoverage(),
-    CpuEngine(),
-    CpuCoverage(),
-    ReferenceEngine(),
-    CoverageReference(),
-)
-"""In order of preference. One name may stand here several times, for different kinds of problem."""
+BUILT_IN: dict[str, tuple[Engine[Any], ...]] = {
+    "cuda": (CudaEngine(), CudaCoverage()),
+    "cpu": (CpuEngine(), CpuCoverage()),
+    "reference": (ReferenceEngine(), CoverageReference()),
+}
+"""In order of preference. One name may stand for several engines, each for other kinds of problem."""
+ENGINES = Registry("dubito.engines", BUILT_IN, load=load_engine)
 
 
 @cache
 def installed_engines() -> dict[str, tuple[Engine[Any], ...]]:
     """Every engine by name, in order of preference: whoever installs one means it to be asked before dubito's own."""
-    own: dict[str, tuple[Engine[Any], ...]] = {}
-    for engine in BUILT_IN:
-        own[engine.name] = (*own.get(engine.name, ()), engine)
-    return {name: (engine,) for name, engine in offered_engines().items() if name not in own} | own
+    return {name: ENGINES.find("engine", name) for name in (*ENGINES.offered(), *ENGINES.built_in)}
 
 
 def engines_for(problem: P) -> dict[str, Engine[P]]:

@@ -5,13 +5,11 @@ core-sets, ``"auto"`` leaves them alone, and their cost is not known. One that c
 """
 
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Protocol, runtime_checkable
 
 from dubito.engines.base import Engine, Estimate
 from dubito.problem import Problem, Solution
-
-ENTRY_POINTS = "dubito.engines"
 
 
 @runtime_checkable
@@ -100,17 +98,12 @@ class Unusable:
         raise NotImplementedError(self.reason)
 
 
-def offered_engines() -> dict[str, Engine[Any]]:
-    """Engines of other packages, by the names of their entry points."""
-    return {entry.name: load_engine(entry) for entry in entry_points(group=ENTRY_POINTS)}
-
-
-def load_engine(entry: EntryPoint) -> Engine[Any]:
+def load_engine(entry: EntryPoint) -> tuple[Engine[Any], ...]:
     """The engine of an entry point; one that fails to load must not take the others with it."""
     try:
-        return as_engine(entry.name, entry.load()())
+        return (as_engine(entry.name, entry.load()()),)
     except Exception as error:
-        return Unusable(entry.name, f"it cannot be loaded ({type(error).__name__}: {error})")
+        return (Unusable(entry.name, f"it cannot be loaded ({type(error).__name__}: {error})"),)
 
 
 def as_engine(name: str, found: object) -> Engine[Any]:

@@ -6,11 +6,10 @@ entry-point group ``dubito.strategies``, whose values are such classes.
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
-from importlib.metadata import entry_points
 
 from dubito.checks import check_choice
 from dubito.errors import InvalidArgument
+from dubito.registry import Registry
 from dubito.strategies.badge import Badge
 from dubito.strategies.bald import Bald, BatchBald
 from dubito.strategies.base import Choice, Strategy
@@ -29,6 +28,7 @@ from dubito.strategies.uncertainty import Entropy, LeastConfidence, Margin
 from dubito.wording import named
 
 __all__ = [
+    "STRATEGIES",
     "Badge",
     "Bald",
     "BatchBald",
@@ -50,7 +50,6 @@ __all__ = [
     "Strategy",
     "TypiClust",
     "build_strategy",
-    "installed_strategies",
 ]
 
 Factory = Callable[..., Strategy]
@@ -75,16 +74,9 @@ BUILT_IN: dict[str, Factory] = {
     "batchbald": BatchBald,
     "probabilistic-coreset": ProbabilisticCoreset,
 }
-ENTRY_POINTS = "dubito.strategies"
+STRATEGIES = Registry("dubito.strategies", BUILT_IN)
 BY_ARGUMENT = frozenset({"strength", "beam_width", "scaling"})
 """Options that `dubito.select` and the command line have arguments for."""
-
-
-@cache
-def installed_strategies() -> dict[str, Factory]:
-    """Every strategy by name: dubito's own, then those other packages offer by entry point."""
-    offered = {entry.name: entry.load for entry in entry_points(group=ENTRY_POINTS)}
-    return {**{name: load() for name, load in offered.items()}, **BUILT_IN}
 
 
 def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
@@ -102,13 +94,13 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
     if not isinstance(strategy, str):
         if not isinstance(strategy, Strategy):
             problem = "is neither a name nor a Strategy object"
-            mend = f"choose from {', '.join(installed_strategies())}."
+            mend = f"choose from {', '.join(STRATEGIES.names())}."
             raise InvalidArgument(problem, argument="strategy", value=strategy, mend=mend)
         whose = f"the {strategy.name!r} object handed in as strategy"
         _refuse_options(whose, options, set(), "give options to the object itself, or leave them out.")
         return strategy
     name, own = spelled(strategy)
-    factory = installed_strategies()[check_choice("strategy", name, installed_strategies())]
+    factory = STRATEGIES.find("strategy", name)
     known = option_names(factory)
     for option in own:
         check_choice(f"{name}: option", option, known)

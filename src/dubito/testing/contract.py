@@ -1,6 +1,6 @@
 """What every engine and every strategy is held to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,9 @@ from dubito.selecting import select
 from dubito.strategies import Strategy
 from dubito.testing.problems import make_problem
 
+MANY_ROWS = 300
+"""Of a problem for an engine that refuses small ones."""
+
 
 def check_engine(
     engine: Engine[Problem] | EarlierEngine, *, examples: int = 200, seed: int = 0, beams: bool = True
@@ -23,7 +26,7 @@ def check_engine(
     Parameters
     ----------
     engine : Engine
-        What is tried. A problem that it refuses is left out; it must take at least one in ten.
+        What is tried. A problem that it refuses is made larger, then left out; it must take at least one in ten.
     examples : int
         Number of problems, a few milliseconds each.
     seed : int
@@ -40,6 +43,9 @@ def check_engine(
     n_taken = 0
     for number in range(seed, seed + examples):
         problem, made = make_problem(number, beams=beams), f"make_problem({number}, beams={beams})"
+        if engine.refusals(problem):
+            problem = make_problem(number, beams=beams, least_rows=MANY_ROWS)
+            made = f"make_problem({number}, beams={beams}, least_rows={MANY_ROWS})"
         if engine.refusals(problem):
             continue
         n_taken += 1
@@ -121,19 +127,34 @@ def _contents(problem: Problem) -> list[bytes]:
     return [array.tobytes() for array in (*given, *arrays) if array is not None]
 
 
+def _first_taken(
+    engine: Engine[Problem] | EarlierEngine, make: Callable[[int], Problem], sizes: Iterable[int]
+) -> Problem:
+    """Of problems with so many rows, the first that the engine takes."""
+    for n in sizes:
+        problem = make(n)
+        if not engine.refusals(problem):
+            return problem
+    tried = ", ".join(str(n) for n in sizes)
+    raise AssertionError(f"engine {engine.name!r} refused plain problems of {tried} rows; it must take one of them.")
+
+
+def _to_interrupt(n: int) -> Problem:
+    pool = np.random.default_rng(0).standard_normal((n, 4))
+    return Problem(pool, pool[:3] + 0.5, np.arange(n), 4 * n // 5, largest=float(np.abs(pool).max()) + 0.5)
+
+
 def _check_interruption(engine: Engine[Problem] | EarlierEngine) -> None:
     """Ctrl-C while progress is told leaves a prefix of the reference's picks."""
-    rng, reports = np.random.default_rng(0), list[int]()
+    reports, problem = list[int](), _first_taken(engine, _to_interrupt, (500, 60, 9, 4000))
+    budget = problem.budget
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
-        assert 0 <= done <= total == 400, f"engine {engine.name!r} tells progress {done} of {total}, not of 400."
+        told = f"engine {engine.name!r} tells progress {done} of {total}, not of {budget}."
+        assert 0 <= done <= total == budget, told
         reports.append(done)
         raise KeyboardInterrupt
 
-    pool = rng.standard_normal((500, 4))
-    problem = Problem(pool, pool[:3] + 0.5, np.arange(500), 400, largest=float(np.abs(pool).max()) + 0.5)
-    if engine.refusals(problem):
-        return
     solution = engine.solve(replace(problem, progress=interrupt))
     made = "rows when progress raised KeyboardInterrupt"
     assert solution.complete is not bool(reports), (
@@ -141,19 +162,23 @@ def _check_interruption(engine: Engine[Problem] | EarlierEngine) -> None:
     )
     found, whole = solution.configurations[0], reference.solve(problem)[0]
     n_found = len(found.indices)
-    assert n_found >= max(reports, default=400), f"engine {engine.name!r} kept {n_found} picks; {reports} {made}"
+    assert n_found >= max(reports, default=budget), f"engine {engine.name!r} kept {n_found} picks; {reports} {made}"
     same = np.array_equal(found.indices, whole.indices[:n_found])
     assert same, f"engine {engine.name!r} kept picks that are no prefix of the reference's; {reports} {made}"
 
 
+def _to_answer(n: int) -> Problem:
+    pool, m = np.random.default_rng(1).standard_normal((n, 3)), min(n // 2, 9)
+    known = Known(np.full(n, np.inf), np.zeros(n, dtype=np.int32), np.empty(0, dtype=np.int64))
+    budget, largest = min(12, n - m), float(np.abs(pool).max())
+    return Problem(pool, pool[:m], np.arange(m, n), budget, largest=largest, known=known)
+
+
 def _check_answers(engine: Engine[Problem]) -> None:
     """Whether it pays, what it costs, and that catching up changes no pick."""
-    pool = np.random.default_rng(1).standard_normal((60, 3))
-    known = Known(np.full(60, np.inf), np.zeros(60, dtype=np.int32), np.empty(0, dtype=np.int64))
-    problem = Problem(pool, pool[:9], np.arange(9, 60), 12, largest=float(np.abs(pool).max()), known=known)
     whose = f"engine {engine.name!r}"
-    if not isinstance(problem, engine.solves) or engine.refusals(problem):
-        return
+    assert Problem in engine.solves, f"{whose} says that it solves no core-sets."
+    problem = _first_taken(engine, _to_answer, (60, 9, 500, 4000))
     assert isinstance(engine.pays(problem), bool), f"{whose} does not say whether it pays."
     cost = engine.estimate(problem)
     if cost is not None:

@@ -18,7 +18,7 @@ PoolAndReferences = tuple[FloatArray, FloatArray]
 """Pool (n, d) and references (m, d)."""
 
 
-def make_problem(seed: int, *, beams: bool = True) -> Problem:
+def make_problem(seed: int, *, beams: bool = True, least_rows: int = 1) -> Problem:
     """A small problem full of what goes wrong: ties, near-ties, duplicates, no doubt, costs, strange storage.
 
     Parameters
@@ -27,6 +27,8 @@ def make_problem(seed: int, *, beams: bool = True) -> Problem:
         The same number gives the same problem.
     beams : bool
         Whether it may ask for a beam.
+    least_rows : int
+        Rows that its pool has at least; most have fewer than 60 more.
 
     Examples
     --------
@@ -34,7 +36,7 @@ def make_problem(seed: int, *, beams: bool = True) -> Problem:
     True
     """
     rng = np.random.default_rng(seed)
-    pool, references = KINDS[rng.integers(len(KINDS))](rng)
+    pool, references = KINDS[rng.integers(len(KINDS))](rng, least_rows)
     _duplicate_some(rng, pool, references)
     stored, stored_references = _store(rng, pool), _store(rng, references)
     doubt, strength = _make_doubt(rng, len(pool)), float(rng.choice(STRENGTHS))
@@ -87,52 +89,52 @@ def _largest(matrix: Matrix) -> float:
     return float(np.abs(np.asarray(matrix[:], dtype=np.float64)).max(initial=0.0))
 
 
-def _shape(rng: np.random.Generator) -> tuple[int, int, int]:
-    return int(rng.integers(1, 60)), int(rng.choice([0, 0, 1, 3, 20])), int(rng.choice([1, 2, 3, 8, 17]))
+def _shape(rng: np.random.Generator, least_rows: int) -> tuple[int, int, int]:
+    return least_rows + int(rng.integers(59)), int(rng.choice([0, 0, 1, 3, 20])), int(rng.choice([1, 2, 3, 8, 17]))
 
 
-def _integers(rng: np.random.Generator) -> PoolAndReferences:
+def _integers(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
     """No rounding at all, and many ties."""
-    (n, m, d), span = _shape(rng), int(rng.choice([1, 2, 3, 10, 1000]))
+    (n, m, d), span = _shape(rng, least_rows), int(rng.choice([1, 2, 3, 10, 1000]))
     return rng.integers(-span, span + 1, (n, d)).astype(float), rng.integers(-span, span + 1, (m, d)).astype(float)
 
 
-def _near_ties(rng: np.random.Generator) -> PoolAndReferences:
+def _near_ties(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
     """Rows of equal length but for the last digits: one row, its coordinates moved, flipped and nudged by ulps."""
-    n, m, d = _shape(rng)
+    n, m, d = _shape(rng, least_rows)
     pool = rng.permuted(np.tile(rng.standard_normal(d), (n, 1)), axis=1) * rng.choice([-1.0, 1.0], (n, d))
     pool += np.spacing(pool) * rng.integers(-2, 3, (n, d))
     return pool, np.zeros((min(m, 1), d))
 
 
-def _far_away(rng: np.random.Generator) -> PoolAndReferences:
+def _far_away(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
     """Small differences on a large offset, most of them lost in float32."""
-    (n, m, d), offset = _shape(rng), float(rng.choice([1e3, 1e6, 1e9]))
+    (n, m, d), offset = _shape(rng, least_rows), float(rng.choice([1e3, 1e6, 1e9]))
     noise = float(rng.choice([1.0, 1e-3]))
     return rng.standard_normal((n, d)) * noise + offset, rng.standard_normal((m, d)) * noise + offset
 
 
-def _out_of_range(rng: np.random.Generator) -> PoolAndReferences:
+def _out_of_range(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
     """Magnitudes whose squares float32, or the squares of which float64, cannot hold without loss."""
-    (n, m, d), scale = _shape(rng), float(rng.choice([1e-160, 1e-100, 1e-20, 1e20, 1e60, 1e139]))
+    (n, m, d), scale = _shape(rng, least_rows), float(rng.choice([1e-160, 1e-100, 1e-20, 1e20, 1e60, 1e139]))
     return rng.standard_normal((n, d)) * scale, rng.standard_normal((m, d)) * scale
 
 
-def _low_rank(rng: np.random.Generator) -> PoolAndReferences:
+def _low_rank(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
     """Wide rows that vary along few directions, as features of networks do."""
-    n, m, d, rank = int(rng.integers(130, 200)), int(rng.choice([0, 5, 150])), 200, int(rng.integers(1, 6))
+    n, m, d, rank = least_rows + int(rng.integers(129, 199)), int(rng.choice([0, 5, 150])), 200, int(rng.integers(1, 6))
     directions = rng.standard_normal((rank, d))
     return rng.standard_normal((n, rank)) @ directions, rng.standard_normal((m, rank)) @ directions
 
 
-def _at_an_edge(rng: np.random.Generator) -> PoolAndReferences:
+def _at_an_edge(rng: np.random.Generator, least_rows: int) -> PoolAndReferences:
     """Where rounding, cancellation or underflow is at its worst: see `dubito.testing.edges`."""
-    n, m, d = _shape(rng)
+    n, m, d = _shape(rng, least_rows)
     points = EDGES[rng.integers(len(EDGES))](rng, (n + m, d))
     return points[:n], points[n:]
 
 
-KINDS: tuple[Callable[[np.random.Generator], PoolAndReferences], ...] = (
+KINDS: tuple[Callable[[np.random.Generator, int], PoolAndReferences], ...] = (
     _integers,
     _integers,
     _near_ties,

@@ -15,7 +15,7 @@ from dubito.experiments.plans.arms import Arm, arm_from_table, parse_strategy
 from dubito.experiments.plans.experiment import Data, Experiment, Schedule, parse_experiment, read_experiment
 from dubito.experiments.toml import read_toml, write_toml
 from dubito.problem import Request
-from dubito.strategies import Choice, installed_strategies
+from dubito.strategies import BUILT_IN, Choice
 
 PLAIN = """
 schema = 1
@@ -209,11 +209,9 @@ def test_a_strategy_says_itself_that_it_asks_a_committee(monkeypatch: pytest.Mon
             """Never asked here."""
             raise NotImplementedError
 
-    known = {**installed_strategies(), "quarrel": Quarrel}
-    monkeypatch.setattr("dubito.strategies.installed_strategies", lambda: known)
-    monkeypatch.setattr("dubito.experiments.plans.arms.installed_strategies", lambda: known)
+    monkeypatch.setitem(BUILT_IN, "quarrel", Quarrel)
     assert Arm("quarrel").needs_samples
-    assert [name for name in known if name != "quarrel" and Arm(name).needs_samples] == ["bald", "batchbald"]
+    assert [name for name in BUILT_IN if name != "quarrel" and Arm(name).needs_samples] == ["bald", "batchbald"]
     with pytest.raises(InvalidArgument, match="strategy 'quarrel' asks a committee, and the model has none"):
         Experiment("plan", (Arm("quarrel"),), Data(builtin="digits"))
 

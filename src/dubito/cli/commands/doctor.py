@@ -14,6 +14,7 @@ import typer
 from dubito.cli.printing.messages import show
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "typer", "rich")
+EVERYDAY_ROWS = 500
 NOT_FOR_USERS = ("dev", "docs")
 REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)[^;]*;.*\bextra == ['\"]([\w-]+)['\"]")
 
@@ -149,14 +150,14 @@ def blas(loaded: Sequence[Mapping[str, object]]) -> list[Library]:
 
 
 def engines() -> list[EngineState]:
-    """Every engine, asked about a small problem."""
+    """Every engine, asked about an everyday problem: a few hundred rows, as some refuse fewer."""
     import numpy as np
 
     from dubito.engines.dispatch import engines_for
     from dubito.problem import Problem
 
-    features = np.eye(4, dtype=np.float32)
-    everyday = Problem(features, features[:1], np.arange(1, 4), budget=2)
+    features = np.random.default_rng(0).random((EVERYDAY_ROWS, 8), dtype=np.float32)
+    everyday = Problem(features, features[:10], np.arange(10, EVERYDAY_ROWS), budget=20, largest=1.0)
     return [EngineState(name, engine.refusals(everyday)) for name, engine in engines_for(everyday).items()]
 
 

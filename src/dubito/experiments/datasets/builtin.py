@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dubito.experiments.datasets.dataset import Dataset
 from dubito.experiments.datasets.digits import digits
 from dubito.experiments.datasets.toys import clusters, overlapping, quadrants, separate, signed_line
-from dubito.experiments.plugins import Registry
+from dubito.registry import Registry
 
 DatasetMaker = Callable[[int], Dataset]
 

@@ -16,8 +16,8 @@ from dubito.experiments.models.networks.module import Torch
 from dubito.experiments.models.networks.perceptron import Mlp
 from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.models.probe import Probe
-from dubito.experiments.plugins import Registry
 from dubito.experiments.toml import check_keys
+from dubito.registry import Registry
 
 BUILT_IN: dict[str, Callable[..., Model]] = {
     "linear": Linear,

@@ -10,7 +10,7 @@ from dubito.checks import check_choice
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Metric
-from dubito.strategies import Strategy, build_strategy, installed_strategies
+from dubito.strategies import STRATEGIES, Strategy, build_strategy
 from dubito.strategies import option_names as strategy_options
 from dubito.strategies.base import AsksCommittee
 from dubito.strategies.spelled import Option, spelled
@@ -40,9 +40,8 @@ class Arm:
     """A control: what the model says of the pool is dealt out anew among the rows that could be asked for."""
 
     def __post_init__(self) -> None:
-        check_choice("strategy", self.strategy, installed_strategies())
+        known = strategy_options(STRATEGIES.find("strategy", self.strategy))
         check_choice("metric", self.metric, get_args(Metric))
-        known = strategy_options(installed_strategies()[self.strategy])
         for option in self.options:
             if option not in known:
                 check_choice(f"{self.strategy}: option", option, known | set(OWN_KEYS) - {"strategy"})
