@@ -65,6 +65,8 @@ class Columns:
     """Names or patterns of the columns that hold a class's probability each; they go in the order of their names."""
     no_label: Sequence[str] = ()
     """Labels that mean none, beside those of `dubito.names.labels`; or ``empty`` for what is empty alone."""
+    claimed: Sequence[str] = ()
+    """Columns that are wanted for something else, such as costs, and are no features."""
 
 
 ANY_COLUMNS = Columns()
@@ -153,7 +155,7 @@ def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Ent
     own = {role, "features"} if role == "labelled" else {role}
     if source.is_table:
         own.add("head")  # A row for each class: no column of the pool's own table is one.
-    claimed = {columns.id, columns.label, "", *index_columns(source)}
+    claimed = {columns.id, columns.label, "", *columns.claimed, *index_columns(source)}
     if role != "probabilities":
         claimed |= set(_matching(source, columns.probabilities))
     if source.is_table and role != "labels":

@@ -1,6 +1,6 @@
 """``dubito select``: files in, picks out."""
 
-from dubito.cli import options
+from dubito.cli import options, terms
 
 
 def select(
@@ -11,6 +11,8 @@ def select(
     logits: options.Logits = None,
     doubt: options.Doubt = None,
     candidates: options.Candidates = None,
+    costs: terms.Costs = None,
+    classes: terms.Classes = None,
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
@@ -23,6 +25,8 @@ def select(
     strength: options.Strength = "1",
     beam_width: options.BeamWidth = "1",
     scaling: options.Scaling = "respective",
+    spend: terms.Spend = None,
+    quota: terms.Quota = None,
     metric: options.Metric = "euclidean",
     standardise: options.Standardise = "auto",
     engine: options.Engine = "auto",
@@ -52,7 +56,7 @@ def select(
 
     [bold]dubito select pool.npz --budget 100 --labelled picks.csv -o next.csv[/bold]
     """
-    from dubito.cli.inputs import files
+    from dubito.cli.inputs import beside, files
     from dubito.cli.inputs.carried import read_carried, with_carried
     from dubito.cli.inputs.missing import read_missing, settle
     from dubito.cli.inputs.scaling import read_when
@@ -66,13 +70,15 @@ def select(
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
     when, how = read_when(standardise), read_missing(missing)
+    rows: beside.Specs = {"costs": costs, "classes": classes}
+    method = method.limited(beside.read_spend(spend), beside.read_quotas(quota))
     columns = files.read_columns(
-        id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label
+        id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label, beside.claimed(rows)
     )
     with job.holding(target, dry_run, quiet):
         with reading_files(input_limit, memory_limit, quiet=quiet):
             found = files.read_inputs(pool, labelled, sources, columns)
-            found = job.without_earlier_picks(found, target, columns)
+            found = beside.with_beside(job.without_earlier_picks(found, target, columns), rows, columns)
             allowed = job.read_candidates(candidates, found, columns)
             texts = read_carried(pool, keep, found.pool, columns)
             found, kept = settle(found, how)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from dubito.cli.inputs.labelled import LabelledInputs, own_labels, own_rows, read_labelled
@@ -45,6 +45,8 @@ class Inputs:
     """At most one source of doubt, by its argument's name."""
     files: Mapping[str, str]
     """Where each argument came from, for messages."""
+    beside: Mapping[str, AnyArray] = field(default_factory=dict)
+    """What else there is for every row, by its argument's name: costs, classes."""
 
 
 def read_columns(
@@ -54,13 +56,14 @@ def read_columns(
     ignore: str | None = None,
     probabilities: str | None = None,
     no_label: str | None = None,
+    claimed: Sequence[str] = (),
 ) -> Columns:
     """The names of columns given on the command line."""
 
     def names(text: str | None) -> list[str]:
         return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
-    return Columns(ids, labels, names(features), names(ignore), names(probabilities), names(no_label))
+    return Columns(ids, labels, names(features), names(ignore), names(probabilities), names(no_label), claimed)
 
 
 def read_number(text: str) -> int | float | str:

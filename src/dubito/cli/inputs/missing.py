@@ -9,7 +9,6 @@ from dubito.checks import check_choice
 from dubito.cli.inputs.files import Inputs, note
 from dubito.cli.inputs.labelled import LabelledInputs
 from dubito.errors import InvalidArgument
-from dubito.files.choosing import DoubtRole
 from dubito.files.gaps import Missing, settle_missing
 from dubito.matrix import AnyArray, BoolArray, IntArray, len_of
 from dubito.problem import Configuration, Selection
@@ -70,11 +69,12 @@ def settle(found: Inputs, missing: Missing | None) -> tuple[Inputs, KeptRows]:
         note(f"{gone} of the labelled rows are among them, and are no references")
     labelled = LabelledInputs(kept.among(found.labelled.rows), found.labelled.foreign)
     doubt = {role: _rows_of(role, array, kept) for role, array in found.doubt.items()}
+    beside = {role: _rows_of(role, array, kept) for role, array in found.beside.items()}
     smaller = replace(pool, features=settled.features, names=pool.names.at(settled.rows))
-    return replace(found, pool=smaller, labelled=labelled, doubt=doubt), kept
+    return replace(found, pool=smaller, labelled=labelled, doubt=doubt, beside=beside), kept
 
 
-def _rows_of(role: DoubtRole, array: AnyArray, kept: KeptRows) -> AnyArray:
+def _rows_of(role: str, array: AnyArray, kept: KeptRows) -> AnyArray:
     if len(array) != kept.n_rows or kept.rows is None:
         problem = f"has {len(array)} rows and the pool {kept.n_rows}"
         raise InvalidArgument(problem, argument=role, mend="pass one row for each row of the pool, whole or not.")

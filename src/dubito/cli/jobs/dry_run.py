@@ -50,7 +50,8 @@ def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Req
     terms = check_terms(method.engine, method.memory_limit, method.seed, progress=None)
     points = check_points(features, found.labelled.argument(features), method.metric)
     doubts = (found.doubt.get("probabilities"), found.doubt.get("logits"), found.doubt.get("doubt"))
-    return build_request(points, terms, method.budget, candidates_of(found, allowed), doubts)
+    allowed_rows = candidates_of(found, allowed)
+    return build_request(points, terms, method.budget, allowed_rows, doubts, limits=method.limits(found))
 
 
 def foretell(strategy: Strategy, request: Request) -> Forecast:

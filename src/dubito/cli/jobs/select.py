@@ -32,6 +32,7 @@ from dubito.files import (
 from dubito.files.disk import held
 from dubito.files.entries import suffix_of
 from dubito.files.formulas import is_formula
+from dubito.limits import Limits
 from dubito.matrix import BoolArray, IntArray, len_of
 from dubito.problem import Interrupted, Metric, Progress, Selection
 from dubito.selecting import DEFAULTS, select
@@ -101,6 +102,16 @@ class Method:
     memory_limit: int | None
     seed: int
     standardise: bool = False
+    spend: float | None = None
+    quotas: object = None
+
+    def limited(self, spend: float | None, quotas: object) -> "Method":
+        """The same within limits."""
+        return replace(self, spend=spend, quotas=quotas)
+
+    def limits(self, found: Inputs) -> Limits:
+        """What is said of costs and classes, with what the files hold."""
+        return Limits(found.beside.get("costs"), self.spend, self.quotas, found.beside.get("classes"))
 
 
 def read_method(
@@ -180,6 +191,7 @@ def pick(found: Inputs, allowed: IntArray | None, method: Method, quiet: bool) -
 
 def call_select(found: Inputs, allowed: IntArray | None, method: Method, progress: Progress | None = None) -> Selection:
     """`dubito.select` with what the files hold; an error says which file it is about."""
+    limits = method.limits(found)
     with naming_files(found.files):
         return select(
             found.pool.features,
@@ -190,6 +202,10 @@ def call_select(found: Inputs, allowed: IntArray | None, method: Method, progres
             doubt=found.doubt.get("doubt"),
             strategy=method.strategy,
             candidates=candidates_of(found, allowed),
+            costs=limits.costs,
+            spend=method.spend,
+            quotas=limits.quotas,
+            classes=limits.classes,
             metric=method.metric,
             standardise=method.standardise,
             engine=method.engine,
@@ -214,9 +230,10 @@ def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence
         raise Stopped(f"interrupted after {len(selection)} pick{'' if len(selection) == 1 else 's'}; {kept}.")
     engine = "" if selection.engine is None else f" on the {selection.engine} engine"
     radius = "" if selection.radius is None else f", radius {selection.radius:.4g}"
+    spent = "" if selection.spent is None else f", costing {selection.spent:.6g}"
     say(
         f"{len(selection)} of {selection.n_pool} rows picked by {selection.strategy}{engine} "
-        f"in {selection.seconds:.2f} s{radius}; written {where}.",
+        f"in {selection.seconds:.2f} s{radius}{spent}; written {where}.",
         quiet=quiet,
     )
     if target.safe_csv and target.format == "csv":

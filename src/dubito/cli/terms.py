@@ -1,0 +1,43 @@
+"""Options for what picks may cost and how many of a class they may be."""
+
+from typing import Annotated
+
+import typer
+
+from dubito.cli.options import FILES, METHOD
+
+Costs = Annotated[
+    str | None,
+    typer.Option(
+        "--costs",
+        metavar="FILE",
+        rich_help_panel=FILES,
+        help="What labelling each item costs, above 0: a file, or a column of POOL. It divides an item's priority.",
+    ),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        "--classes",
+        metavar="FILE",
+        rich_help_panel=FILES,
+        help="What --quota goes by, if not the likeliest class: a file, or a column of POOL.",
+    ),
+]
+Spend = Annotated[
+    str | None,
+    typer.Option(
+        "--spend", metavar="X", rich_help_panel=METHOD, help="Stop before the picks cost more than this together."
+    ),
+]
+Quota = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--quota",
+        "--quotas",
+        metavar="[CLASS=]N",
+        rich_help_panel=METHOD,
+        help="At most so many picks of each predicted class, or of that one: 20, 3=5, cat=5. Classes count from 0, or "
+        "go by --classes. May be repeated.",
+    ),
+]
