@@ -8,8 +8,9 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import h5py
 import numpy as np
 import pandas as pd
 from safetensors.numpy import save_file
@@ -44,8 +45,10 @@ ROLES = ("probabilities", "logits", "doubt", "labelled", "candidates")
 FORMS = (
     *("csv", "csv index", "csv last", "csv capital", "semicolons", "tsv", "parquet", "parquet index", "parquet named"),
     *("npz", "safetensors", "feather", "jsonl", "json", "shards", "nothing"),
+    *("arrow", "csv.gz", "latin-1", "json columns", "xlsx", "h5", "pt"),
 )
-SUFFIXES = {"semicolons": "csv", "shards": "", "nothing": "npy"}
+ARRAYS = ("npz", "safetensors", "h5", "pt", "nothing")
+SUFFIXES = {"semicolons": "csv", "shards": "", "nothing": "npy", "latin-1": "csv"}
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ def write(folder: Path, name: str, form: str, values: pd.DataFrame, ids: list[An
     suffix = SUFFIXES.get(form, form.partition(" ")[0])
     path = folder / (f"{name}.{suffix}" if suffix else name)
     frame = values.assign(id=ids) if named else values
-    if form in ("npz", "safetensors", "nothing"):
+    if form in ARRAYS:
         write_arrays(path, form, values, ids if named else [], role)
     elif form == "shards":
         path.mkdir()
@@ -168,8 +171,19 @@ def write(folder: Path, name: str, form: str, values: pd.DataFrame, ids: list[An
         (values.set_axis(pd.Index(ids)) if named else values).to_csv(path, index=named)
     elif form.startswith("parquet"):
         write_parquet(path, form, frame, values, ids if named else [])
-    elif form == "feather":
+    elif form in ("feather", "arrow"):
         frame.to_feather(path)
+    elif form == "csv.gz":
+        frame.to_csv(path, index=False)
+    elif form == "latin-1":
+        content = frame.to_csv(index=False)
+        path.write_bytes(content.encode("cp1252" if is_western(content) else "utf-8"))
+    elif form == "xlsx":
+        frame.to_excel(path, index=False)
+    elif form == "json columns":
+        orient: Literal["columns", "split"] = "columns" if len(set(ids)) == len(ids) else "split"
+        indexed = values.set_axis(pd.Index(ids)) if named else values
+        indexed.to_json(path, orient=orient, force_ascii=False, double_precision=15)
     else:
         frame.to_json(path, orient="records", lines=form == "jsonl", force_ascii=False, double_precision=15)
     return str(path)
@@ -183,6 +197,14 @@ def write_parquet(path: Path, form: str, frame: pd.DataFrame, values: pd.DataFra
     values.set_axis(index).to_parquet(path)
 
 
+def is_western(text: str) -> bool:
+    """Whether Windows has a letter for each of these."""
+    try:
+        return bool(text.encode("cp1252"))
+    except UnicodeEncodeError:
+        return False
+
+
 def write_arrays(path: Path, form: str, values: pd.DataFrame, ids: list[Any], role: str) -> None:
     array = values.to_numpy()[:, 0] if values.shape[1] == 1 else values.to_numpy()
     if form == "nothing":
@@ -191,10 +213,22 @@ def write_arrays(path: Path, form: str, values: pd.DataFrame, ids: list[Any], ro
     arrays = {} if array.dtype == object else {role: np.ascontiguousarray(array)}
     if ids:
         arrays["ids"] = np.array(ids)
-    if form == "npz":
-        np.savez(path, allow_pickle=True, **(arrays or {"labels": array.astype(str)}))
+    if form == "safetensors":
+        # Tensors hold no text: such ids are left out, and what has no numbers at all gets some of no meaning.
+        numbers = {name: each for name, each in arrays.items() if each.dtype.kind in "iuf"}
+        save_file(numbers or {"other": np.zeros((2, 2))}, path)
         return
-    # Tensors hold no text: such ids are left out, and what has no numbers at all gets some of no meaning.
-    if "ids" in arrays and arrays["ids"].dtype.kind not in "iuf":
-        del arrays["ids"]
-    save_file(arrays or {"other": np.zeros((2, 2))}, path)
+    arrays = arrays or {"labels": array.astype(str)}
+    if form == "npz":
+        np.savez(path, allow_pickle=True, **arrays)
+    elif form == "h5":
+        with h5py.File(path, "w") as file:
+            for name, each in arrays.items():
+                file[name] = each.astype(object) if each.dtype.kind == "U" else each
+    else:
+        import torch
+
+        tensors = {
+            name: each.tolist() if each.dtype.kind == "U" else torch.tensor(each) for name, each in arrays.items()
+        }
+        torch.save(tensors, path)

@@ -383,6 +383,32 @@ def test_integers_in_an_array_that_are_rows_and_ids_are_asked_about(run: Program
     assert "seen.csv holds row numbers or ids, which differ here" in ran.complaint
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_row_numbers_that_the_pool_writes_down_are_ids_to_who_names_some(run: Program, form: str) -> None:
+    pool = pd.DataFrame(FEATURES, columns=["a", "b", "c"], index=list(range(N)))
+    pool.to_csv("pool.csv") if form == "csv" else pool.to_parquet("pool.parquet")
+    Path("few.csv").write_text("id,note\n5,x\n3.0,y\n")
+    for option, wanted in (("--labelled", CORESET[:2]), ("--candidates", [3, 5])):
+        ran = run("select", f"pool.{form}", "-b", "2", "-s", "coreset", option, "few.csv", "--json")
+        found = [pick["index"] for pick in json.loads(ran.out)["picks"]]
+        assert found == wanted if option == "--labelled" else sorted(found) == wanted
+    Path("few.csv").write_text("id,note\n5,x\n77,y\n")
+    assert (
+        "few.csv holds an id that is none of the pool's 20 ('77')"
+        in run("select", f"pool.{form}", "-b", "2", "-s", "coreset", "--candidates", "few.csv", "--json").complaint
+    )
+    Path("few.csv").write_text("id,index,label\n77,5,x\n5,3,y\n")
+    ran = run("select", f"pool.{form}", "-b", "2", "-s", "coreset", "--labelled", "few.csv", "--json")
+    assert [pick["index"] for pick in json.loads(ran.out)["picks"]] == CORESET[:2]
+
+
+def test_candidates_by_ids_that_no_pool_has_are_told_so(run: Program) -> None:
+    np.save("pool.npy", FEATURES)
+    Path("few.csv").write_text("id\n5\n3\n")
+    ran = run("select", "pool.npy", "-b", "2", "-s", "coreset", "--candidates", "few.csv")
+    assert ran.complaint.startswith("few.csv names rows by id, and the pool has no ids; name them with --id-column")
+
+
 def test_an_archive_of_ids_for_candidates_is_no_list_of_rows(run: Program) -> None:
     np.savez("pool.npz", features=FEATURES, ids=np.arange(100, 100 + N))
     np.savez("few.npz", ids=np.array([103, 105]))

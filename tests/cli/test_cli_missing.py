@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import dubito
-from dubito.files import read_pool
+from dubito.experiments.datasets.dataset import read_dataset
+from dubito.files import gathering_notes, read_pool
 from dubito.files.gaps import keeping_gaps, settle_missing
 from dubito.matrix import FloatArray
 
@@ -182,6 +183,18 @@ def test_simulate_takes_part_labelled_rows_with_gaps_filled_in_or_left_out(run: 
         ran = run("simulate", "data.csv", *small, "--missing", how, "-o", how)
         assert ran.code == 0, ran.err
         assert "data.csv: 34 of 40 rows have a label; the others take no part." in ran.err
+        told = "medians were filled in, those of all labelled rows, the ones that test among them"
+        assert (told in ran.err) == (how == "median")
         assert f"{rows} rows of 3 features in 2 classes" in Path(f"{how}/report.html").read_text()
         assert f'missing = "{how}"' in Path(f"{how}/experiment.toml").read_text()
         assert run("report", how, "-o", f"{how}-again").code == 0
+
+
+def test_gaps_of_a_test_file_get_the_medians_of_what_is_learned_from(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("a,b,label\n1,5,x\n2,,y\n9,7,x\n,8,y\n")
+    (tmp_path / "test.csv").write_text("a,b,label\n100,,x\n,200,y\n")
+    with gathering_notes() as notes:
+        data = read_dataset(str(tmp_path / "data.csv"), test=str(tmp_path / "test.csv"), missing="median")
+    assert data.features.tolist() == [[1, 5], [2, 7], [9, 7], [2, 8]]
+    assert data.test_features.tolist() == [[100, 7], [2, 200]]
+    assert [note.rpartition(", ")[2] for note in notes] == ["those of the rows that are learned from"] * 2

@@ -156,3 +156,17 @@ def test_without_openpyxl_the_command_is_told(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingExtra, match=r"pip install 'dubito\[excel\]'"):
         open_source(path)
+
+
+def test_ids_that_a_workbook_cannot_hold_as_numbers_are_refused_and_as_text_they_are_kept(tmp_path: Path) -> None:
+    ids = [2**53 + 2 * row + 1 for row in range(4)]
+    frame = pd.DataFrame({"id": ids, "x": [1.0, 2.0, 3.0, 4.0]})
+    frame.to_excel(tmp_path / "numbers.xlsx", index=False)
+    with pytest.raises(
+        InvalidData, match=r"column 'id' of .*numbers.xlsx holds the number 9007199254740\d+ in row 2, too"
+    ):
+        read_pool(str(tmp_path / "numbers.xlsx"))
+    frame.astype({"id": str}).to_excel(tmp_path / "texts.xlsx", index=False)
+    names = read_pool(str(tmp_path / "texts.xlsx")).ids
+    assert names is not None
+    assert names.tolist() == ids

@@ -47,7 +47,9 @@ class Settled(NamedTuple):
     note: str | None = None
 
 
-def settle_missing(path: str, features: Matrix, names: Sequence[str], missing: Missing | None) -> Settled:
+def settle_missing(
+    path: str, features: Matrix, names: Sequence[str], missing: Missing | None, like: AnyArray | None = None
+) -> Settled:
     """Features as they are where nothing is missing; else filled in, without such rows, or an error that counts all.
 
     Parameters
@@ -60,6 +62,8 @@ def settle_missing(path: str, features: Matrix, names: Sequence[str], missing: M
         The columns' names; none for an array without.
     missing : {"median", "drop"}, optional
         What to do.
+    like : array (m, d), optional
+        Rows without a gap that medians are taken from, instead of these.
 
     Examples
     --------
@@ -79,9 +83,8 @@ def settle_missing(path: str, features: Matrix, names: Sequence[str], missing: M
     if missing is None:
         raise InvalidData(problem, mend=MEND)
     if missing == "median":
-        return Settled(
-            _filled(path, np.asarray(features[:]), counts, names), None, f"{problem}; medians were filled in"
-        )
+        filled = _filled(path, np.asarray(features[:]), counts, names, like)
+        return Settled(filled, None, f"{problem}; medians were filled in")
     kept = np.setdiff1d(np.arange(len_of(features)), rows)
     if not len(kept):
         raise InvalidData(f"{problem}: no row is left", mend="leave out the columns that are nearly empty.")
@@ -119,9 +122,10 @@ def _name(place: int, names: Sequence[str]) -> str:
     return names[place] if len(names) > place else f"column {place}"
 
 
-def _filled(path: str, values: AnyArray, counts: IntArray, names: Sequence[str]) -> AnyArray:
+def _filled(path: str, values: AnyArray, counts: IntArray, names: Sequence[str], like: AnyArray | None) -> AnyArray:
     empty = np.flatnonzero(counts == len(values))
-    if len(empty):
+    if len(empty) and like is None:
         mend = by_door("leave it out.", command="leave it out with --feature-columns or --ignore-columns.")
         raise InvalidData(f"{path} has nothing at all in {_name(int(empty[0]), names)}", mend=mend)
-    return np.where(np.isnan(values), np.nanmedian(values, axis=0).astype(values.dtype), values)
+    medians = np.nanmedian(values if like is None else like, axis=0)
+    return np.where(np.isnan(values), medians.astype(values.dtype), values)

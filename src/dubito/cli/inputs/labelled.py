@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dubito.checks import check_rows, unlike_features
-from dubito.cli.inputs.rows import named_rows, note_conflict, note_order, table_ids
+from dubito.cli.inputs.rows import can_name_rows, named_rows, note_conflict, note_order, table_ids, unknown_ids
 from dubito.cli.inputs.tables import NameTable, Note, read_table
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.files import Columns, PoolFile, find_array, read_array, split_spec
 from dubito.files.choosing import usual_name
 from dubito.matrix import IntArray, Matrix, Rows, Stack, len_of
 from dubito.names import Ids, rows_of
-from dubito.names.columns import ROW, usual
+from dubito.names.columns import ROW
 from dubito.names.labels import are_labels
 
 
@@ -49,7 +49,7 @@ def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> La
     """What one file says is labelled: rows by id or index, row numbers, a mask, or features."""
     path, key = split_spec(spec)
     table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
-    if table is None or not names_rows(table, pool, columns):
+    if table is None or not can_name_rows(table, pool, columns):
         return read_unnamed(spec, table, pool, columns, note)
     elsewhere = pool.source.is_table and columns.label in pool.source.names
     kept = table.labelled(columns, note, elsewhere=elsewhere)
@@ -57,16 +57,9 @@ def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> La
     theirs = table_ids(table, pool, columns, kept)
     known = pool.names.ids
     if theirs is not None and known is not None and known.places.keys().isdisjoint(theirs.keys):
-        return read_strangers(spec, theirs, pool, columns)
+        return read_strangers(spec, theirs, known, pool, columns)
     rows = named_rows(table, pool, columns, kept)
     return NOTHING if rows is None else LabelledInputs(np.unique(rows))
-
-
-def names_rows(table: NameTable, pool: PoolFile, columns: Columns) -> bool:
-    """Whether a column of the table can name rows of this pool."""
-    has_ids = table.id_column(columns.id) is not None or table.index is not None
-    by_index = table.index is not None and pool.names.index is not None
-    return usual(table.header, (ROW,)) is not None or by_index or (has_ids and pool.names.ids is not None)
 
 
 def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Columns, note: Note) -> LabelledInputs:
@@ -81,12 +74,10 @@ def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Co
         named = None if table is None else table.id_column(columns.id)
         if named is None:
             raise
-        path = split_spec(spec)[0]
-        mend = f"name them with --id-column, or give {path} an index column of row numbers."
-        raise InvalidArgument(f"{path} names rows by {named}, and the pool has no ids", mend=mend) from error
+        raise unknown_ids(split_spec(spec)[0], named) from error
 
 
-def read_strangers(spec: str, theirs: Ids, pool: PoolFile, columns: Columns) -> LabelledInputs:
+def read_strangers(spec: str, theirs: Ids, known: Ids, pool: PoolFile, columns: Columns) -> LabelledInputs:
     """Ids of which the pool knows none: features of other points if the file has any."""
     if not len(theirs):
         return NOTHING
@@ -96,8 +87,7 @@ def read_strangers(spec: str, theirs: Ids, pool: PoolFile, columns: Columns) -> 
         found = NOTHING
     if found.foreign:
         return found
-    assert pool.names.ids is not None
-    return LabelledInputs(rows_of(theirs, pool.names.ids))  # Refuses them by name.
+    return LabelledInputs(rows_of(theirs, known))  # Refuses them by name.
 
 
 def as_labelled(array: Matrix, pool: PoolFile) -> LabelledInputs:

@@ -4,7 +4,7 @@ import numpy as np
 
 from dubito.checks import check_rows, refuse_ids
 from dubito.cli.inputs.tables import NameTable, Note, read_table
-from dubito.errors import InvalidData, MissingFile
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files import Columns, PoolFile, read_array, split_spec
 from dubito.files.naming import index_columns
 from dubito.matrix import BoolArray, IntArray, Matrix, len_of
@@ -19,12 +19,31 @@ def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArr
     its ids in a column of that name.
     """
     theirs = table_ids(table, pool, columns, kept)
-    if theirs is not None and pool.names.ids is not None:
-        return rows_of(theirs, pool.names.ids)
+    index = usual(table.header, (ROW,))
+    known = ids_known(theirs, pool) if theirs is not None and index is None else pool.names.ids
+    if theirs is not None and known is not None:
+        return rows_of(theirs, known)
     if theirs is None and table.index is not None and pool.names.index is not None:
         return rows_of(Ids(table.path, table.values(table.index, kept)), pool.names.index)
-    index = usual(table.header, (ROW,))
     return None if index is None else rows_by_number(table, index, pool, kept)
+
+
+def can_name_rows(table: NameTable, pool: PoolFile, columns: Columns) -> bool:
+    """Whether a column of the table can name rows of this pool."""
+    has_ids = table.id_column(columns.id) is not None or table.index is not None
+    by_index = table.index is not None and pool.names.index is not None
+    if usual(table.header, (ROW,)) is not None or by_index or (has_ids and pool.names.ids is not None):
+        return True
+    theirs = table_ids(table, pool, columns) if has_ids and pool.names.index is not None else None
+    return theirs is not None and ids_known(theirs, pool) is not None
+
+
+def ids_known(theirs: Ids, pool: PoolFile) -> Ids | None:
+    """The pool's ids; or the row numbers that its file writes down, where they are meant by who names some of them."""
+    ids, index = pool.names.ids, pool.names.index
+    if ids is not None or index is None or index.places.keys().isdisjoint(theirs.keys):
+        return ids
+    return index
 
 
 def table_ids(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> Ids | None:
@@ -95,10 +114,19 @@ def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns, note: Note)
     if rows is not None:
         return np.unique(rows)
     if table is not None and mask is None:
+        named = table.id_column(columns.id)
+        if named is not None:
+            raise unknown_ids(table.path, named)
         raise MissingFile(f"{table.path} has no column that names rows of the pool; give it an id or index.")
     array = read_array(spec, "candidates", columns=columns)
     note_order(spec, array, pool, note)
     return check_rows("candidates", array, len_of(pool.features), pool.names)
+
+
+def unknown_ids(path: str, column: str) -> InvalidArgument:
+    """Ids where the pool has none."""
+    mend = f"name them with --id-column, or give {path} an index column of row numbers."
+    return InvalidArgument(f"{path} names rows by {column}, and the pool has no ids", mend=mend)
 
 
 def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) -> IntArray:

@@ -15,6 +15,8 @@ from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.names.labels import are_labels, as_labels
 from dubito.wording import PASS, named
 
+LEARNED, EVERY = "the rows that are learned from", "all labelled rows, the ones that test among them"
+"""Whose medians fill gaps in."""
 TEST_NAMES = ("test_features", "test_labels")
 """Arrays of an archive that hold its test set."""
 
@@ -141,7 +143,8 @@ def read_dataset(
     columns : Columns
         Names of columns given by the user.
     missing : {"median", "drop"}, optional
-        What to do where features are missing, in each file by itself; without it they are counted and refused.
+        What to do where features are missing; without it they are counted and refused. Medians are those of every
+        row of ``spec`` that has a label, and of no row of ``test``: rows that are set apart later count in them.
     """
     return read_data_file(spec, test=test, columns=columns, missing=missing).dataset
 
@@ -161,10 +164,10 @@ def read_data_file(
     how: Missing | None = None if missing is None else check_choice("missing", missing, get_args(Missing))
     with keeping_gaps():
         found = read_pool(spec, columns=columns)
-        rows = _whole_rows(found, how, *_labelled_rows(found, columns))
+        rows = _whole_rows(found, how, *_labelled_rows(found, columns), has_test=test is not None)
         if test is not None:
             other = _read_test(test, found, columns)
-            theirs = _whole_rows(other, how, *_labelled_rows(other, columns))
+            theirs = _whole_rows(other, how, *_labelled_rows(other, columns), has_test=True, like=rows[0])
             return DataFile(found, make_dataset(spec, *rows, *theirs))
     return DataFile(found, make_dataset(spec, *rows, *_own_test(found.source.without(columns.ignore))))
 
@@ -191,11 +194,21 @@ def _labelled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArra
 
 
 def _whole_rows(
-    found: PoolFile, missing: Missing | None, features: AnyArray, labels: AnyArray
+    found: PoolFile,
+    missing: Missing | None,
+    features: AnyArray,
+    labels: AnyArray,
+    *,
+    has_test: bool,
+    like: AnyArray | None = None,
 ) -> tuple[AnyArray, AnyArray]:
-    """Rows without a gap, and their labels; a remark says what became of the others."""
-    told = settle_missing(found.source.path, features, found.feature_names, missing)
-    gather([] if told.note is None else [told.note])
+    """Rows without a gap, and their labels; a remark says what became of the others.
+
+    Filling in medians leaves the medians as they were, so that rows filled in already serve as ``like``.
+    """
+    told = settle_missing(found.source.path, features, found.feature_names, missing, like)
+    whose = f", those of {LEARNED if has_test else EVERY}" if missing == "median" else ""
+    gather([] if told.note is None else [told.note + whose])
     return np.asarray(told.features[:]), labels if told.rows is None else labels[told.rows]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dubito.errors import InvalidData
 from dubito.files.entries import Source, reading
-from dubito.files.formats.grids import Grid, kind_of
+from dubito.files.formats.grids import LARGEST_NUMBER, LARGEST_WHOLE, Grid, kind_of
 from dubito.files.limits import hold
 from dubito.optional import require
 
@@ -104,7 +104,9 @@ def _filled(rows: Iterator[Row]) -> list[Row]:
 
 
 def _as_cell(cell: object) -> object:
-    """Dates and times as text."""
+    """Dates and times as text; whole numbers that no workbook keeps to the last digit as what they are, floats."""
+    if isinstance(cell, int) and LARGEST_WHOLE <= abs(cell) <= LARGEST_NUMBER:
+        return float(cell)
     return cell.isoformat() if isinstance(cell, datetime.date | datetime.time) else cell
 
 

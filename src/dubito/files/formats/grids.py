@@ -17,6 +17,8 @@ from dubito.matrix import AnyArray, FloatArray
 CellKind = Literal["nothing", "number", "text", "list", "other"]
 LARGEST_NUMBER = 10**308
 """A larger whole number is no float."""
+LARGEST_WHOLE = 2**53
+"""A float as large may stand for any of several whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,10 @@ class Grid:
 
     def _name(self, name: str, place: int, cell: object) -> str:
         if kind_of(cell) in ("number", "text"):
-            is_whole = isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53
-            return str(int(cell)) if isinstance(cell, float) and is_whole else str(cell)
+            if isinstance(cell, float) and LARGEST_WHOLE <= abs(cell) < math.inf:
+                problem = f"column {name!r} of {self.path} holds the number {cell:.0f} in {self.noun} {place}"
+                raise InvalidData(f"{problem}, too large to be told from its neighbours", mend="save names as text.")
+            return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
         what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, which is no name,"
         raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {place}", mend="fill it in.")
 
