@@ -9,7 +9,7 @@ from dubito.checks.arrays import as_array, as_matrix
 from dubito.checks.frames import check_pool, in_pool_order
 from dubito.checks.rows import Features, check_features, check_finite, refuse_zero_rows, unlike_features
 from dubito.checks.scaled import Standardised, check_standardise, standardise_points, warn_of_scales
-from dubito.checks.values import check_budget, check_choice, check_integer, check_memory_limit, check_real
+from dubito.checks.values import check_budget, check_choice, check_integer, check_memory_limit, check_real, read_number
 from dubito.checks.which import (
     Labelled,
     check_candidates,
@@ -39,6 +39,7 @@ __all__ = [
     "check_rows",
     "check_standardise",
     "in_pool_order",
+    "read_number",
     "refuse_ids",
     "refuse_zero_rows",
     "rows_in_order",

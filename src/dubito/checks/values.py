@@ -83,3 +83,19 @@ def check_memory_limit(value: object, name: str = "memory_limit") -> int | None:
         number, prefix, binary = match.groups()
         value = int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))
     return check_integer(name, value, least=1)
+
+
+def read_number(text: str) -> int | float | str:
+    """The number a text spells, or the text itself: the library's checks say what is wrong with it.
+
+    Examples
+    --------
+    >>> read_number("20"), read_number("2.5"), read_number("many")
+    (20, 2.5, 'many')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

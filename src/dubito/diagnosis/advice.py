@@ -51,32 +51,32 @@ def _no_promise(found: Diagnosis) -> str:
     ratio = found.delta_over_delta_star
     if ratio is not None:
         return f"The theory promises nothing for that here (δ/δ* = {ratio:.3g}; it speaks below 1): {COMPARE}"
-    told = "promises no quadratic gain" if found.regime == "linear" else "cannot tell of a quadratic gain"
-    return f"The theory {told} ({_slopes(found)}; it takes less than 1 by both): {COMPARE}"
+    promise = "promises no quadratic gain" if found.regime == "linear" else "cannot tell of a quadratic gain"
+    return f"The theory {promise} ({_slopes(found)}; it takes less than 1 by both): {COMPARE}"
 
 
-def _would_do(told: Relation) -> str:
+def _would_do(relation: Relation) -> str:
     """Which of distance and doubt decides what is asked for first, in a sentence."""
-    of = f"of the {told.first} points it puts first, " if told.first > 1 else "of the one point it puts first, "
-    far, doubted = f"{told.far} are among the farthest", f"{told.doubted} among the most doubted"
-    enough = MOSTLY * told.first
-    if told.far >= enough and told.doubted >= enough:
+    of = f"of the {relation.first} points it puts first, " if relation.first > 1 else "of the one point it puts first, "
+    far, doubted = f"{relation.far} are among the farthest", f"{relation.doubted} among the most doubted"
+    enough = MOSTLY * relation.first
+    if relation.far >= enough and relation.doubted >= enough:
         begin = "Distance and doubt point to the same points here, with or without scaling"
-    elif told.far >= enough:
+    elif relation.far >= enough:
         begin = "Doubt-scaling asks for much the same as the plain core-set here"
-    elif told.doubted >= enough:
+    elif relation.doubted >= enough:
         begin = "Doubt-scaling asks for much the same as least-confidence here"
     else:
         begin = "Doubt-scaling weighs distance against doubt here"
-    return f"{begin}: {of}{far} and {doubted}{_trend(told.correlation)}."
+    return f"{begin}: {of}{far} and {doubted}{_trend(relation.correlation)}."
 
 
 def _trend(correlation: float | None) -> str:
     """Whether doubt rises or falls with distance."""
     if correlation is None:
         return ""
-    told = "rises" if correlation >= NOTABLE_TREND else "falls" if correlation <= -NOTABLE_TREND else "hardly changes"
-    return f"; doubt {told} with distance (rank correlation {correlation:+.2f})"
+    trend = "rises" if correlation >= NOTABLE_TREND else "falls" if correlation <= -NOTABLE_TREND else "hardly changes"
+    return f"; doubt {trend} with distance (rank correlation {correlation:+.2f})"
 
 
 def caveats(found: Diagnosis) -> Iterator[str]:
@@ -91,15 +91,15 @@ def caveats(found: Diagnosis) -> Iterator[str]:
     yield from _outcome_caveats(found)
 
 
-def _relation_caveats(told: Relation) -> Iterator[str]:
-    if told.tail is not None and told.tail >= NOTABLE_TAIL:
+def _relation_caveats(relation: Relation) -> Iterator[str]:
+    if relation.tail is not None and relation.tail >= NOTABLE_TAIL:
         yield (
-            f"The farthest point is {told.tail:.3g} times as far from its labels as the median one: a plain core-set "
-            f"asks for such outliers first, which the model doubts by {told.far_doubt:.2g} (all: {told.doubt:.2g}). "
-            "If columns have different units, standardise them."
+            f"The farthest point is {relation.tail:.3g} times as far from its labels as the median one: a plain "
+            f"core-set asks for such outliers first, which the model doubts by {relation.far_doubt:.2g} (all: "
+            f"{relation.doubt:.2g}). If columns have different units, standardise them."
         )
-    if told.sure >= NOTABLE_SURE:
-        yield f"The model is sure of {told.sure:.0%} of the points (doubt below 0.05); scaling passes them over."
+    if relation.sure >= NOTABLE_SURE:
+        yield f"The model is sure of {relation.sure:.0%} of the points (doubt below 0.05); scaling passes them over."
 
 
 def _outcome_caveats(found: Diagnosis) -> Iterator[str]:

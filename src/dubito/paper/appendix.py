@@ -68,8 +68,8 @@ class ToyStudy(Rounds):
 
     def measure(self, seed: int) -> "Toy":
         """Curves of the paper's five methods; Algorithm 2 is left to `NegativeStudy`."""
-        told = curves(played(_plan(self), seed))
-        return Toy(self.deviation, tuple(curve for curve in told if curve.name != ALGORITHM_2))
+        found = curves(played(_plan(self), seed))
+        return Toy(self.deviation, tuple(curve for curve in found if curve.name != ALGORITHM_2))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,9 +124,9 @@ class Acquisitions:
         numbers |= {f"mean distance to a pick, {name}": value for name, value in gaps.items()}
         doubtful = min(hard["entropy"], hard["least-confidence"])
         covers = all(gaps[name] < min(gaps["entropy"], gaps["least-confidence"]) for name in VARIANTS)
-        told = ", ".join(f"{hard[name]:.0%} of {name}'s" for name in self.picked)
+        hits = ", ".join(f"{hard[name]:.0%} of {name}'s" for name in self.picked)
         sentence = (
-            f"in noisy places lie {told}; a point is {gaps['probabilistic-coreset']:.2f} from its nearest pick of the "
+            f"in noisy places lie {hits}; a point is {gaps['probabilistic-coreset']:.2f} from its nearest pick of the "
             f"probabilistic core-set, {gaps['entropy']:.2f} from entropy's, {gaps['least-confidence']:.2f} from least "
             f"confidence's, {gaps['random']:.2f} from random's"
         )
@@ -160,8 +160,8 @@ class Negative:
         """The gain over random is not significant or under two points, and a selection costs more than Algorithm 2."""
         numbers: dict[str, float] = {}
         said, barely = [], []
-        for deviation, told in zip(self.deviations, self.curves, strict=True):
-            gain = next(each for each in compare(told, "random") if each.name == "probabilistic-coreset")
+        for deviation, found in zip(self.deviations, self.curves, strict=True):
+            gain = next(each for each in compare(found, "random") if each.name == "probabilistic-coreset")
             numbers[f"gain over random at {deviation:g}"] = gain.difference.estimate
             numbers[f"p at {deviation:g}"] = gain.p
             low, high = gain.difference.low, gain.difference.high

@@ -87,8 +87,8 @@ class Concentration:
         numbers |= {f"last accuracy, {name}": value for name, value in ends.items()}
         numbers |= {f"picks in noisy places, {name}": value for name, value in hard.items()}
         numbers |= {
-            f"least confidence less random, {side} × {side} clusters": least_confidence_gain(told)
-            for side, told in self.others.items()
+            f"least confidence less random, {side} × {side} clusters": least_confidence_gain(found)
+            for side, found in self.others.items()
         }
         holds = means["coreset"] > means["random"] > means["least-confidence"]
         sentence = (
@@ -100,11 +100,13 @@ class Concentration:
         return Verdict(holds and ends["coreset"] > ends["random"] > ends["least-confidence"], numbers, sentence)
 
     def _elsewhere(self) -> str:
-        told = [f"{100 * least_confidence_gain(told):+.1f} points on {side**2}" for side, told in self.others.items()]
-        return f". On fewer clusters least confidence less random is {', '.join(told)}" if told else ""
+        parts = [
+            f"{100 * least_confidence_gain(found):+.1f} points on {side**2}" for side, found in self.others.items()
+        ]
+        return f". On fewer clusters least confidence less random is {', '.join(parts)}" if parts else ""
 
 
-def least_confidence_gain(told: tuple[Curve, ...]) -> float:
+def least_confidence_gain(found: tuple[Curve, ...]) -> float:
     """Mean accuracy over the rounds of least confidence, less random's."""
-    means = {curve.name: float(area(curve).mean()) for curve in told}
+    means = {curve.name: float(area(curve).mean()) for curve in found}
     return means["least-confidence"] - means["random"]

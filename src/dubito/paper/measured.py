@@ -66,14 +66,14 @@ def measure(
     Examples
     --------
     >>> from dubito.paper import exhibits
-    >>> finding, told = measure(exhibits()["figure-7"], quick=True)
-    >>> told.outcome
+    >>> finding, record = measure(exhibits()["figure-7"], quick=True)
+    >>> record.outcome
     'holds'
     """
     chosen, started = study or exhibit.build(quick=quick), time.perf_counter()
     finding = chosen.measure(seed)
     seconds, verdict = time.perf_counter() - started, finding.verdict()
-    told = Measured(
+    record = Measured(
         id=exhibit.id,
         holds=bool(verdict.holds),
         sentence=verdict.sentence,
@@ -87,7 +87,7 @@ def measure(
         machine=machine(),
         scope=verdict.scope,
     )
-    return finding, told
+    return finding, record
 
 
 def versions() -> dict[str, str]:
@@ -106,17 +106,17 @@ def machine() -> str:
     return f"{name}, {os.cpu_count()} cores"
 
 
-def write_measured(told: Measured, folder: Path) -> Path:
+def write_measured(record: Measured, folder: Path) -> Path:
     """Write a record beside its picture, whole or not at all."""
-    path = folder / f"{told.id}.json"
-    write_atomically(str(path), (json.dumps(told.as_dict(), indent=2, ensure_ascii=False) + "\n").encode())
+    path = folder / f"{record.id}.json"
+    write_atomically(str(path), (json.dumps(record.as_dict(), indent=2, ensure_ascii=False) + "\n").encode())
     return path
 
 
 def read_measured(folder: Path) -> dict[str, Measured]:
     """The records of a folder by id; none where there is no folder."""
     paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
-    return {told.id: told for told in map(_read, paths)}
+    return {record.id: record for record in map(_read, paths)}
 
 
 def _read(path: Path) -> Measured:

@@ -53,8 +53,8 @@ def gains(found: Sequence[Curve], pairs: Sequence[tuple[str, str]]) -> list[Gain
     tests = [paired_test(areas[name] - areas[over]) for name, over in pairs]
     corrected = holm([p for _, p in tests])
     return [
-        Gain(name, over, told.estimate, float(p))
-        for (name, over), (told, _), p in zip(pairs, tests, corrected, strict=True)
+        Gain(name, over, gain.estimate, float(p))
+        for (name, over), (gain, _), p in zip(pairs, tests, corrected, strict=True)
     ]
 
 
@@ -72,8 +72,8 @@ class Ablation:
         shown = {name: last[name] for name in (RANDOM, PLAIN, PLAIN_BEAM, SCALED, BOTH)}
         best = max(shown, key=lambda name: shown[name])
         numbers = {f"last accuracy, {name}": value for name, value in last.items()}
-        told = (both, beam, scaled, added)
-        numbers |= {f"{each.name} less {each.over}, mean over the curve": each.estimate for each in told}
+        differences = (both, beam, scaled, added)
+        numbers |= {f"{each.name} less {each.over}, mean over the curve": each.estimate for each in differences}
         highest = (
             f"highest in the end is {best} ({Steady(shown[best]):.1%}; scaled with a beam {Steady(shown[BOTH]):.1%})"
         )
@@ -106,13 +106,13 @@ class MainExperiments:
 
     def verdict(self) -> Verdict:
         """On every collection measured: above random and above the plain core-set, beyond chance."""
-        told = {name: gains(found, [(BEAM, PLAIN), (BEAM, RANDOM)]) for name, found in self.curves.items()}
+        pairs = {name: gains(found, [(BEAM, PLAIN), (BEAM, RANDOM)]) for name, found in self.curves.items()}
         numbers = {
-            f"{each.name} less {each.over}, {name}": each.estimate for name, pair in told.items() for each in pair
+            f"{each.name} less {each.over}, {name}": each.estimate for name, pair in pairs.items() for each in pair
         }
-        parts = [f"{name}: {pair[0]} over the plain core-set, {pair[1]} over random" for name, pair in told.items()]
+        parts = [f"{name}: {pair[0]} over the plain core-set, {pair[1]} over random" for name, pair in pairs.items()]
         parts += [f"{name}: not measured" for name in self.missing]
-        holds = all(each.is_sure for pair in told.values() for each in pair)
+        holds = all(each.is_sure for pair in pairs.values() for each in pair)
         sentence = f"scaled with a beam of 10, by the mean over the curve; {'; '.join(parts)}"
         return Verdict(holds, numbers, sentence, _scope(self.curves, self.missing))
 

@@ -1,5 +1,6 @@
 """A strategy and its options in one text, as the command line, TOML files and records write them."""
 
+from dubito.checks import read_number
 from dubito.errors import InvalidArgument
 
 Option = str | int | float | bool
@@ -36,9 +37,4 @@ def _value(text: str) -> Option:
     """A number or truth value where the text spells one."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    return read_number(text)

@@ -59,8 +59,7 @@ def demo(
     digits, and see which strategy learns most from its labels: what dubito
     simulate does with your own data. No network.
     """
-    from dubito.checks import check_integer
-    from dubito.cli.inputs.files import read_number
+    from dubito.checks import check_integer, read_number
     from dubito.cli.jobs import report
     from dubito.cli.jobs import simulate as job
 

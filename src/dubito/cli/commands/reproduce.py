@@ -81,8 +81,7 @@ def reproduce(
     """
     import json
 
-    from dubito.checks import check_integer
-    from dubito.cli.inputs.files import read_number
+    from dubito.checks import check_integer, read_number
     from dubito.cli.inputs.published import data_folder
     from dubito.paper import choose_exhibits
 

@@ -154,8 +154,9 @@ def simulate(
     import sys
     from pathlib import Path
 
+    from dubito.checks import read_number
     from dubito.cli.inputs import features
-    from dubito.cli.inputs.files import read_columns, read_number
+    from dubito.cli.inputs.files import read_columns
     from dubito.cli.inputs.missing import read_missing
     from dubito.cli.inputs.scaling import columns_of, is_wanted, read_when
     from dubito.cli.inputs.session import bounded_inputs, reading_files

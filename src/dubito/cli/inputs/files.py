@@ -66,22 +66,6 @@ def read_columns(
     return Columns(ids, labels, names(features), names(ignore), names(probabilities), names(no_label), claimed)
 
 
-def read_number(text: str) -> int | float | str:
-    """The number a text spells, or the text itself: the library's checks say what is wrong with it.
-
-    Examples
-    --------
-    >>> read_number("20"), read_number("2.5"), read_number("many")
-    (20, 2.5, 'many')
-    """
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
 def read_inputs(pool: str, labelled: Sequence[str] | None, doubt: DoubtSpecs, columns: Columns) -> Inputs:
     """Read the pool, what is labelled and the model's doubt; remarks go to whoever gathers them.
 

@@ -1,6 +1,5 @@
 """Published data that an experiment names: where it is kept, and downloads with a bar."""
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dubito.cli import options
-from dubito.cli.printing.messages import say
+from dubito.cli.printing.messages import new_bars, say
 
 if TYPE_CHECKING:
     from dubito.experiments.cells.sources import DataSource
@@ -41,21 +40,15 @@ Download = Annotated[
 @contextmanager
 def data_folder(folder: str | None, download: bool) -> Iterator[None]:
     """Published files are looked for there, by this process and those it starts, while the block runs."""
+    from dubito.cli.inputs.session import variable
     from dubito.experiments.published.folders import DATA_VARIABLE
     from dubito.experiments.published.folders import data_folder as checked
 
     if folder is None:
         yield
         return
-    before = os.environ.get(DATA_VARIABLE)
-    os.environ[DATA_VARIABLE] = str(checked(folder, download).absolute())
-    try:
+    with variable(DATA_VARIABLE, str(checked(folder, download).absolute())):
         yield
-    finally:
-        if before is None:
-            del os.environ[DATA_VARIABLE]
-        else:
-            os.environ[DATA_VARIABLE] = before
 
 
 def is_done(folder: Path) -> bool:
@@ -110,18 +103,9 @@ def download_bar(quiet: bool) -> "Iterator[DownloadProgress]":
 
 @contextmanager
 def _bars() -> "Iterator[DownloadProgress]":
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bars
+    from rich.progress import DownloadColumn, TaskID, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    with new_bars(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as bars:
         tasks: dict[str, TaskID] = {}
 
         def draw(name: str, done: int, total: int, /) -> None:

@@ -32,15 +32,23 @@ def reading_files(limit: str | None = None, memory_limit: str | None = None, *, 
 @contextmanager
 def bounded_inputs(limit: str | None) -> Iterator[None]:
     """The same bound for whatever this process, and those it starts, read while the block runs."""
-    given, before = check_memory_limit(limit, "input_limit"), os.environ.get(VARIABLE)
+    given = check_memory_limit(limit, "input_limit")
     if given is None:
         yield
         return
-    os.environ[VARIABLE] = str(given)
+    with variable(VARIABLE, str(given)):
+        yield
+
+
+@contextmanager
+def variable(name: str, value: str) -> Iterator[None]:
+    """An environment variable for this process, and those it starts, while the block runs."""
+    before = os.environ.get(name)
+    os.environ[name] = value
     try:
         yield
     finally:
         if before is None:
-            del os.environ[VARIABLE]
+            del os.environ[name]
         else:
-            os.environ[VARIABLE] = before
+            os.environ[name] = before

@@ -15,7 +15,7 @@ from dubito.strategies import Strategy
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class DryRunFacts:
     """What a dry run tells."""
 
     n: int
@@ -54,10 +54,10 @@ def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Req
     return build_request(points, terms, method.budget, allowed_rows, doubts, limits=method.limits(found))
 
 
-def foretell(strategy: Strategy, request: Request) -> Forecast:
+def foretell(strategy: Strategy, request: Request) -> DryRunFacts:
     """Sizes, engine and cost."""
     engine, cost = forecast(strategy, request)
     (n, d), dtype = request.pool.shape, str(request.pool.dtype)
     megabytes, seconds = (None, None) if cost is None else (round(cost.bytes / 1e6, 1), round(cost.seconds, 2))
     sizes = (n, d, dtype, len_of(request.references), len(request.candidates), request.budget)
-    return Forecast(*sizes, strategy.name, engine, megabytes, seconds)
+    return DryRunFacts(*sizes, strategy.name, engine, megabytes, seconds)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dubito.checks import check_real
-from dubito.cli.inputs.files import read_number
+from dubito.checks import check_real, read_number
 from dubito.cli.jobs.about import read_about
 from dubito.cli.printing.messages import show
 from dubito.cli.printing.plain import plain_cells, put

@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from dubito.checks import check_integer
-from dubito.cli.inputs.files import read_number
+from dubito.checks import check_integer, read_number
 from dubito.cli.printing.board import Board
 from dubito.cli.printing.failures import Stopped
 from dubito.cli.printing.messages import program_name, say, show

@@ -10,8 +10,8 @@ from typing import get_args
 
 import numpy as np
 
-from dubito.checks import check_candidates, check_choice, check_integer, check_memory_limit
-from dubito.cli.inputs.files import Inputs, note, read_number
+from dubito.checks import check_candidates, check_choice, check_integer, check_memory_limit, read_number
+from dubito.cli.inputs.files import Inputs, note
 from dubito.cli.inputs.labelled import LabelledInputs
 from dubito.cli.inputs.rows import read_candidate_rows, read_earlier
 from dubito.cli.inputs.scaling import When, is_wanted, told_scale

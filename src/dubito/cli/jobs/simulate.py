@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dubito.checks import check_integer, check_real
-from dubito.cli.inputs.files import read_number
+from dubito.checks import check_integer, check_real, read_number
 from dubito.cli.jobs.about import ABOUT, save_about
 from dubito.cli.jobs.report import schedule_told
 from dubito.cli.printing.board import Board

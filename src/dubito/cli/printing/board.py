@@ -4,7 +4,7 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from dubito.cli.printing.messages import PATIENCE
+from dubito.cli.printing.messages import PATIENCE, new_bars
 from dubito.cli.printing.plain import plain
 
 if TYPE_CHECKING:
@@ -70,15 +70,7 @@ def told_time(seconds: float) -> str:
 
 
 def new_board() -> "Progress":
-    """Name, bar, count and note; it clears itself away in the end."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    """Name, bar, count and note."""
+    from rich.progress import MofNCompleteColumn, TextColumn
 
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    return new_bars(MofNCompleteColumn(), TextColumn("{task.fields[note]}"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from dubito.cli.printing.plain import plain
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, ProgressColumn, TaskID
     from rich.table import Table
 
 PATIENCE = 1.0
@@ -66,20 +66,20 @@ class Bar:
 
 
 def new_progress() -> "Progress":
-    """Verb, bar, count, rate, time left and radius; it clears itself away in the end."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    """Verb, bar, count, rate, time left and radius."""
+    from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("{task.fields[note]}"),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    left = TimeRemainingColumn(elapsed_when_finished=True)
+    return new_bars(MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), left, TextColumn("{task.fields[note]}"))
+
+
+def new_bars(*columns: "ProgressColumn") -> "Progress":
+    """A name, a bar and these columns on stderr; they clear themselves away in the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    named = TextColumn("{task.description}", markup=False), BarColumn()
+    return Progress(*named, *columns, console=Console(stderr=True), transient=True)
 
 
 def program_name() -> str:

@@ -206,10 +206,10 @@ def _whole_rows(
 
     Filling in medians leaves the medians as they were, so that rows filled in already serve as ``like``.
     """
-    told = settle_missing(found.source.path, features, found.feature_names, missing, like)
+    settled = settle_missing(found.source.path, features, found.feature_names, missing, like)
     whose = f", those of {LEARNED if has_test else EVERY}" if missing == "median" else ""
-    gather([] if told.note is None else [told.note + whose])
-    return np.asarray(told.features[:]), labels if told.rows is None else labels[told.rows]
+    gather([] if settled.note is None else [settled.note + whose])
+    return np.asarray(settled.features[:]), labels if settled.rows is None else labels[settled.rows]
 
 
 def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:

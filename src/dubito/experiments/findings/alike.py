@@ -15,8 +15,8 @@ def alike(rounds: Sequence[Round]) -> tuple[tuple[str, ...], ...]:
     """
     by_name: dict[str, set[tuple[int, int, tuple[int, ...], float]]] = {}
     for each in rounds:
-        told = (each.seed, each.turn, tuple(sorted(each.picked)), each.test_accuracy)
-        by_name.setdefault(each.strategy, set()).add(told)
+        outcome = (each.seed, each.turn, tuple(sorted(each.picked)), each.test_accuracy)
+        by_name.setdefault(each.strategy, set()).add(outcome)
     groups: dict[frozenset[tuple[int, int, tuple[int, ...], float]], list[str]] = {}
     for name, played in by_name.items():
         groups.setdefault(frozenset(played), []).append(name)

@@ -67,8 +67,8 @@ class Comparison:
         """As JSON holds it."""
         numbers = {key: finite(getattr(self, key)) for key in ("p", "p_holm", "p_wilcoxon", "detectable")}
         ratio = None if self.variance_ratio is None else self.variance_ratio.as_dict()
-        told = {"strategy": self.name, "baseline": self.baseline, "seeds": self.seeds, **numbers}
-        return {**told, "difference": self.difference.as_dict(), "variance_ratio": ratio}
+        record = {"strategy": self.name, "baseline": self.baseline, "seeds": self.seeds, **numbers}
+        return {**record, "difference": self.difference.as_dict(), "variance_ratio": ratio}
 
 
 def area(curve: Curve) -> FloatArray:
@@ -96,8 +96,8 @@ def compare(curves: Sequence[Curve], baseline: str, alike: Sequence[Sequence[str
     >>> labels = np.array([10, 20])
     >>> slow = Curve("random", labels, np.array([[0.5, 0.6], [0.5, 0.7], [0.4, 0.6]]))
     >>> fast = Curve("coreset", labels, np.array([[0.5, 0.8], [0.5, 0.9], [0.4, 0.82]]))
-    >>> (told,) = compare([slow, fast], "random")
-    >>> round(told.difference.estimate, 4), told.is_better
+    >>> (gain,) = compare([slow, fast], "random")
+    >>> round(gain.difference.estimate, 4), gain.is_better
     (0.1033, True)
     """
     by_name = {curve.name: curve for curve in curves}
@@ -150,7 +150,7 @@ def penalties(curves: Sequence[Curve]) -> FloatArray:
     for i, ours in enumerate(curves):
         for j, theirs in enumerate(curves):
             gains = (ours.accuracy - theirs.accuracy)[:, 1:].T
-            won = [p < 1.0 - LEVEL and told.estimate > 0.0 for told, p in map(paired_test, gains)]
+            won = [p < 1.0 - LEVEL and gain.estimate > 0.0 for gain, p in map(paired_test, gains)]
             result[i, j] = np.mean(won) if won else 0.0
     return result
 
@@ -190,9 +190,9 @@ class Saving:
 
     def as_dict(self) -> dict[str, object]:
         """As JSON holds it; null where a strategy never got there."""
-        told = {"strategy": self.name, "baseline": self.baseline, "accuracy": self.accuracy}
+        record = {"strategy": self.name, "baseline": self.baseline, "accuracy": self.accuracy}
         reached = {"labels": finite(self.needed), "baseline_labels": finite(self.baseline_needed)}
-        return {**told, **reached, "saved": self.saved.as_dict()}
+        return {**record, **reached, "saved": self.saved.as_dict()}
 
 
 def savings(curves: Sequence[Curve], baseline: str, *, draws: int = 2000, seed: int = 0) -> tuple[Saving, ...]:
@@ -207,8 +207,8 @@ def savings(curves: Sequence[Curve], baseline: str, *, draws: int = 2000, seed: 
     >>> labels = np.array([10, 20, 30])
     >>> slow = Curve("random", labels, np.array([[0.5, 0.6, 0.7], [0.5, 0.6, 0.7]]))
     >>> fast = Curve("coreset", labels, np.array([[0.5, 0.7, 0.8], [0.5, 0.7, 0.8]]))
-    >>> (told,) = savings([slow, fast], "random")
-    >>> told.needed, told.baseline_needed, told.saved.estimate
+    >>> (saving,) = savings([slow, fast], "random")
+    >>> saving.needed, saving.baseline_needed, saving.saved.estimate
     (20.0, 30.0, 10.0)
     """
     reference = next(curve for curve in curves if curve.name == baseline)

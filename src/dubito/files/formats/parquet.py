@@ -83,8 +83,8 @@ def _lists_as_text(path: str, entries: Mapping[str, Entry]) -> list[str]:
 
 
 def _are_lists(values: list[Any]) -> bool:
-    told = [value for value in values if value is not None]
-    return bool(told) and all(isinstance(value, str) and as_list(value) is not None for value in told)
+    present = [value for value in values if value is not None]
+    return bool(present) and all(isinstance(value, str) and as_list(value) is not None for value in present)
 
 
 def _list_entry(path: str, name: str) -> Entry:

@@ -38,10 +38,10 @@ def index_of(metadata: Mapping[bytes, bytes] | None, n_rows: int) -> tuple[tuple
 
 def _levels(text: bytes) -> list[Any]:
     try:
-        told = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return []
-    levels = told.get("index_columns") if isinstance(told, dict) else None
+    levels = parsed.get("index_columns") if isinstance(parsed, dict) else None
     return levels if isinstance(levels, list) else []
 
 

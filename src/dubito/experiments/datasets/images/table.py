@@ -55,8 +55,8 @@ def _read(path: str, label_column: str | None) -> tuple[list[Picture], AnyArray]
     try:
         names = read_array(path if label_column is None else f"{path}::{label_column}", "labels")
     except MissingFile:
-        told = f"{path} has no column of labels, or several that could be; it holds {source.listing()}"
-        raise MissingFile(told, mend=f"name one with {path}::NAME.") from None
+        problem = f"{path} has no column of labels, or several that could be; it holds {source.listing()}"
+        raise MissingFile(problem, mend=f"name one with {path}::NAME.") from None
     return [Picture(f"the picture in row {row} of {path}", content) for row, content in enumerate(contents)], names
 
 

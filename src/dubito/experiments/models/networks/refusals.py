@@ -76,9 +76,9 @@ def check_logits(given: object, n_items: int, n_classes: int, when: str = "") ->
     import torch
 
     if not isinstance(given, torch.Tensor) or given.shape != (n_items, n_classes):
-        told = f"shape {tuple(given.shape)}" if isinstance(given, torch.Tensor) else f"type {type(given).__name__}"
+        got = f"shape {tuple(given.shape)}" if isinstance(given, torch.Tensor) else f"type {type(given).__name__}"
         raise InvalidArgument(
-            f"the network gives {n_items} items an output of {told}{when}, and there are {n_classes} classes",
+            f"the network gives {n_items} items an output of {got}{when}, and there are {n_classes} classes",
             mend=f"it must give logits of shape ({n_items}, {n_classes}).",
         )
 
@@ -173,13 +173,12 @@ def _step(network: Any, inputs: "torch.Tensor", n_classes: int, batch: int) -> "
     except InvalidArgument:
         raise
     except Exception as error:
-        told = f"{type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {error}"
         if len(inputs) > 1:
-            raise InvalidArgument(f"the network cannot be trained: {told}. Mend the network.") from error
+            raise InvalidArgument(f"the network cannot be trained: {why}. Mend the network.") from error
         name = "batch" if batch == 1 else "initial"
         raise InvalidArgument(
-            "is too small for this network: it cannot learn from a single item, as batch normalisation cannot "
-            f"({told})",
+            f"is too small for this network: it cannot learn from a single item, as batch normalisation cannot ({why})",
             argument=name,
             value=1,
             mend=f"{PASS} {named(name)} >= 2.",

@@ -1,0 +1,82 @@
+"""Options that say how to pick, and the names that a shell completes."""
+
+from typing import Annotated
+
+import typer
+
+METHOD = "Method"
+
+
+def strategy_names(incomplete: str) -> list[str]:
+    """Completions of ``--strategy``."""
+    from dubito.strategies import STRATEGIES
+
+    return [name for name in STRATEGIES.names() if name.startswith(incomplete)]
+
+
+def engine_names(incomplete: str) -> list[str]:
+    """Completions of ``--engine``."""
+    from dubito.engines.dispatch import installed_engines
+
+    return [name for name in ("auto", *installed_engines()) if name.startswith(incomplete)]
+
+
+Budget = Annotated[str, typer.Option("--budget", "-b", metavar="N", show_default=False, help="How many to pick.")]
+Strategy = Annotated[
+    str,
+    typer.Option(
+        "--strategy",
+        "-s",
+        metavar="NAME",
+        rich_help_panel=METHOD,
+        autocompletion=strategy_names,
+        help="doubt-coreset, coreset, doubt-coverage, coverage, random, least-confidence, margin, entropy, "
+        "largest-cluster, filter-then-cover, power, typiclust, closest-kmeans, optimal-coreset, badge, bald, batchbald "
+        "or probabilistic-coreset. Options may follow it: doubt-coreset:doubt=margin, doubt-coverage:radius=2.",
+    ),
+]
+Strength = Annotated[
+    str,
+    typer.Option(
+        "--strength",
+        metavar="X",
+        rich_help_panel=METHOD,
+        help="Doubt to this power scales distances: 1 is the paper, 0 the plain core-set.",
+    ),
+]
+BeamWidth = Annotated[
+    str, typer.Option("--beam-width", metavar="N", rich_help_panel=METHOD, help="Configurations a beam keeps.")
+]
+Scaling = Annotated[
+    str,
+    typer.Option("--scaling", metavar="NAME", rich_help_panel=METHOD, help="Whose doubt scales: respective, acquired."),
+]
+Metric = Annotated[
+    str, typer.Option("--metric", metavar="NAME", rich_help_panel=METHOD, help="euclidean or cosine (the chord).")
+]
+Standardise = Annotated[
+    str,
+    typer.Option(
+        "--standardise",
+        "--standardize",
+        metavar="WHEN",
+        rich_help_panel=METHOD,
+        help="Give every feature mean 0 and standard deviation 1 over the pool: yes, no, or auto, which does so for "
+        "columns of a table and never for a single array or a column of lists. Alone it says yes.",
+    ),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        rich_help_panel=METHOD,
+        autocompletion=engine_names,
+        help="auto, or one that dubito doctor lists.",
+    ),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option("--memory-limit", metavar="SIZE", rich_help_panel=METHOD, help="Beyond the inputs, such as 2GB."),
+]
+Seed = Annotated[str, typer.Option("--seed", metavar="N", rich_help_panel=METHOD, help="For what is drawn at random.")]
