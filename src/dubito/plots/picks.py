@@ -16,7 +16,7 @@ ROW = 0.66
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class AskedPictures:
     """What one strategy asked for."""
 
     name: str
@@ -27,7 +27,7 @@ class Asked:
 
 
 def picks_figure(
-    images: AnyArray, classes: AnyArray, asked: Sequence[Asked], headline: str, detail: str = ""
+    images: AnyArray, classes: AnyArray, asked: Sequence[AskedPictures], headline: str, detail: str = ""
 ) -> Figure:
     """What each strategy asked for first; a bar below an image marks what the model had wrong.
 
@@ -37,12 +37,12 @@ def picks_figure(
         Grey images, dark where large.
     classes : array (n,)
         True classes, to count how many kinds were asked for.
-    asked : sequence of Asked
+    asked : sequence of AskedPictures
         One row of the picture each.
 
     Examples
     --------
-    >>> asked = Asked("random", np.array([1, 0]), np.array([True, False]))
+    >>> asked = AskedPictures("random", np.array([1, 0]), np.array([True, False]))
     >>> figure = picks_figure(np.zeros((2, 3, 3)), np.array([0, 1]), [asked], "what random asks for")
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['random', '2 classes, 1 misread']
@@ -61,7 +61,7 @@ def picks_figure(
     return figure
 
 
-def draw_row(axes: Axes, images: AnyArray, classes: AnyArray, asked: Asked, n_columns: int) -> None:
+def draw_row(axes: Axes, images: AnyArray, classes: AnyArray, asked: AskedPictures, n_columns: int) -> None:
     """One strategy's images side by side, its name and two counts to the left."""
     height, width = map(float, images.shape[1:])
     step = width * 1.2

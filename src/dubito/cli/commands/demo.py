@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dubito.experiments.plans.experiment import Experiment
     from dubito.experiments.records import Round
     from dubito.matrix import BoolArray
-    from dubito.plots.picks import Asked
+    from dubito.plots.picks import AskedPictures
 
 STRATEGIES = ("random", "least-confidence", "margin", "coreset", "doubt-coreset")
 DIGITS, PICKED = "digits.npz", "picked.png"
@@ -160,17 +160,17 @@ def draw_picks(experiment: "Experiment", folder: Path, source: "DataSource") -> 
     save_figure(picture, folder / PICKED, formats=("png",), force=True)
 
 
-def what_was_asked(first: "Round", wrong: "BoolArray") -> "Asked":
+def what_was_asked(first: "Round", wrong: "BoolArray") -> "AskedPictures":
     """One strategy's first questions, and which of them the model had wrong."""
     import numpy as np
 
-    from dubito.plots.picks import Asked
+    from dubito.plots.picks import AskedPictures
 
     rows = np.array(first.picked, dtype=np.int64)
-    return Asked(first.strategy, rows, wrong[rows])
+    return AskedPictures(first.strategy, rows, wrong[rows])
 
 
-def told_of_picks(asked: "list[Asked]") -> str:
+def told_of_picks(asked: "list[AskedPictures]") -> str:
     """The picture's headline: how many of the first questions were misread, the method's against random's."""
     misread = {each.name: int(each.misread.sum()) for each in asked}
     ours, random = misread["doubt-coreset"], misread["random"]

@@ -1,6 +1,6 @@
 """``dubito select``: files in, picks out."""
 
-from dubito.cli import options, terms
+from dubito.cli import options
 
 
 def select(
@@ -11,8 +11,8 @@ def select(
     logits: options.Logits = None,
     doubt: options.Doubt = None,
     candidates: options.Candidates = None,
-    costs: terms.Costs = None,
-    classes: terms.Classes = None,
+    costs: options.Costs = None,
+    classes: options.Classes = None,
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
@@ -25,8 +25,8 @@ def select(
     strength: options.Strength = "1",
     beam_width: options.BeamWidth = "1",
     scaling: options.Scaling = "respective",
-    spend: terms.Spend = None,
-    quota: terms.Quota = None,
+    spend: options.Spend = None,
+    quota: options.Quota = None,
     metric: options.Metric = "euclidean",
     standardise: options.Standardise = "auto",
     engine: options.Engine = "auto",

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dubito.checks import check_real
-from dubito.cli.inputs.files import Inputs, in_pool_order, note, read_number
+from dubito.checks import check_real, read_number
+from dubito.cli.inputs.files import Inputs, in_pool_order, note
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files import Columns, PoolFile, RowsFile, open_source, split_spec
 from dubito.files.entries import Source, suffix_of, whole

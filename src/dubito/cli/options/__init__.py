@@ -50,6 +50,7 @@ from dubito.cli.options.output import (
     Sheet,
 )
 from dubito.cli.options.spelling import spelled_out
+from dubito.cli.options.terms import Classes, Costs, Quota, Spend
 
 __all__ = [
     "FILES",
@@ -61,6 +62,8 @@ __all__ = [
     "Budget",
     "Candidates",
     "Checked",
+    "Classes",
+    "Costs",
     "Doubt",
     "DryRun",
     "Engine",
@@ -86,10 +89,12 @@ __all__ = [
     "Probabilities",
     "ProbabilityColumns",
     "Quiet",
+    "Quota",
     "SafeCsv",
     "Scaling",
     "Seed",
     "Sheet",
+    "Spend",
     "Standardise",
     "Strategy",
     "Strength",

@@ -105,7 +105,7 @@ class Threshold:
         return value > self.value or (value == self.value and row < self.row)
 
 
-class Picking:
+class FrontPicking:
     """A greedy run inside a front: intervals that hold each candidate's exact priority, and the picks so far."""
 
     def __init__(self, front: Front, priorities: FloatArray) -> None:

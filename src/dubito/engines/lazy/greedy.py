@@ -4,7 +4,7 @@ import numpy as np
 
 from dubito.doubt import uncertainty
 from dubito.engines.lazy.bounds import Bounds
-from dubito.engines.lazy.front import Picking
+from dubito.engines.lazy.front import FrontPicking
 from dubito.engines.lazy.kernels import Kernels
 from dubito.engines.lazy.progress import Reporter
 from dubito.matrix import FloatArray, IntArray, len_of
@@ -48,7 +48,7 @@ class Greedy:
             zeros = np.flatnonzero(bounds.bound == 0.0)[:n_left]
             self._take(zeros, np.zeros(len(zeros)))
         elif not bounds.refresh_first(rows, threshold):
-            picking = Picking(self.kernels.front(rows), bounds.bound[rows])
+            picking = FrontPicking(self.kernels.front(rows), bounds.bound[rows])
             picking.run(rows, threshold, n_left)
             bounds.bound[rows] = picking.high
             self._take(rows[picking.picks], picking.priorities())

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from dubito.cli.options import FILES, METHOD
+from dubito.cli.options.files import FILES
+from dubito.cli.options.method import METHOD
 
 Costs = Annotated[
     str | None,
