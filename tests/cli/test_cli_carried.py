@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
@@ -116,3 +117,9 @@ def test_a_page_that_cannot_be_is_refused_before_anything_runs(run: Program) -> 
         assert (ran.code, said in ran.err) == (2, True)
     ran = run("select", "pool.csv", *GIVEN, "--sheet", "page.html", "--pictures", "nowhere")
     assert (ran.code, "--pictures nowhere is no folder" in ran.err) == (2, True)
+
+
+def test_an_index_of_pandas_is_the_id_and_does_not_go_along_once_more(run: Program) -> None:
+    pd.DataFrame({"x": [1.0, 5.0], "note": ["u", "v"]}, index=["p", "q"]).to_parquet("pool.parquet")
+    ran = run("select", "pool.parquet", "-b", "1", "-s", "coreset", "--ignore-columns", "note")
+    assert ran.out.splitlines()[0] == "rank,index,id,priority,note"

@@ -94,3 +94,33 @@ def test_one_class_or_few_rows_predict_nothing(labels: np.ndarray[tuple[int], np
 def test_ordinary_shares_are_no_probabilities() -> None:
     assert probability_groups(["a", "b"], RNG.random((30, 2)) / 2) == []
     assert probability_groups(["a", "b"], np.tile([1.0, 0.0], (30, 1))) == []
+
+
+def test_codes_with_zeros_before_them_are_named(run: Program) -> None:
+    Path("pool.csv").write_text("id,zip,x\na,01234,1\nb,99999,2\nc,50000,7\n")
+    ran = run("select", "pool.csv", "-b", "1", "-s", "coreset")
+    assert "zip has zeros before numbers, as codes do: pass --ignore-columns zip if they count nothing" in ran.err
+    ran = run("select", "pool.csv", "-b", "1", "-s", "coreset", "--ignore-columns", "zip")
+    assert "zeros before" not in ran.err
+
+
+@pytest.mark.parametrize("role", ["probabilities", "logits"])
+def test_columns_that_count_as_classes_are_named(run: Program, role: str) -> None:
+    Path("pool.csv").write_text("id,x,y\na,1,3\nb,2,1\nc,7,0\n")
+    Path("p.csv").write_text("dog,id,cat\n0.5,a,0.5\n0.25,c,0.75\n1,b,0\n")
+    ran = run("select", "pool.csv", "-b", "1", f"--{role}", "p.csv")
+    assert f"dubito: {role} of 2 classes: dog, cat\n" in ran.err
+    Path("own.csv").write_text("id,x,p_b,p_a\na,1,0.5,0.5\nb,2,0.25,0.75\n")
+    ran = run("select", "own.csv", "-b", "1", "--probability-columns", "p_*")
+    assert "dubito: probabilities of 2 classes: p_a, p_b\n" in ran.err
+
+
+@pytest.mark.parametrize("value", ["inf", "1e200"])
+def test_values_that_no_scale_can_hold_are_refused_in_one_line_of_their_own(
+    run_process: Program, tmp_path: Path, value: str
+) -> None:
+    (tmp_path / "pool.csv").write_text(f"id,x,y\na,{value},3\nb,2,1\nc,7,0\n")
+    ran = run_process("select", "pool.csv", "-b", "1", "-s", "coreset")
+    assert ran.code == 3
+    assert "Warning" not in ran.err
+    assert "pool (pool.csv) holds" in ran.err

@@ -219,3 +219,34 @@ def test_reading_a_wide_table_compares_names_in_proportion_to_their_number(tmp_p
         assert source.columns([Counting(name) for name in names]).shape == (1, width)
         counts.append(Counting.compared)
     assert counts[1] <= 2 * counts[0] + 10
+
+
+@pytest.mark.parametrize("rows", ["1.500\n2.500\n900\n", "900\n12.000\n-1.000\n", "1.234.567\n5\n6\n"])
+def test_points_that_may_stand_between_thousands_are_refused_beside_semicolons(tmp_path: Path, rows: str) -> None:
+    path = tmp_path / "pool.csv"
+    path.write_text("id;x\n" + "".join(f"n{place};{row}\n" for place, row in enumerate(rows.split())))
+    with pytest.raises(
+        InvalidData, match=r"such as '[-\d.]+', wh(ose point|ich has marks).* thousands, but features are"
+    ):
+        read_pool(str(path))
+
+
+@pytest.mark.parametrize("rows", ["1.500\n2.500\n", "1.500\n0.900\n900\n", "1.5\n900\n"])
+def test_points_that_are_decimal_are_read_so(tmp_path: Path, rows: str) -> None:
+    (tmp_path / "pool.csv").write_text(
+        "id;x\n" + "".join(f"n{place};{row}\n" for place, row in enumerate(rows.split()))
+    )
+    features = np.asarray(read_pool(str(tmp_path / "pool.csv")).features)
+    assert features[:, 0].tolist() == [float(row) for row in rows.split()]
+
+
+@pytest.mark.parametrize(
+    ("cell", "odd"),
+    [("2.5", "which has a point where others have decimal commas"), ("10%", "which has a percent sign")],
+)
+def test_what_keeps_a_column_from_being_numbers_is_told(tmp_path: Path, cell: str, odd: str) -> None:
+    (tmp_path / "pool.csv").write_text(f"id;x;y\na;1,5;{cell}\nb;2,5;{cell}\n")
+    with pytest.raises(
+        InvalidData, match=f"column 'y' of .* holds text such as '{cell}', {odd}, but features are numbers"
+    ):
+        read_pool(str(tmp_path / "pool.csv"))

@@ -18,6 +18,11 @@ DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
 GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+\s*")
 """A number that may have a decimal comma or be thousands: 1,234."""
 
+POINTED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
+"""A number that may have a decimal point or be thousands: 1.234."""
+CODE = re.compile(r"0\d+")
+"""Digits that nobody writes before a number: 01234."""
+
 ODD_NUMBERS = (
     (re.compile(r"[+-]?[\d.,]+\s*%"), "a percent sign"),
     (re.compile(r"[+-]?\d{1,3}([,.'  ]\d{3})+([.,]\d+)?"), "marks between the thousands"),
@@ -94,6 +99,19 @@ def what_is_odd(text: str) -> str | None:
     ('a percent sign', 'marks between the thousands', None)
     """
     return next((odd for pattern, odd in ODD_NUMBERS if pattern.fullmatch(text.strip())), None)
+
+
+def may_be_thousands(values: Sequence[str]) -> str | None:
+    """A number with a point that may stand between thousands: all such have three digits behind it, others no point.
+
+    Examples
+    --------
+    >>> may_be_thousands(["1.500", "900"]), may_be_thousands(["1.500", "0.900"]), may_be_thousands(["1.500", "2.500"])
+    ('1.500', None, None)
+    """
+    pointed = [value for value in values if "." in value]
+    is_mixed = 0 < len(pointed) < len(values)
+    return pointed[0] if is_mixed and all(POINTED.fullmatch(value.strip()) for value in pointed) else None
 
 
 def as_list(text: str) -> FloatArray | None:

@@ -33,6 +33,8 @@ class Entry:
     """Reads a column as names; None where `read` gives them already."""
     read_values: Callable[[], AnyArray] | None = None
     """Reads a column with its gaps, as it is written; None for what has none."""
+    is_code: bool = False
+    """Whether numbers are written as codes are, such as 01234."""
 
     def names(self) -> AnyArray:
         """The values as names: integers or text, never parsed into anything else."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from dubito.errors import InvalidArgument
 from dubito.files import Columns, PoolFile, Source, open_source, split_spec
 from dubito.files.choosing import given_name, usual_name
+from dubito.files.naming import index_columns
 from dubito.matrix import AnyArray, len_of
 from dubito.names.columns import no_features
 from dubito.problem import Selection
@@ -36,7 +37,7 @@ def text_columns(source: Source, columns: Columns) -> list[str]:
     if not source.is_table:
         return []
     roles = [given_name(role, columns) or usual_name(source, role) for role in ("ids", "labels")]
-    taken = {*roles, *OWN, columns.id, columns.label, *no_features(list(source.names))}
+    taken = {*roles, *OWN, columns.id, columns.label, *no_features(list(source.names)), *index_columns(source)}
     return [name for name, entry in source.entries.items() if entry.content == "text" and name and name not in taken]
 
 

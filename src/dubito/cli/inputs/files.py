@@ -16,6 +16,7 @@ from dubito.files import (
     DoubtRole,
     PoolFile,
     RowsFile,
+    Source,
     find_array,
     find_doubt,
     open_source,
@@ -24,6 +25,7 @@ from dubito.files import (
     read_rows,
     split_spec,
 )
+from dubito.files.choosing import choose
 from dubito.files.entries import nearest, suffix_of
 from dubito.files.notes import gather
 from dubito.matrix import AnyArray, len_of
@@ -31,6 +33,8 @@ from dubito.names import matching_ids, order_of
 
 NO_SOURCES = (".txt",)
 """Files of names that are read as they are."""
+MOST_CLASSES = 10
+"""Classes that a note names."""
 
 DoubtSpecs = Mapping[DoubtRole, str | None]
 
@@ -106,9 +110,22 @@ def read_doubt_source(
 ) -> dict[DoubtRole, AnyArray]:
     """The source of doubt named, in the pool's order, or the one in the pool's own file."""
     for role, spec in given.items():
-        return {role: in_pool_order(read_rows(spec, role, columns=columns), pool, note)}
+        rows = read_rows(spec, role, columns=columns)
+        note_classes(rows.source, role, split_spec(spec)[1], columns, note)
+        return {role: in_pool_order(rows, pool, note)}
     found = find_doubt(pool.source, columns=columns)
-    return {} if found is None else {found[0]: found[1]}
+    if found is None:
+        return {}
+    note_classes(pool.source, found[0], None, columns, note)
+    return {found[0]: found[1]}
+
+
+def note_classes(source: Source, role: DoubtRole, key: str | None, columns: Columns, note: Note) -> None:
+    """Say which columns of a table are classes: one of numbers that is none would count as one unseen."""
+    names = choose(source, role, key, columns) if source.is_table and role != "doubt" else []
+    if len(names) > 1:
+        shown = ", ".join(names[:MOST_CLASSES]) + (", ..." if len(names) > MOST_CLASSES else "")
+        note(f"{role} of {len(names)} classes: {shown}")
 
 
 def in_pool_order(found: RowsFile, pool: PoolFile, note: Note) -> AnyArray:

@@ -39,9 +39,10 @@ def told_scale(when: When, feature_names: tuple[str, ...], features: Matrix) -> 
     """The note for who did not ask: that columns are standardised, and what would have dominated."""
     if when != "auto" or not is_wanted(when, feature_names) or not len_of(features):
         return None
-    scale = measure_scale(features)
-    if not np.isfinite(scale.mean).all():
-        return None  # What is missing or infinite is refused in a moment, in words of its own.
+    with np.errstate(invalid="ignore", over="ignore"):
+        scale = measure_scale(features)
+    if not (np.isfinite(scale.mean).all() and np.isfinite(scale.share).all()):
+        return None  # What is missing, infinite or too large is refused in a moment, in words of its own.
     because = told_dominant(scale, feature_names)
     mend = "--standardise no takes them as they are"
     if because:

@@ -41,6 +41,10 @@ def _told_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
     if ids.any():
         mend = f"pass --id-column {names[ids][0]}" if pool.ids is None else _ignore(names[ids])
         yield f"{_listed(names[ids], 'looks like an id', 'look like ids')}: {mend}"
+    codes = np.array([pool.source.entry(name).is_code for name in names.tolist()], dtype=np.bool_) & ~ids
+    if codes.any():
+        told = _listed(names[codes], "has", "have")
+        yield f"{told} zeros before numbers, as codes do: {_ignore(names[codes])} if they count nothing"
     for group in probability_groups(names.tolist(), sample):
         stem = _stem(group)
         wanted = f"'{stem}*'" if stem else ",".join(group)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dubito.errors import InvalidData
 from dubito.files.cells import (
+    CODE,
     PLAIN_INTEGER,
     as_list,
     as_names,
@@ -20,6 +21,7 @@ from dubito.files.cells import (
     is_gap,
     is_number,
     is_truth,
+    may_be_thousands,
     what_is_odd,
 )
 from dubito.files.entries import Entry, Source, reading
@@ -264,12 +266,26 @@ def _name(path: str, name: str, number: int, text: str) -> str:
 
 def _entry(table: DelimitedTable, name: str, sample: list[str]) -> Entry:
     values = [value for value in sample if not is_gap(value)]
-    strange = next((value for value in values if not is_number(value, table.dialect.decimal_comma)), None)
+    strange, odd = _strange(values, table.dialect)
     # Kept once read: labels are read for training and again for what is told of them.
     names, texts = partial(table.labels, name), cache(partial(table.texts, name))
     if strange is None and (values or not sample):
-        return Entry(1, "numbers", "(numbers)", partial(table.column, name), names, texts)
+        is_code = any(CODE.fullmatch(value.strip()) for value in values)
+        return Entry(1, "numbers", "(numbers)", partial(table.column, name), names, texts, is_code)
     if values and all(as_list(value) is not None for value in values):
         return Entry(2, "numbers", "(lists of numbers)", partial(table.lists, name), names, texts)
-    summary = f"(text such as {strange!r})" if strange else "(nothing)"
+    summary = f"(text such as {strange!r}{odd})" if strange else "(nothing)"
     return Entry(1, "text", summary, partial(table.column, name), names, texts)
+
+
+def _strange(values: list[str], dialect: Dialect) -> tuple[str | None, str]:
+    """The first value that is no number, and what is odd about it."""
+    comma = dialect.decimal_comma
+    thousands = may_be_thousands(values) if dialect.delimiter != "," and not comma else None
+    if thousands is not None:
+        return thousands, ", whose point may be a decimal one or stand between thousands"
+    strange = next((value for value in values if not is_number(value, comma)), None)
+    if strange is not None and comma and is_number(strange):
+        return strange, ", which has a point where others have decimal commas"
+    odd = None if strange is None else what_is_odd(strange)
+    return strange, "" if odd is None else f", which has {odd}"
