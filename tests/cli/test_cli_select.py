@@ -303,3 +303,52 @@ def test_binary_output_is_not_for_a_terminal(tmp_path: Path, pool: Pool) -> None
     os.close(ours)
     assert process.returncode == 2
     assert "pass -o FILE" in err
+
+
+@pytest.mark.parametrize("named", ["pool.csv", "seen.csv", "p.csv", "few.csv", "./shards/b.csv", "link.csv"])
+def test_no_file_that_is_read_is_written_over_even_by_force(run: Program, named: str) -> None:
+    Path("shards").mkdir()
+    rows = ["a,1,2", "b,5,3", "c,9,4", "d,2,8"]
+    for name, header, lines in (
+        ("pool.csv", "id,x,y", rows),
+        ("shards/a.csv", "id,x,y", rows[:2]),
+        ("shards/b.csv", "id,x,y", rows[2:]),
+        ("seen.csv", "id,label", ["a,u"]),
+        ("few.csv", "id", ["b", "c"]),
+        ("p.csv", "id,u,v", ["a,1,0", "b,0.5,0.5", "c,0.25,0.75", "d,0,1"]),
+    ):
+        Path(name).write_text("\n".join([header, *lines]) + "\n")
+    Path("link.csv").symlink_to("pool.csv")
+    before = Path(named).read_text()
+    given = ("--labelled", "seen.csv", "--candidates", "few.csv", "--probabilities", "p.csv")
+    pool = "shards" if "shards" in named else "pool.csv"
+    ran = run("select", pool, "-b", "1", *given, "-o", named, "--force")
+    assert ran.complaint == f"{named} is read, and would be lost; write to another file."
+    assert Path(named).read_text() == before
+    assert run("select", pool, "-b", "1", *given, "-o", "new.csv", "--force").code == 0
+    assert (
+        run("select", pool, "-b", "1", "-s", "coreset", "--labelled", "new.csv", "-o", "new.csv", "--append").code == 0
+    )
+
+
+def test_picks_beside_shards_of_another_kind_may_be_replaced(run: Program) -> None:
+    Path("shards").mkdir()
+    np.save("shards/a.npy", np.eye(3))
+    for _ in range(2):
+        assert run("select", "shards", "-b", "1", "-s", "coreset", "-o", "shards/picks.json", "--force").code == 0
+
+
+def test_a_table_of_candidates_without_a_mask_is_told_to_be_all(run: Program) -> None:
+    Path("pool.csv").write_text("id,x\na,1\nb,5\nc,9\n")
+    Path("few.csv").write_text("id,use\na,1\nb,0\n")
+    ran = run("select", "pool.csv", "-b", "1", "-s", "coreset", "--candidates", "few.csv")
+    assert "few.csv: 2 rows, no column candidates: all may be picked." in ran.err
+
+
+def test_numbers_beside_a_column_of_lists_are_told_to_be_left_out(run: Program) -> None:
+    Path("pool.jsonl").write_text(
+        '{"id": 1, "v": [1, 2], "n": 5, "doubt": 0.5}\n{"id": 2, "v": [3, 4], "n": 6, "doubt": 1}\n'
+    )
+    assert "features are the lists in v; left out: n\n" in run("select", "pool.jsonl", "-b", "1").err
+    ran = run("select", "pool.jsonl", "-b", "1", "--ignore-columns", "n")
+    assert "left out" not in ran.err

@@ -181,6 +181,12 @@ def left_out(source: Source) -> list[str]:
     return [name for name in no_features(source.names) if name not in taken]
 
 
+def numbers_beside(source: Source, chosen: Sequence[str], columns: Columns) -> list[str]:
+    """The other columns of numbers that could have been features, where some are chosen."""
+    free = _free_entries(source, "features", columns)
+    return [name for name, entry in free.items() if entry.content == "numbers" and name not in chosen]
+
+
 def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
     """The names that are given, or that a pattern fits, each once."""
     names = [

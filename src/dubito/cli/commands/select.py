@@ -69,6 +69,7 @@ def select(
     method = job.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
+    job.refuse_inputs(target, sheet, [pool, *sources.values(), *(labelled or []), candidates, costs, classes])
     when, how = read_when(standardise), read_missing(missing)
     rows: beside.Specs = {"costs": costs, "classes": classes}
     method = method.limited(beside.read_spend(spend), beside.read_quotas(quota))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from dubito.cli.inputs.labelled import LabelledInputs, own_labels, own_rows, read_labelled
-from dubito.cli.inputs.suspects import told_features
+from dubito.cli.inputs.suspects import told_features, told_vectors
 from dubito.cli.inputs.tables import Note
 from dubito.cli.printing.failures import naming_files
 from dubito.doubt import two_sources
@@ -85,6 +85,8 @@ def read_inputs(pool: str, labelled: Sequence[str] | None, doubt: DoubtSpecs, co
     files |= {"pool": pool, "labelled": ", ".join(labelled or [pool])}
     if pool_file.feature_names:
         gather(list(told_features(pool_file, columns)))
+    elif pool_file.source.is_table:
+        gather(list(told_vectors(pool_file, pool, columns)))
     return Inputs(pool_file, read_all_labelled(pool_file, labelled or [], columns, note), source, files)
 
 

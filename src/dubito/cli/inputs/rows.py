@@ -112,6 +112,8 @@ def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns, note: Note)
     mask = None if table is None else usual(table.header, CANDIDATES)
     rows = None if table is None else named_rows(table, pool, columns, None if mask is None else table.truths(mask))
     if rows is not None:
+        if table is not None and mask is None and len(table.header) > 1:
+            note(f"{path}: {len(rows)} rows, no column candidates: all may be picked.")
         return np.unique(rows)
     if table is not None and mask is None:
         named = table.id_column(columns.id)

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dubito.files import Columns, PoolFile
-from dubito.files.choosing import left_out, usual_name
+from dubito.files import Columns, PoolFile, split_spec
+from dubito.files.choosing import choose, left_out, numbers_beside, usual_name
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, len_of
 from dubito.names.labels import are_labels, label_keys
 
@@ -30,6 +30,15 @@ def told_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
     if strays:
         yield f"left out: {', '.join(strays)}, no features by their names; --feature-columns takes them all the same"
     yield from _told_suspects(pool, columns)
+
+
+def told_vectors(pool: PoolFile, spec: str, columns: Columns) -> Iterator[str]:
+    """Which column of lists the features are, and the columns of numbers beside it that are none."""
+    chosen = choose(pool.source, "features", split_spec(spec)[1], columns)
+    beside = numbers_beside(pool.source, chosen, columns)
+    if beside:
+        shown = ", ".join(beside[:MOST_NAMED]) + (", ..." if len(beside) > MOST_NAMED else "")
+        yield f"features are the lists in {chosen[0]}; left out: {shown}"
 
 
 def _told_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import get_args
@@ -28,6 +28,7 @@ from dubito.files import (
     read_picks,
     render_selection,
     save_selection,
+    split_spec,
 )
 from dubito.files.disk import held
 from dubito.files.entries import suffix_of
@@ -89,6 +90,20 @@ def check_target(output: str | None, format: str | None, as_json: bool, append: 
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise MissingFile(f"{path} cannot be written: its folder does not exist", mend="make it first.")
     return Target(path, chosen, append, force)
+
+
+def refuse_inputs(target: Target, sheet: str | None, inputs: Iterable[str | None]) -> None:
+    """Refuse an output that is one of the files that are read, alone or in a folder of shards: inputs never change."""
+    read = [os.path.realpath(split_spec(spec)[0]) for spec in inputs if spec is not None]
+    for output in (None if target.append else target.path, sheet):
+        place = None if output is None or not os.path.isfile(output) else os.path.realpath(output)
+        if place is not None and (place in read or (os.path.dirname(place) in read and _is_shard(place))):
+            raise InvalidArgument(f"{output} is read, and would be lost", mend="write to another file.")
+
+
+def _is_shard(path: str) -> bool:
+    """Whether other files of its kind stand beside it."""
+    return sum(suffix_of(name) == suffix_of(path) for name in os.listdir(os.path.dirname(path))) > 1
 
 
 @dataclass(frozen=True, slots=True)
