@@ -23,7 +23,7 @@ from typer.core import TyperGroup
 import dubito
 from dubito.cli import app
 
-MODULES = ("dubito.experiments", "dubito.strategies", "dubito.theory", "dubito.testing")
+MODULES = ("dubito.experiments", "dubito.strategies", "dubito.doubt", "dubito.theory", "dubito.testing")
 """Rooms whose public functions and classes are documented beside the names of ``dubito`` itself."""
 
 FORCING_COLOUR = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")

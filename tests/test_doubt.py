@@ -9,18 +9,16 @@ from hypothesis.extra.numpy import arrays
 
 from dubito.doubt import (
     beam_scores,
-    check_doubt,
-    check_probabilities,
     doubt_from_logits,
     doubt_from_probabilities,
     entropy,
     log_confidence,
     margin,
-    read_doubt,
     scaling_weights,
     softmax,
     uncertainty,
 )
+from dubito.doubt.reading import check_doubt, check_probabilities, read_doubt
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, FloatArray
 

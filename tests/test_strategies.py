@@ -228,7 +228,7 @@ def test_options_may_stand_behind_the_name_of_a_strategy() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("doubt-coreset:doubt=entropy", "doubt='entropy' is not known; choose from confidence, margin"),
+        ("doubt-coreset:doubt=entropy", "doubt='entropy' is not known; choose from confidence, learnable, margin"),
         ("doubt-coreset:doubts=margin", "did you mean 'doubt'?"),
         ("doubt-coreset:", None),
         ("doubt-coreset:doubt", "write name:option=value"),

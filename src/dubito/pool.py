@@ -3,11 +3,13 @@
 import hashlib
 import time
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
 from dubito.checks import Labelled, check_rows
 from dubito.covering import Given
+from dubito.doubt.reading import Sources
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.files.sealed import load_sealed, save_sealed
@@ -15,8 +17,9 @@ from dubito.limits import Limits
 from dubito.matrix import AnyArray, BoolArray, IntArray, Rows, len_of
 from dubito.names import Ids
 from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
-from dubito.selecting import answer, build_request, check_points, check_terms, configure_strategy
+from dubito.selecting import answer, build_request, check_points, check_terms
 from dubito.strategies import Strategy
+from dubito.strategies.arguments import configure_strategy
 from dubito.wording import keyword
 
 SCHEMA = 1
@@ -161,6 +164,8 @@ class Pool:
         probabilities: object = None,
         logits: object = None,
         doubt: object = None,
+        temperature: float | Literal["fit"] | None = None,
+        labels: object = None,
         strategy: str | Strategy = "doubt-coreset",
         strength: float = 1.0,
         beam_width: int = 1,
@@ -175,7 +180,10 @@ class Pool:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Selection:
-        """The next batch, as `dubito.select` would choose it; nothing counts as labelled until `label` is called."""
+        """The next batch, as `dubito.select` would choose it; nothing counts as labelled until `label` is called.
+
+        ``labels`` are of the rows in `labelled`, in that order, or of all rows.
+        """
         started = time.perf_counter()
         chosen = configure_strategy(strategy, engine, strength, beam_width, scaling)
         terms = check_terms(engine, memory_limit, seed, progress)
@@ -183,7 +191,8 @@ class Pool:
         before = self._before
         self._known = Known(before.squared.copy(), before.seen.copy(), self._order[:0], before.kept, before.ahead)
         points = self._points._replace(labelled=labelled)
-        limits, sources = Limits(costs, spend, quotas, classes), (probabilities, logits, doubt)
+        limits = Limits(costs, spend, quotas, classes)
+        sources = Sources(probabilities, logits, doubt, temperature, labels, self.labelled)
         request = build_request(points, terms, budget, candidates, sources, self._known, limits)
         try:
             return answer(request, chosen, self.ids, started, Given(self._points.pool, None, is_checked=True))

@@ -89,6 +89,8 @@ class Request:
     spend: float | None = None
     """The picks cost no more than this together; there may be fewer of them than the budget."""
     quotas: Quotas | None = None
+    temperature: float | None = None
+    """What logits were divided by, where that was asked for."""
     notes: tuple[str, ...] = ()
     """What a person should know of how the arguments were understood."""
 
@@ -191,6 +193,8 @@ class Selection:
     """What the picks cost together; None where no costs were given."""
     standardised: bool = False
     """Whether features were brought to mean 0 and standard deviation 1 over the pool: radii are then in such units."""
+    temperature: float | None = None
+    """What logits were divided by, where that was asked for."""
     notes: tuple[str, ...] = ()
     """What you should know of how the arguments were understood, such as rows that were matched by their order."""
     carried: Mapping[str, Sequence[object]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """`select`: checks the call, lets the strategy decide, and returns a Selection."""
 
 import time
-from typing import NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -21,18 +21,15 @@ from dubito.checks import (
     warn_of_scales,
 )
 from dubito.covering import Cover, Given
-from dubito.doubt import read_doubt
+from dubito.doubt.reading import Sources, find_temperature, read_doubt
 from dubito.errors import InvalidArgument
 from dubito.limits import NO_LIMITS, Asked, Limits, check_limits
 from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.names import NO_NAMES, RowNames
 from dubito.problem import Interrupted, Known, Metric, Progress, Request, Scaling, Selection
-from dubito.strategies import Strategy, build_strategy
+from dubito.strategies import Strategy
+from dubito.strategies.arguments import configure_strategy
 from dubito.strategies.within import refuse_limits
-from dubito.wording import named
-
-DEFAULTS: dict[str, object] = {"strength": 1.0, "beam_width": 1, "scaling": "respective"}
-"""Options that select() passes on to a strategy only where they differ from these."""
 
 
 def select(
@@ -43,6 +40,8 @@ def select(
     probabilities: object = None,
     logits: object = None,
     doubt: object = None,
+    temperature: float | Literal["fit"] | None = None,
+    labels: object = None,
     strategy: str | Strategy = "doubt-coreset",
     strength: float = 1.0,
     beam_width: int = 1,
@@ -75,9 +74,15 @@ def select(
         of 0 and 1, or as ids. Such rows are never picked.
     probabilities, logits, doubt : array, optional
         At most one: class probabilities (n, c), logits (n, c), or doubt ``1 - max P`` (n,) in [0, 1]. Probabilities
-        (n, k, c) are those of k posterior samples, which ``bald`` and ``batchbald`` need; their mean gives the doubt.
+        (n, k, c) are those of k posterior samples, which ``bald``, ``batchbald`` and ``doubt=learnable`` need (as in
+        ``"doubt-coverage:doubt=learnable"``); else their mean gives the doubt.
         Rows of a frame are joined with the pool's by their ids where both have ids, else they go by their order, and
         where only one side has ids `Selection.notes` says so.
+    temperature : float or "fit", optional
+        What ``logits`` are divided by: above 1 makes a model less sure. ``"fit"`` finds it on the labelled rows, which
+        should not be rows that the model was trained on: see `dubito.doubt.fit_temperature`.
+    labels : array, optional
+        For ``"fit"``: classes from 0 on, of the rows in ``labelled`` or of all pool rows, where only those count.
     strategy : str or Strategy
         A name, with options of its own behind it if you like (``"doubt-coreset:doubt=margin"``), or an object of
         `dubito.strategies`.
@@ -143,7 +148,8 @@ def select(
     terms = check_terms(engine, memory_limit, seed, progress)
     points = check_points(pool, labelled, metric, ids, standardise)
     limits = Limits(costs, spend, quotas, classes)
-    request = build_request(points, terms, budget, candidates, (probabilities, logits, doubt), limits=limits)
+    sources = Sources(probabilities, logits, doubt, temperature, labels, labelled)
+    request = build_request(points, terms, budget, candidates, sources, limits=limits)
     return answer(request, chosen, points.ids, started, Given(pool, labelled))
 
 
@@ -171,26 +177,6 @@ class CheckedPoints(NamedTuple):
     def ids(self) -> AnyArray | None:
         """(n,) the pool's ids, where it has any."""
         return None if self.names.ids is None else self.names.ids.values
-
-
-def configure_strategy(
-    strategy: object,
-    engine: object,
-    strength: object = DEFAULTS["strength"],
-    beam_width: object = DEFAULTS["beam_width"],
-    scaling: object = DEFAULTS["scaling"],
-) -> Strategy:
-    """The strategy with those of select()'s options that were given."""
-    if not isinstance(engine, str):
-        mend = "pass 'auto' or the name of an engine."
-        raise InvalidArgument("is not a name", argument="engine", value=engine, mend=mend)
-    given: dict[str, object] = {"strength": strength, "beam_width": beam_width, "scaling": scaling}
-    options = {name: value for name, value in given.items() if getattr(value, "ndim", 0) or value != DEFAULTS[name]}
-    chosen = build_strategy(strategy, options)
-    if engine != "auto" and not chosen.uses_engine:
-        problem = f"means nothing to {named('strategy', chosen.name)}"
-        raise InvalidArgument(problem, argument="engine", value=engine, mend=f"leave {named('engine')} out.")
-    return chosen
 
 
 def check_terms(engine: str, memory_limit: object, seed: object, progress: Progress | None) -> Terms:
@@ -230,17 +216,18 @@ def build_request(
     terms: Terms,
     budget: object,
     candidates: object,
-    sources: tuple[object, object, object],
+    sources: Sources,
     known: Known | None = None,
     limits: Limits = NO_LIMITS,
 ) -> Request:
-    """A request for a strategy; ``sources`` are probabilities, logits and doubt."""
+    """A request for a strategy."""
     n_pool = len_of(points.pool)
     allowed = check_candidates(candidates, n_pool, points.labelled.rows, points.names)
     n_picks = check_budget(budget, len(allowed), n_pool)
-    probabilities, doubt = read_doubt(n_pool, *sources, names=points.names)
+    heat = find_temperature(sources, points.labelled, n_pool, points.names)
+    probabilities, doubt = read_doubt(n_pool, *sources[:3], names=points.names, temperature=heat.value)
     within = check_limits(limits, Asked(n_pool, allowed, n_picks, probabilities, points.names))
-    given = (candidates, *sources, limits.costs)
+    given = (candidates, *sources[:3], limits.costs)
     beside = dict(zip(("candidates", "probabilities", "logits", "doubt", "costs"), given, strict=True))
     return Request(
         pool=points.pool,
@@ -261,7 +248,8 @@ def build_request(
         costs=within.costs,
         spend=within.spend,
         quotas=within.quotas,
-        notes=points.notes + told_order(points.names, n_pool, **beside),
+        temperature=None if sources.temperature is None else heat.value,
+        notes=points.notes + told_order(points.names, n_pool, **beside) + (() if heat.note is None else (heat.note,)),
     )
 
 
@@ -291,6 +279,7 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
         sampled=choice.sampled,
         spent=None if request.costs is None else float(np.cumsum(request.costs[best.indices])[-1:].sum()),
         standardised=request.standardised,
+        temperature=request.temperature,
         notes=request.notes,
         cover=Cover(given, request, best.indices),
     )

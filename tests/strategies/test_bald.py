@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dubito
+from dubito.doubt.posterior import Labellings, information_gain, unlabelled
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray, Matrix
 from dubito.strategies import BatchBald, bald, build_strategy
-from dubito.strategies.information import Labellings, extend, information_gain, unlabelled
+from dubito.strategies.bald import extend
 
 
 def entropy(probabilities: FloatArray) -> float:

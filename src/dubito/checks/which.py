@@ -48,6 +48,12 @@ def check_labelled(labelled: object, pool: Matrix, names: RowNames = NO_NAMES) -
     return Labelled(references, rows, largest)
 
 
+def labelled_in_order(labelled: Any, checked: Labelled, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
+    """The rows of the pool that are labelled in the order they were named in; ascending if not named one by one."""
+    is_list = len(checked.rows) > 0 and np.ndim(labelled) == 1
+    return rows_in_order("labelled", labelled, n_pool, names) if is_list else checked.rows
+
+
 def check_rows(name: str, value: object, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
     """Row numbers, ascending and once each, from a mask (n,), from integers or from ids."""
     return np.unique(rows_in_order(name, value, n_pool, names))

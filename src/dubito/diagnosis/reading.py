@@ -20,7 +20,7 @@ from dubito.diagnosis.arguments import check_head, check_outcomes, head_on_scale
 from dubito.diagnosis.record import QUANTILES, Diagnosis, Outcomes, Regime
 from dubito.diagnosis.relation import relate
 from dubito.distances import squared_radii
-from dubito.doubt import DOUBT_SOURCES, read_doubt
+from dubito.doubt.reading import DOUBT_SOURCES, read_doubt
 from dubito.errors import InvalidArgument
 from dubito.matrix import BoolArray, FloatArray, IntArray, Rows, len_of
 from dubito.problem import Metric

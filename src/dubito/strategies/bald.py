@@ -6,13 +6,11 @@ from typing import ClassVar
 import numpy as np
 
 from dubito.checks import check_integer
-from dubito.errors import InvalidArgument
+from dubito.doubt.posterior import Labellings, information_gain, posterior_rows, unlabelled
 from dubito.matrix import READ_BYTES, FloatArray, IntArray, Matrix, blocks
 from dubito.problem import Request
-from dubito.strategies.base import Choice, rank_by
-from dubito.strategies.information import Labellings, extend, information_gain, unlabelled
+from dubito.strategies.base import Choice, need_posterior, rank_by
 from dubito.strategies.sequence import pick_in_turn
-from dubito.wording import keyword, named
 
 FIRST_LOOK = 64
 """Candidates scored again before looking who could still be best; then twice as many, and so on."""
@@ -98,7 +96,7 @@ class _Picking:
         """Position and priority of the next pick."""
         best = self._best()
         gain = float(self.gains[best])
-        (chosen,) = _read(self.probabilities, self.candidates[[best]])
+        (chosen,) = posterior_rows(self.probabilities, self.candidates[[best]])
         self.labellings = extend(self.labellings, chosen, self.samples, self.rng)
         self.gains[best] = -1.0
         # What adds nothing now never will.
@@ -119,31 +117,38 @@ class _Picking:
         return best
 
 
-def need_posterior(request: Request, strategy: str) -> Matrix:
-    """Probabilities (n, k, c) of at least two posterior samples, or an error that says how to give them."""
-    shape = () if request.probabilities is None else request.probabilities.shape
-    if request.probabilities is not None and len(shape) == 3 and shape[1] > 1:
-        return request.probabilities
-    given = f"got shape {shape}" if shape else "got none"
-    raise InvalidArgument(
-        f"needs class probabilities of k >= 2 posterior samples, shape (n, k, classes), and {given}",
-        argument="strategy",
-        value=strategy,
-        mend=f"pass {keyword('probabilities')} with passes of dropout or members of an ensemble stacked on axis 1, or "
-        f"{named('strategy', 'entropy')}, which needs one model.",
-    )
-
-
 def _gains(probabilities: Matrix, rows: IntArray, labellings: Labellings) -> FloatArray:
     """Information gains of some rows, block by block."""
     n_classes, largest = int(probabilities.shape[2]), max(labellings.posterior.shape)
     step = max(1, READ_BYTES // (8 * n_classes * largest))
-    parts = [information_gain(_read(probabilities, rows[span]), labellings) for span in blocks(len(rows), step)]
+    parts = [
+        information_gain(posterior_rows(probabilities, rows[span]), labellings) for span in blocks(len(rows), step)
+    ]
     return np.concatenate(parts)
 
 
-def _read(probabilities: Matrix, rows: IntArray) -> FloatArray:
-    """Rows in float64 that add up to 1 exactly, as half-precision ones do not."""
-    block = np.array(probabilities[rows], dtype=np.float64)
-    block /= block.sum(axis=2, keepdims=True)
-    return block
+def extend(labellings: Labellings, probabilities: FloatArray, most: int, rng: np.random.Generator) -> Labellings:
+    """Labellings of a batch with one more point.
+
+    All that can happen, while they are no more than ``most``; beyond, ``most`` of them drawn in proportion to their
+    probability, a draw for each equal share of it: once drawn, a labelling goes on with a label of its own.
+
+    Parameters
+    ----------
+    labellings : Labellings
+        Of the batch before.
+    probabilities : array (k, c)
+        Of the new point.
+    """
+    chances = labellings.posterior @ probabilities
+    joint = labellings.weights[:, None] * chances
+    parents, labels = np.nonzero(joint > 0.0)
+    weights = joint[parents, labels]
+    if len(weights) > most:
+        steps = np.cumsum(weights)
+        draws = (np.arange(most) + rng.random(most)) / most * steps[-1]
+        # Rounding may put the last draw on the end.
+        drawn = np.minimum(np.searchsorted(steps, draws, side="right"), len(steps) - 1)
+        parents, labels, weights = parents[drawn], labels[drawn], np.ones(most)
+    posterior = labellings.posterior[parents] * probabilities.T[labels]
+    return Labellings(weights / weights.sum(), posterior / posterior.sum(axis=1, keepdims=True))

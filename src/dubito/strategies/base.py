@@ -1,16 +1,21 @@
 """What a strategy is: a frozen dataclass of its own options, with a method that chooses and one that says how."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from dubito.doubt import DOUBT_SOURCES, uncertainty
+from dubito.doubt import learnable_doubt, margin_doubt, uncertainty
+from dubito.doubt.reading import DOUBT_SOURCES
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray, Matrix
 from dubito.problem import Configuration, Request
 from dubito.wording import keyword, named
+
+Kind = Literal["margin", "confidence", "learnable"]
+"""Whose doubt counts: between two classes, of the likeliest one, or what posterior samples disagree on."""
+LEARNABLE: Kind = "learnable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +103,31 @@ def need_probabilities(request: Request, strategy: str) -> Matrix:
         mend = f"pass {keyword('probabilities')} or {keyword('logits')}."
         raise InvalidArgument("needs class probabilities", argument="strategy", value=strategy, mend=mend)
     return request.probabilities
+
+
+def need_posterior(request: Request, strategy: str, otherwise: str = named("strategy", "entropy")) -> Matrix:
+    """Probabilities (n, k, c) of at least two posterior samples, or an error that says how to give them.
+
+    ``otherwise`` is what would do with one model.
+    """
+    shape = () if request.probabilities is None else request.probabilities.shape
+    if request.probabilities is not None and len(shape) == 3 and shape[1] > 1:
+        return request.probabilities
+    given = f"got shape {shape}" if shape else "got none"
+    raise InvalidArgument(
+        f"needs class probabilities of k >= 2 posterior samples, shape (n, k, classes), and {given}",
+        argument="strategy",
+        value=strategy,
+        mend=f"pass {keyword('probabilities')} with passes of dropout or members of an ensemble stacked on axis 1, or "
+        f"{otherwise}, which needs one model.",
+    )
+
+
+def doubt_of(request: Request, strategy: str, kind: Kind) -> FloatArray:
+    """(n,) doubt of that kind; doubt that was handed in as such is of any."""
+    if kind != "confidence" and request.probabilities is not None:
+        if kind == LEARNABLE:
+            otherwise = named("strategy", f"{strategy}:doubt=margin")
+            return learnable_doubt(need_posterior(request, f"{strategy}:doubt={kind}", otherwise))
+        return margin_doubt(request.probabilities)
+    return need_doubt(request, strategy)

@@ -8,8 +8,7 @@ from dubito.doubt import beam_scores, scaling_weights
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray
 from dubito.problem import Problem, Request, Scaling
-from dubito.strategies.base import Choice, need_doubt
-from dubito.strategies.doubts import Kind, doubt_of
+from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of, need_doubt
 from dubito.strategies.within import ask_within
 from dubito.wording import named
 
@@ -50,9 +49,10 @@ class DoubtCoreset:
         Configurations kept; the paper's full method has 10 to 20.
     scaling : {"respective", "acquired"}
         Whose doubt scales an update: the remaining point's, or (as line 11 is printed) the pick's.
-    doubt : {"confidence", "margin"}
-        ``1 - p1`` of the largest probability, the paper's, or ``1 - (p1 - p2)`` of the two largest: what scales, what a
-        cold start begins with and what a beam ranks by. Doubt that was handed in as such is taken.
+    doubt : {"confidence", "margin", "learnable"}
+        ``1 - p1`` of the largest probability, the paper's, ``1 - (p1 - p2)`` of the two largest, or how far posterior
+        samples (n, k, c) disagree, from 0 to 1: what scales, what a cold start begins with and what a beam ranks by.
+        Doubt that was handed in as such is taken.
     """
 
     name: ClassVar[str] = "doubt-coreset"
@@ -68,6 +68,11 @@ class DoubtCoreset:
         check_integer("beam_width", self.beam_width, least=1)
         check_choice("scaling", self.scaling, get_args(Scaling))
         check_choice("doubt", self.doubt, get_args(Kind))
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether its doubt is what posterior samples disagree on."""
+        return self.doubt == LEARNABLE
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.reference` for the meaning, the engines for the cost."""

@@ -10,8 +10,7 @@ from dubito.coverage import CoverageProblem, sample_rows
 from dubito.doubt import scaling_weights
 from dubito.matrix import FloatArray, len_of
 from dubito.problem import Request
-from dubito.strategies.base import Choice
-from dubito.strategies.doubts import Kind, doubt_of
+from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of
 from dubito.strategies.within import ask_within
 
 FACTOR = 1.4
@@ -63,8 +62,9 @@ class DoubtCoverage:
     ----------
     strength : float
         A row counts with its doubt to this power; with 0 all count alike.
-    doubt : {"margin", "confidence"}
-        ``1 - (p1 - p2)`` of the two largest probabilities, or ``1 - p1``. Doubt that was handed in as such is taken.
+    doubt : {"margin", "confidence", "learnable"}
+        ``1 - (p1 - p2)`` of the two largest probabilities, ``1 - p1``, or how far posterior samples (n, k, c) disagree.
+        Doubt that was handed in as such is taken.
     radius : float, optional
         How far a point covers. By default ``factor`` times the median distance of the pool to what is labelled.
     factor : float
@@ -86,6 +86,11 @@ class DoubtCoverage:
         check_real("strength", self.strength, least=0.0)
         check_choice("doubt", self.doubt, get_args(Kind))
         _check(self.radius, self.factor, self.sample)
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether its doubt is what posterior samples disagree on."""
+        return self.doubt == LEARNABLE
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.coverage` for the meaning, the engines for the cost."""

@@ -7,10 +7,9 @@ import numpy as np
 
 from dubito.checks import check_choice, check_real
 from dubito.problem import Request
-from dubito.strategies.base import Choice
+from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of
 from dubito.strategies.coreset import Coreset
 from dubito.strategies.coverage import Coverage
-from dubito.strategies.doubts import Kind, doubt_of
 
 CoverKind = Literal["coreset", "coverage"]
 
@@ -25,8 +24,9 @@ class FilterThenCover:
         Candidates kept for each pick; the most doubtful are kept, of equals those of lowest index.
     cover : {"coreset", "coverage"}
         How the picks are chosen among them.
-    doubt : {"margin", "confidence"}
-        ``1 - (p1 - p2)`` of the two largest probabilities, or ``1 - p1``. Doubt that was handed in as such is taken.
+    doubt : {"margin", "confidence", "learnable"}
+        ``1 - (p1 - p2)`` of the two largest probabilities, ``1 - p1``, or how far posterior samples (n, k, c) disagree.
+        Doubt that was handed in as such is taken.
     """
 
     name: ClassVar[str] = "filter-then-cover"
@@ -39,6 +39,11 @@ class FilterThenCover:
         check_real("times", self.times, least=1.0)
         check_choice("cover", self.cover, get_args(CoverKind))
         check_choice("doubt", self.doubt, get_args(Kind))
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether its doubt is what posterior samples disagree on."""
+        return self.doubt == LEARNABLE
 
     def choose(self, request: Request) -> Choice:
         """As the strategy that covers; its priorities and its radius."""

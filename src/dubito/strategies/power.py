@@ -7,8 +7,7 @@ import numpy as np
 
 from dubito.checks import check_choice, check_real
 from dubito.problem import Request
-from dubito.strategies.base import Choice, rank_by
-from dubito.strategies.doubts import Kind, doubt_of
+from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of, rank_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +21,9 @@ class PowerSampling:
     ----------
     power : float
         0 draws evenly among rows with any doubt, large numbers draw the most doubtful.
-    doubt : {"margin", "confidence"}
-        ``1 - (p1 - p2)`` of the two largest probabilities, or ``1 - p1``. Doubt that was handed in as such is taken.
+    doubt : {"margin", "confidence", "learnable"}
+        ``1 - (p1 - p2)`` of the two largest probabilities, ``1 - p1``, or how far posterior samples (n, k, c) disagree.
+        Doubt that was handed in as such is taken.
     """
 
     name: ClassVar[str] = "power"
@@ -34,6 +34,11 @@ class PowerSampling:
     def __post_init__(self) -> None:
         check_real("power", self.power, least=0.0)
         check_choice("doubt", self.doubt, get_args(Kind))
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether its doubt is what posterior samples disagree on."""
+        return self.doubt == LEARNABLE
 
     def plan(self, request: Request) -> None:
         """It needs doubt, and no engine."""

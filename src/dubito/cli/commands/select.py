@@ -25,6 +25,7 @@ def select(
     strength: options.Strength = "1",
     beam_width: options.BeamWidth = "1",
     scaling: options.Scaling = "respective",
+    temperature: options.Temperature = None,
     spend: options.Spend = None,
     quota: options.Quota = None,
     metric: options.Metric = "euclidean",
@@ -58,6 +59,7 @@ def select(
     """
     from dubito.cli.inputs import beside, files
     from dubito.cli.inputs.carried import read_carried, with_carried
+    from dubito.cli.inputs.heat import read_heat
     from dubito.cli.inputs.missing import read_missing, settle
     from dubito.cli.inputs.scaling import read_when
     from dubito.cli.inputs.session import reading_files
@@ -80,6 +82,7 @@ def select(
         with reading_files(input_limit, memory_limit, quiet=quiet):
             found = files.read_inputs(pool, labelled, sources, columns)
             found = beside.with_beside(job.without_earlier_picks(found, target, columns), rows, columns)
+            method = method.heated(read_heat(temperature, found, labelled or [], columns))
             allowed = job.read_candidates(candidates, found, columns)
             texts = read_carried(pool, keep, found.pool, columns)
             found, kept = settle(found, how)

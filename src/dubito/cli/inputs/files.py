@@ -9,7 +9,7 @@ from dubito.cli.inputs.labelled import LabelledInputs, own_labels, own_rows, rea
 from dubito.cli.inputs.suspects import told_features, told_vectors
 from dubito.cli.inputs.tables import Note
 from dubito.cli.printing.failures import naming_files
-from dubito.doubt import two_sources
+from dubito.doubt.reading import two_sources
 from dubito.errors import MissingFile
 from dubito.files import (
     Columns,

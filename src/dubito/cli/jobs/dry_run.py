@@ -7,11 +7,13 @@ from dubito.cli.inputs.files import Inputs
 from dubito.cli.jobs.select import Method, candidates_of
 from dubito.cli.printing.failures import naming_files
 from dubito.cli.printing.plain import put
+from dubito.doubt.reading import Sources
 from dubito.estimating import forecast
 from dubito.matrix import IntArray, len_of
 from dubito.problem import Request
-from dubito.selecting import build_request, check_points, check_terms, configure_strategy
+from dubito.selecting import build_request, check_points, check_terms
 from dubito.strategies import Strategy
+from dubito.strategies.arguments import configure_strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Req
     features = found.pool.features
     terms = check_terms(method.engine, method.memory_limit, method.seed, progress=None)
     points = check_points(features, found.labelled.argument(features), method.metric)
-    doubts = (found.doubt.get("probabilities"), found.doubt.get("logits"), found.doubt.get("doubt"))
+    said = found.doubt
+    doubts = Sources(said.get("probabilities"), said.get("logits"), said.get("doubt"), method.temperature)
     allowed_rows = candidates_of(found, allowed)
     return build_request(points, terms, method.budget, allowed_rows, doubts, limits=method.limits(found))
 

@@ -36,8 +36,9 @@ from dubito.files.formulas import is_formula
 from dubito.limits import Limits
 from dubito.matrix import BoolArray, IntArray, len_of
 from dubito.problem import Interrupted, Metric, Progress, Selection
-from dubito.selecting import DEFAULTS, select
+from dubito.selecting import select
 from dubito.strategies import Strategy, build_strategy
+from dubito.strategies.arguments import DEFAULTS
 
 BINARY = ("parquet", "npy")
 
@@ -119,10 +120,15 @@ class Method:
     standardise: bool = False
     spend: float | None = None
     quotas: object = None
+    temperature: float | None = None
 
     def limited(self, spend: float | None, quotas: object) -> "Method":
         """The same within limits."""
         return replace(self, spend=spend, quotas=quotas)
+
+    def heated(self, temperature: float | None) -> "Method":
+        """The same with logits divided by this."""
+        return replace(self, temperature=temperature)
 
     def limits(self, found: Inputs) -> Limits:
         """What is said of costs and classes, with what the files hold."""
@@ -215,6 +221,7 @@ def call_select(found: Inputs, allowed: IntArray | None, method: Method, progres
             probabilities=found.doubt.get("probabilities"),
             logits=found.doubt.get("logits"),
             doubt=found.doubt.get("doubt"),
+            temperature=method.temperature,
             strategy=method.strategy,
             candidates=candidates_of(found, allowed),
             costs=limits.costs,

@@ -50,7 +50,7 @@ from dubito.cli.options.output import (
     Sheet,
 )
 from dubito.cli.options.spelling import spelled_out
-from dubito.cli.options.terms import Classes, Costs, Quota, Spend
+from dubito.cli.options.terms import Classes, Costs, Quota, Spend, Temperature
 
 __all__ = [
     "FILES",
@@ -98,6 +98,7 @@ __all__ = [
     "Standardise",
     "Strategy",
     "Strength",
+    "Temperature",
     "engine_names",
     "spelled_out",
     "strategy_names",

@@ -1,4 +1,4 @@
-"""Options for what picks may cost and how many of a class they may be."""
+"""Options for what picks may cost, how many of a class they may be, and how sure a model is taken to be."""
 
 from typing import Annotated
 
@@ -40,5 +40,15 @@ Quota = Annotated[
         rich_help_panel=METHOD,
         help="At most so many picks of each predicted class, or of that one: 20, 3=5, cat=5. Classes count from 0, or "
         "go by --classes. May be repeated.",
+    ),
+]
+Temperature = Annotated[
+    str | None,
+    typer.Option(
+        "--temperature",
+        metavar="X",
+        rich_help_panel=METHOD,
+        help="Divide logits by this: above 1 the model counts as less sure. fit finds it on the labelled rows, which "
+        "should be none that it was trained on.",
     ),
 ]

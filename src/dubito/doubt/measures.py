@@ -1,29 +1,18 @@
-"""How unsure a model is of each point: doubt, and its relatives.
+"""Doubt and its relatives, one function each. They trust their input.
 
-Doubt is the paper's ``I(x) = 1 - max_y P(y|x)`` (equation 2), in [0, 1]. `read_doubt` checks
-what a caller hands in; the other functions trust their input.
+Doubt is the paper's ``I(x) = 1 - max_y P(y|x)`` (equation 2), in [0, 1].
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.checks import as_array, check_finite, in_pool_order
-from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks
-from dubito.names import NO_NAMES, RowNames
-from dubito.wording import keyword, named
 
-SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
-"""How far a row of probabilities may miss 1, by the bytes of its numbers."""
-BFLOAT16_TOLERANCE = 0.06
 BLOCK_ROWS = 1 << 14
 LOWEST_LOG_CONFIDENCE = float(np.log(1e-12))
 SCORE_STEP = 2.0**-32
 """A beam's scores are whole multiples of this, so that a set's score does not depend on the order of its points."""
-DOUBT_SOURCES = f"{keyword('probabilities')}, {keyword('logits')} or {keyword('doubt')}"
-"""What to pass, in a message's words, where doubt is needed."""
 
 
 def doubt_from_probabilities(probabilities: AnyArray) -> FloatArray:
@@ -205,91 +194,3 @@ def margin_doubt(probabilities: Matrix) -> FloatArray:
             others += column
         doubt[span] = (others + ascending[:, -2]) / (others + ascending[:, -1])
     return doubt
-
-
-def read_doubt(
-    n_pool: int,
-    probabilities: object = None,
-    logits: object = None,
-    doubt: object = None,
-    *,
-    names: RowNames = NO_NAMES,
-) -> tuple[Matrix | None, FloatArray | None]:
-    """Probabilities and doubt from whichever one source was given, checked; (None, None) from none.
-
-    Rows go by ``names``, what the pool's rows are called, where the source names its own.
-
-    Examples
-    --------
-    >>> read_doubt(2, doubt=[0.5, 0.25])[1].tolist()
-    [0.5, 0.25]
-    """
-    sources = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
-    given = [name for name, value in sources.items() if value is not None]
-    if len(given) > 1:
-        raise two_sources(given)
-    if not given:
-        return None, None
-    (source,) = given
-    value = in_pool_order(source, sources[source], names, n_pool)
-    if source == "probabilities":
-        checked = check_probabilities(value, n_pool)
-        return checked, doubt_from_probabilities(checked)
-    if source == "logits":
-        array = _check_rows_of_classes("logits", value, n_pool, (2,))
-        return Softmax(array), doubt_from_logits(array)
-    return None, check_doubt(value, n_pool)
-
-
-def two_sources(given: Collection[str]) -> InvalidArgument:
-    """Doubt was given twice, by the arguments of these names."""
-    names = " and ".join(map(named, given))
-    return InvalidArgument(f"{names} are two sources of doubt", mend="pass only one of them.")
-
-
-def check_doubt(doubt: object, n_pool: int) -> FloatArray:
-    """(n,) numbers in [0, 1] as float64."""
-    array = as_array("doubt", doubt)
-    if array.shape == (n_pool, 1):
-        array = array[:, 0]  # A frame of one column.
-    if array.shape != (n_pool,):
-        mend = f"pass one number a pool row, shape ({n_pool},)."
-        raise InvalidArgument(f"has shape {array.shape}", argument="doubt", mend=mend)
-    check_finite("doubt", array)
-    outside = (array < 0) | (array > 1)
-    if outside.any():
-        row = int(np.argmax(outside))
-        problem = f"holds {array[row]:g} at row {row}"
-        raise InvalidData(problem, argument="doubt", mend="pass numbers from 0 to 1.")
-    return array.astype(np.float64)
-
-
-def check_probabilities(probabilities: object, n_pool: int) -> AnyArray:
-    """(n, c) or (n, k, c) probabilities whose rows sum to one."""
-    array = _check_rows_of_classes("probabilities", probabilities, n_pool, (2, 3))
-    if array.min() < 0:
-        at = tuple(int(i) for i in np.argwhere(array < 0)[0])
-        problem = f"holds {array[at]:g} at row {at[0]}"
-        raise InvalidData(problem, argument="probabilities", mend="pass numbers from 0 to 1.")
-    sums = array.sum(axis=-1, dtype=np.float64)
-    is_bfloat16 = str(getattr(probabilities, "dtype", "")) == "torch.bfloat16"
-    tolerance = BFLOAT16_TOLERANCE if is_bfloat16 else SUM_TOLERANCE.get(array.dtype.itemsize, 1e-4)
-    wrong = ~(np.abs(sums - 1.0) <= tolerance)
-    if wrong.any():
-        at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        mend = f"pass rows that sum to 1 (raw scores go in as {named('logits')})."
-        raise InvalidData(f"sum to {sums[at]:g} at row {at[0]}", argument="probabilities", mend=mend)
-    return array
-
-
-def _check_rows_of_classes(name: str, value: object, n_pool: int, dimensions: tuple[int, ...]) -> AnyArray:
-    array = as_array(name, value)
-    if array.ndim not in dimensions or array.shape[0] != n_pool or array.shape[-1] < 2 or array.shape[1] < 1:
-        samples = f", or ({n_pool}, k, classes) of k posterior samples" if 3 in dimensions else ""
-        mend = (
-            f"pass one row of at least two classes for each of the {n_pool} pool rows, "
-            f"shape ({n_pool}, classes){samples}."
-        )
-        raise InvalidArgument(f"has shape {array.shape}", argument=name, mend=mend)
-    check_finite(name, array)
-    return array

@@ -1,0 +1,58 @@
+"""How unsure a model is of each point: doubt, and its relatives.
+
+Doubt is the paper's ``I(x) = 1 - max_y P(y|x)`` (equation 2), in [0, 1]. `measures` has it and other readings of
+probabilities, `posterior` those of several samples of a model, `temperature` makes logits as sure as they are right,
+and `reading` checks what a caller hands in.
+"""
+
+from typing import TYPE_CHECKING
+
+from dubito.doubt.measures import (
+    Softmax,
+    beam_scores,
+    doubt_from_logits,
+    doubt_from_probabilities,
+    entropy,
+    log_confidence,
+    margin,
+    margin_doubt,
+    mean_probabilities,
+    predicted_classes,
+    scaling_weights,
+    softmax,
+    uncertainty,
+)
+from dubito.doubt.posterior import SplitDoubt, learnable_doubt, split_posterior
+from dubito.doubt.reading import Temperature
+
+if TYPE_CHECKING:
+    from dubito.doubt.temperature import fit_temperature
+
+__all__ = [
+    "Softmax",
+    "SplitDoubt",
+    "Temperature",
+    "beam_scores",
+    "doubt_from_logits",
+    "doubt_from_probabilities",
+    "entropy",
+    "fit_temperature",
+    "learnable_doubt",
+    "log_confidence",
+    "margin",
+    "margin_doubt",
+    "mean_probabilities",
+    "predicted_classes",
+    "scaling_weights",
+    "softmax",
+    "split_posterior",
+    "uncertainty",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "fit_temperature":
+        from dubito.doubt.temperature import fit_temperature
+
+        return fit_temperature
+    raise AttributeError(f"module 'dubito.doubt' has no attribute {name!r}")

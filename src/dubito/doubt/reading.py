@@ -1,0 +1,180 @@
+"""Probabilities, logits or doubt as a caller hands them in, checked."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+
+from dubito.checks import Labelled, as_array, check_finite, check_real, in_pool_order, labelled_in_order
+from dubito.doubt.measures import Softmax, doubt_from_logits, doubt_from_probabilities
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.matrix import AnyArray, FloatArray, Matrix
+from dubito.names import NO_NAMES, RowNames
+from dubito.wording import keyword, named
+
+SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
+"""How far a row of probabilities may miss 1, by the bytes of its numbers."""
+BFLOAT16_TOLERANCE = 0.06
+LEAST, MOST = 1e-6, 1e6
+"""Temperatures that may be given."""
+FIT = "fit"
+DOUBT_SOURCES = f"{keyword('probabilities')}, {keyword('logits')} or {keyword('doubt')}"
+"""What to pass, in a message's words, where doubt is needed."""
+
+
+class Sources(NamedTuple):
+    """What a model says of the pool, and what is known of its temperature, as they were handed in."""
+
+    probabilities: object = None
+    logits: object = None
+    doubt: object = None
+    temperature: object = None
+    labels: object = None
+    labelled: object = None
+    """Rows that ``labels`` are of, in their order."""
+
+
+class Temperature(NamedTuple):
+    """What logits are divided by."""
+
+    value: float
+    note: str | None = None
+    """What a person should know of how it was found."""
+
+
+def read_doubt(
+    n_pool: int,
+    probabilities: object = None,
+    logits: object = None,
+    doubt: object = None,
+    *,
+    names: RowNames = NO_NAMES,
+    temperature: float = 1.0,
+) -> tuple[Matrix | None, FloatArray | None]:
+    """Probabilities and doubt from whichever one source was given, checked; (None, None) from none.
+
+    Rows go by ``names``, what the pool's rows are called, where the source names its own. Logits are divided by the
+    temperature.
+
+    Examples
+    --------
+    >>> read_doubt(2, doubt=[0.5, 0.25])[1].tolist()
+    [0.5, 0.25]
+    """
+    sources = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) > 1:
+        raise two_sources(given)
+    if not given:
+        return None, None
+    (source,) = given
+    value = in_pool_order(source, sources[source], names, n_pool)
+    if source == "probabilities":
+        checked = check_probabilities(value, n_pool)
+        return checked, doubt_from_probabilities(checked)
+    if source == "logits":
+        array = check_logits(value, n_pool)
+        array = array if temperature == 1.0 else array.astype(np.float64) / temperature
+        return Softmax(array), doubt_from_logits(array)
+    return None, check_doubt(value, n_pool)
+
+
+def two_sources(given: Collection[str]) -> InvalidArgument:
+    """Doubt was given twice, by the arguments of these names."""
+    names = " and ".join(map(named, given))
+    return InvalidArgument(f"{names} are two sources of doubt", mend="pass only one of them.")
+
+
+def check_doubt(doubt: object, n_pool: int) -> FloatArray:
+    """(n,) numbers in [0, 1] as float64."""
+    array = as_array("doubt", doubt)
+    if array.shape == (n_pool, 1):
+        array = array[:, 0]  # A frame of one column.
+    if array.shape != (n_pool,):
+        mend = f"pass one number a pool row, shape ({n_pool},)."
+        raise InvalidArgument(f"has shape {array.shape}", argument="doubt", mend=mend)
+    check_finite("doubt", array)
+    outside = (array < 0) | (array > 1)
+    if outside.any():
+        row = int(np.argmax(outside))
+        problem = f"holds {array[row]:g} at row {row}"
+        raise InvalidData(problem, argument="doubt", mend="pass numbers from 0 to 1.")
+    return array.astype(np.float64)
+
+
+def check_logits(logits: object, n_pool: int) -> AnyArray:
+    """(n, c) finite numbers."""
+    return _check_rows_of_classes("logits", logits, n_pool, (2,))
+
+
+def check_probabilities(probabilities: object, n_pool: int) -> AnyArray:
+    """(n, c) or (n, k, c) probabilities whose rows sum to one."""
+    array = _check_rows_of_classes("probabilities", probabilities, n_pool, (2, 3))
+    if array.min() < 0:
+        at = tuple(int(i) for i in np.argwhere(array < 0)[0])
+        problem = f"holds {array[at]:g} at row {at[0]}"
+        raise InvalidData(problem, argument="probabilities", mend="pass numbers from 0 to 1.")
+    sums = array.sum(axis=-1, dtype=np.float64)
+    is_bfloat16 = str(getattr(probabilities, "dtype", "")) == "torch.bfloat16"
+    tolerance = BFLOAT16_TOLERANCE if is_bfloat16 else SUM_TOLERANCE.get(array.dtype.itemsize, 1e-4)
+    wrong = ~(np.abs(sums - 1.0) <= tolerance)
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        mend = f"pass rows that sum to 1 (raw scores go in as {named('logits')})."
+        raise InvalidData(f"sum to {sums[at]:g} at row {at[0]}", argument="probabilities", mend=mend)
+    return array
+
+
+def _check_rows_of_classes(name: str, value: object, n_pool: int, dimensions: tuple[int, ...]) -> AnyArray:
+    array = as_array(name, value)
+    if array.ndim not in dimensions or array.shape[0] != n_pool or array.shape[-1] < 2 or array.shape[1] < 1:
+        samples = f", or ({n_pool}, k, classes) of k posterior samples" if 3 in dimensions else ""
+        mend = (
+            f"pass one row of at least two classes for each of the {n_pool} pool rows, "
+            f"shape ({n_pool}, classes){samples}."
+        )
+        raise InvalidArgument(f"has shape {array.shape}", argument=name, mend=mend)
+    check_finite(name, array)
+    return array
+
+
+def check_temperature(temperature: object) -> float | None:
+    """A number above 0; None for ``"fit"``."""
+    if isinstance(temperature, str) and temperature == FIT:
+        return None
+    mend = f"pass a number above 0, or {FIT!r}."
+    try:
+        number = check_real("temperature", temperature, least=LEAST)
+    except InvalidArgument:
+        raise InvalidArgument("is not allowed", argument="temperature", value=temperature, mend=mend) from None
+    if number > MOST:
+        raise InvalidArgument("is not allowed", argument="temperature", value=temperature, mend=mend)
+    return number
+
+
+def find_temperature(sources: Sources, labelled: Labelled, n_pool: int, names: RowNames = NO_NAMES) -> Temperature:
+    """The temperature that is given, or fitted on the labelled rows; 1 where nothing was said."""
+    if sources.temperature is None:
+        if sources.labels is not None:
+            mend = f"pass {named('temperature', FIT)}, or leave it out."
+            raise InvalidArgument("means nothing without a temperature to fit", argument="labels", mend=mend)
+        return Temperature(1.0)
+    number = check_temperature(sources.temperature)
+    if sources.logits is None:
+        mend = f"pass {keyword('logits')} in place of probabilities."
+        raise InvalidArgument("needs logits", argument="temperature", value=sources.temperature, mend=mend)
+    if number is not None:
+        return Temperature(number)
+    rows = labelled_in_order(sources.labelled, labelled, n_pool, names)
+    if sources.labels is None or len(rows) == 0:
+        mend = f"pass {keyword('labels')} and their rows as {keyword('labelled')}, or a number."
+        problem = "needs the classes of labelled rows of the pool"
+        raise InvalidArgument(problem, argument="temperature", value=sources.temperature, mend=mend)
+    values = np.asarray(sources.labels)
+    if values.shape not in ((n_pool,), (len(rows),)):
+        mend = f"pass one for each of the {len(rows)} labelled rows, or of the {n_pool} pool rows."
+        raise InvalidArgument(f"has shape {values.shape}", argument="labels", mend=mend)
+    from dubito.doubt.temperature import fit_temperature
+
+    logits = check_logits(in_pool_order("logits", sources.logits, names, n_pool), n_pool)
+    return fit_temperature(logits[rows], values[rows] if len(values) == n_pool else values)

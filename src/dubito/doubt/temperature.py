@@ -1,0 +1,111 @@
+"""One temperature for logits, fitted where labels are known: a model as sure as it is right (Guo and others, 2017).
+
+Dividing logits by a temperature changes no prediction, only how sure each is. The best one has the least negative
+log-likelihood of the labels, which is convex in its inverse: bisection finds it, the same on every machine but for the
+last digits.
+"""
+
+import numpy as np
+
+from dubito.checks import as_array, check_finite
+from dubito.doubt.reading import Temperature
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.matrix import FloatArray, IntArray
+from dubito.names.labels import as_labels
+from dubito.wording import keyword
+
+COLDEST, HOTTEST = 0.05, 20.0
+"""Between these a temperature is fitted; a given one may lie anywhere above 0."""
+STEPS = 60
+
+
+def fit_temperature(logits: object, labels: object) -> Temperature:
+    """The temperature under which labels are likeliest.
+
+    Fit it on rows that the model was **not** trained on. On those that it was it is too sure, as it is right there more
+    often than elsewhere, and the temperature comes out too small.
+
+    Parameters
+    ----------
+    logits : array (m, c)
+        Of rows whose classes are known.
+    labels : array (m,)
+        Their classes, from 0 to c - 1: columns of the logits. At least two different ones.
+
+    Returns
+    -------
+    Temperature
+        Its value is from 0.05 to 20. Where every row is predicted right there is nothing to learn from, any model could
+        as well be surer, and the temperature stays 1, with a note.
+
+    Examples
+    --------
+    >>> logits = np.array([[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    >>> round(fit_temperature(logits, [0, 0, 1, 1]).value, 4)
+    3.641
+    """
+    array = as_array("logits", logits)
+    if array.ndim != 2 or 0 in array.shape or array.shape[1] < 2:
+        mend = "pass one row of at least two classes for each label."
+        raise InvalidArgument(f"has shape {array.shape}", argument="logits", mend=mend)
+    check_finite("logits", array)
+    classes = class_numbers(labels, len(array), array.shape[1])
+    kinds = len(np.unique(classes))
+    if kinds < 2:
+        mend = f"label some of another class, or pass {keyword('temperature')} a number of your own."
+        raise InvalidData(f"hold one class alone in {len(classes)} rows", argument="labels", mend=mend)
+    scores = array.astype(np.float64)
+    scores -= scores[np.arange(len(scores)), classes][:, None]
+    if scores.max() <= 0.0:
+        told = f"all {len(scores)} labelled rows are predicted right, so that a temperature has nothing to go by"
+        return Temperature(1.0, f"{told} and stays 1: fit it on rows that the model was not trained on")
+    return _noted(1.0 / _best_inverse(scores), len(scores))
+
+
+def _best_inverse(scores: FloatArray) -> float:
+    """Where the slope of the negative log-likelihood is 0; ``scores`` are logits less that of the label."""
+    low, high = np.log(1.0 / HOTTEST), np.log(1.0 / COLDEST)
+    for _ in range(STEPS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if _slope(scores, float(np.exp(middle))) > 0.0 else (middle, high)
+    return float(np.exp(0.5 * (low + high)))
+
+
+def _slope(scores: FloatArray, inverse: float) -> float:
+    """Of the mean negative log-likelihood, over the inverse temperature: the mean of what is expected of the scores."""
+    scaled = inverse * scores
+    weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    return float(((weights * scores).sum(axis=1) / weights.sum(axis=1)).mean())
+
+
+def _noted(value: float, n_rows: int) -> Temperature:
+    if value < 1.0:
+        return Temperature(
+            value,
+            f"the temperature {value:.3g} is below 1: the {n_rows} labelled rows are predicted better than the model "
+            "is sure of them, as rows are that it was trained on",
+        )
+    if value > HOTTEST * 0.999:
+        problem = f"the temperature is {value:.3g}, the largest that is fitted"
+        return Temperature(value, f"{problem}: the {n_rows} labelled rows are predicted no better than by chance")
+    return Temperature(value)
+
+
+def class_numbers(labels: object, n_rows: int, n_classes: int) -> IntArray:
+    """(m,) classes as columns of the logits."""
+    values = np.asarray(labels)
+    if values.shape != (n_rows,):
+        raise InvalidArgument(
+            f"has shape {values.shape}", argument="labels", mend=f"pass one a row, shape ({n_rows},)."
+        )
+    classes = as_labels(values)
+    if classes.dtype.kind != "i":
+        odd = next(name for name in classes.tolist() if not name.lstrip("-").isdecimal())
+        mend = f"pass class numbers from 0 to {n_classes - 1}, the columns of the logits."
+        raise InvalidData(f"holds {odd!r}", argument="labels", mend=mend)
+    outside = (classes < 0) | (classes >= n_classes)
+    if outside.any():
+        row = int(np.argmax(outside))
+        mend = f"pass class numbers from 0 to {n_classes - 1}, the columns of the logits."
+        raise InvalidData(f"holds {classes[row]} at row {row}", argument="labels", mend=mend)
+    return classes.astype(np.int64)
