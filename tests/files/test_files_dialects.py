@@ -226,7 +226,7 @@ def test_points_that_may_stand_between_thousands_are_refused_beside_semicolons(t
     path = tmp_path / "pool.csv"
     path.write_text("id;x\n" + "".join(f"n{place};{row}\n" for place, row in enumerate(rows.split())))
     with pytest.raises(
-        InvalidData, match=r"such as '[-\d.]+', wh(ose point|ich has marks).* thousands, but features are"
+        InvalidData, match=r"such as '[-\d.]+', wh(ose point|ich has marks).* thousands.*, but features are"
     ):
         read_pool(str(path))
 

@@ -215,3 +215,12 @@ def test_what_is_no_number_no_list_and_no_text_is_told_with_its_place(tmp_path: 
             InvalidData, match=rf"column '{name}' of .* holds .*{shown}.*; numbers, lists of numbers or"
         ):
             read_array(f"{path}::{name}", "doubt")
+
+
+def test_row_numbers_that_pandas_writes_as_keys_are_an_index_and_no_ids(tmp_path: Path) -> None:
+    pd.DataFrame({"x": [1.0, 2.0, 5.0]}).to_json(tmp_path / "pool.json")
+    pool = read_pool(str(tmp_path / "pool.json"))
+    assert pool.ids is None
+    assert pool.names.index is not None
+    assert pool.names.index.keys == ["0", "1", "2"]
+    assert pool.feature_names == ("x",)

@@ -1,6 +1,7 @@
 """The program as ``--help`` shows it: flags without a ``<bool>``, arguments by their names alone."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import typer
@@ -20,8 +21,9 @@ class Program(NamedTuple):
         return next((self.options[each] for each in arguments if each in self.options), frozenset())
 
 
+@cache
 def tidied(app: typer.Typer) -> Program:
-    """The program to call.
+    """The program to call, built once: a process may call it many times.
 
     Newer typers write ``{POOL}`` and ``POOL <str>`` for an argument that has a metavar. Older ones do not, and have no
     method to replace: nothing changes there.

@@ -283,7 +283,7 @@ def _strange(values: list[str], dialect: Dialect) -> tuple[str | None, str]:
     comma = dialect.decimal_comma
     thousands = may_be_thousands(values) if dialect.delimiter != "," and not comma else None
     if thousands is not None:
-        return thousands, ", whose point may be a decimal one or stand between thousands"
+        return thousands, ", whose point may be a decimal one or stand between thousands: write all with it or none"
     strange = next((value for value in values if not is_number(value, comma)), None)
     if strange is not None and comma and is_number(strange):
         return strange, ", which has a point where others have decimal commas"

@@ -175,10 +175,11 @@ def _of_cells(path: str, content: Mapping[str, Mapping[str, Any]], notes: Sequen
 
 
 def _with_index(columns: dict[str, list[Any]], index: list[str]) -> dict[str, list[Any]]:
-    """The columns behind an index that is more than row numbers; it has no name, as pandas writes it in CSV."""
-    if index == [str(row) for row in range(len(index))] or "" in columns:
+    """The columns behind the index, which has no name, as pandas writes it in CSV; row numbers stay numbers."""
+    if "" in columns:
         return columns
-    return {"": index, **columns}
+    counted = [str(row) for row in range(len(index))]
+    return {"": list(range(len(index))) if index == counted else index, **columns}
 
 
 def _refuse(path: str) -> NoReturn:
