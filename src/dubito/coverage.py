@@ -19,7 +19,7 @@ import numpy as np
 from dubito.distances import read_rows, settle, squared_radii
 from dubito.doubt import uncertainty
 from dubito.matrix import FloatArray, IntArray, Matrix, Rows, blocks, len_of, rows_per_read
-from dubito.problem import Configuration, Known, Metric, Progress
+from dubito.problem import Configuration, Known, Metric, Progress, Quotas
 
 SAMPLE_ROWS = 4096
 """Rows whose distances give the reach, at most; a constant, because it is part of the result."""
@@ -57,6 +57,8 @@ class CoverageProblem:
     """An engine may read it and add to it."""
     costs: FloatArray | None = None
     """(n,) above 0; None where every one is 1."""
+    quotas: Quotas | None = None
+    """No class of a candidate has a limit of 0; for engines that keep them."""
 
     def priorities(self, places: IntArray | slice, added: FloatArray) -> FloatArray:
         """What some candidates add, over what they cost; rounding keeps the order of what one of them adds."""
@@ -202,6 +204,9 @@ def greedy(problem: CoverageProblem) -> Configuration:
         added = np.concatenate([gains(block, cover, problem.weights) for block in kernels.blocks()])
         best = int(np.argmax(np.where(is_left, problem.priorities(slice(None), added), -1.0)))
         is_left[best] = False
+        if problem.quotas is not None:
+            room = problem.quotas.room(problem.candidates[[*picks, best]])
+            is_left &= room[problem.quotas.classes[problem.candidates]] > 0
         cover = np.maximum(cover, kernels[best])
         picks.append(best)
         gained.append(float(added[best]))

@@ -58,6 +58,19 @@ class Quotas(NamedTuple):
     limits: IntArray
     """(c,) of each class."""
 
+    def room(self, picks: IntArray) -> IntArray:
+        """(c,) picks that each class has left."""
+        return self.limits - np.bincount(self.classes[picks], minlength=len(self.limits))
+
+    def within(self, rows: IntArray, room: IntArray) -> BoolArray:
+        """Which of these rows there is room for, one after another."""
+        classes = self.classes[rows]
+        order = np.argsort(classes, kind="stable")
+        _, first, counts = np.unique(classes[order], return_index=True, return_counts=True)
+        ranks = np.empty(len(rows), dtype=np.int64)
+        ranks[order] = np.arange(len(rows)) - np.repeat(first, counts)
+        return np.asarray(ranks < room[classes])
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -122,6 +135,8 @@ class Problem:
     """An engine may read it and add to it."""
     costs: FloatArray | None = None
     """(n,) above 0; the weights are over their squares already, what a cold start goes by is not."""
+    quotas: Quotas | None = None
+    """No class of a candidate has a limit of 0; for engines that keep them, and greedy picks alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ picked, ties go to the lowest index. Departures from the printed pseudo-code:
 A cost divides a priority: weights come over squared costs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def greedy(problem: Problem) -> Configuration:
     trail = Trail((), (), 0, first_priorities(problem, points))
     for _ in range(problem.budget):
         best = int(proposals(problem, trail, 1)[0])
-        trail = extend(problem, points, trail, best)
+        trail = without_full(problem, extend(problem, points, trail, best))
     return finish(problem, trail)
 
 
@@ -122,6 +122,15 @@ def extend(problem: Problem, points: FloatArray, trail: Trail, pick: int) -> Tra
     left = np.minimum(trail.left, update)
     left[pick] = -1.0
     return Trail((*trail.picks, pick), (*trail.priorities, priority), trail.score + score_of(problem, pick), left)
+
+
+def without_full(problem: Problem, trail: Trail) -> Trail:
+    """Candidates of classes whose quotas are met count as picked."""
+    if problem.quotas is None:
+        return trail
+    room = problem.quotas.room(problem.candidates[list(trail.picks)])
+    is_full = room[problem.quotas.classes[problem.candidates]] <= 0
+    return replace(trail, left=np.where(is_full, -1.0, trail.left))
 
 
 def score_of(problem: Problem, position: int) -> int:

@@ -9,14 +9,32 @@ import dubito
 from dubito import coverage
 from dubito.distances import settle
 from dubito.doubt import margin_doubt
+from dubito.engines.cpu.coverage.engine import CpuCoverage
+from dubito.engines.cpu.engine import CpuEngine
+from dubito.engines.oracle import CoverageReference, ReferenceEngine
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray
-from dubito.problem import Progress, Selection
+from dubito.problem import Progress, Quotas, Selection
 from dubito.strategies import Coreset, DoubtCoreset, DoubtCoverage, Strategy
-from dubito.strategies.within import ranks
 
 Name = Literal["coreset", "doubt-coreset", "coverage", "doubt-coverage"]
 NAMES: tuple[Name, ...] = ("coreset", "doubt-coreset", "coverage", "doubt-coverage")
+
+ENGINES = (CpuEngine, CpuCoverage, ReferenceEngine, CoverageReference)
+
+
+@pytest.fixture
+def unaware(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines as other packages may have them, which know of no quotas."""
+    for kind in ENGINES:
+        monkeypatch.setattr(kind, "keeps_quotas", False)
+
+
+@pytest.fixture(params=["by the engine", "one solution after another"])
+def kept(request: pytest.FixtureRequest) -> None:
+    """Quotas kept by engines themselves, and around engines that know of none."""
+    if request.param != "by the engine":
+        request.getfixturevalue("unaware")
 
 
 class Case:
@@ -100,6 +118,7 @@ def plain_cover(case: Case, weights: FloatArray, reach: float) -> tuple[list[int
     return picks, priorities, covered
 
 
+@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("name", ["coreset", "doubt-coreset"])
 def test_a_core_set_within_quotas_is_what_a_plain_loop_picks(name: Name, engine: str) -> None:
@@ -116,6 +135,7 @@ def test_a_core_set_within_quotas_is_what_a_plain_loop_picks(name: Name, engine:
         assert found.complete
 
 
+@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("name", ["coverage", "doubt-coverage"])
 def test_coverage_within_quotas_is_what_a_plain_loop_picks(name: Name, engine: str) -> None:
@@ -134,6 +154,7 @@ def test_coverage_within_quotas_is_what_a_plain_loop_picks(name: Name, engine: s
         assert found.radius is None
 
 
+@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("name", NAMES)
 def test_quotas_that_bind_nothing_change_nothing(name: Name) -> None:
     rng = np.random.default_rng(1)
@@ -148,6 +169,7 @@ def test_quotas_that_bind_nothing_change_nothing(name: Name) -> None:
         assert bound.covered.tolist() == free.covered.tolist()
 
 
+@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_class_may_have_no_picks_at_all_and_others_are_free(name: Name) -> None:
     rng = np.random.default_rng(1)
@@ -167,6 +189,7 @@ def test_none_stands_for_every_other_class() -> None:
     assert np.bincount(classes[found.indices], minlength=3).tolist() == [2, 5, 2]
 
 
+@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("name", NAMES)
 def test_spending_ends_the_picks_before_the_sum_passes_it(name: Name) -> None:
     for seed in range(40):
@@ -226,6 +249,7 @@ def test_uncertainty_is_told_with_costs_as_without(name: Name) -> None:
     assert priced.uncertainty == plain.uncertainty
 
 
+@pytest.mark.usefixtures("unaware")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("stop_at", [1, 2])
 def test_an_interruption_within_quotas_leaves_a_prefix(name: Name, stop_at: int) -> None:
@@ -263,6 +287,7 @@ def test_an_interruption_within_quotas_leaves_a_prefix(name: Name, stop_at: int)
     assert not found.complete
 
 
+@pytest.mark.usefixtures("kept")
 def test_progress_within_quotas_ends_at_the_last_pick() -> None:
     rng = np.random.default_rng(5)
     pool, probabilities = rng.standard_normal((100, 3)), rng.dirichlet(np.ones(3), 100)
@@ -280,6 +305,7 @@ def test_progress_within_quotas_ends_at_the_last_pick() -> None:
     assert told.count((40, 40)) == 1
 
 
+@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_pool_keeps_within_limits_round_after_round(name: Name) -> None:
     rng = np.random.default_rng(6)
@@ -298,11 +324,17 @@ def test_a_pool_keeps_within_limits_round_after_round(name: Name) -> None:
         pool.label(found)
 
 
-def test_ranks_count_within_a_class() -> None:
-    classes = np.random.default_rng(0).integers(5, size=200)
-    expected = [int((classes[:place] == each).sum()) for place, each in enumerate(classes.tolist())]
-    assert ranks(classes).tolist() == expected
-    assert ranks(classes[:0]).tolist() == []
+def test_rows_are_within_quotas_until_their_class_is_full() -> None:
+    rng = np.random.default_rng(0)
+    classes, limits = rng.integers(5, size=200), np.array([0, 3, 10, 200, 40])
+    rows, expected, room = rng.permutation(200), [], limits.copy()
+    for each in classes[rows].tolist():
+        expected.append(bool(room[each] > 0))
+        room[each] -= 1
+    quotas = Quotas(classes, limits)
+    assert quotas.within(rows, quotas.limits).tolist() == expected
+    assert quotas.within(rows[:0], quotas.limits).tolist() == []
+    assert quotas.room(rows[:50]).tolist() == (limits - np.bincount(classes[rows[:50]], minlength=5)).tolist()
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,21 @@ class Estimate:
 
 
 @runtime_checkable
+class KeepsQuotas(Protocol):
+    """An engine that says whether it minds the ``quotas`` of a problem. One that does not is never shown any."""
+
+    @property
+    def keeps_quotas(self) -> bool:
+        """Whether it does."""
+        ...
+
+
+def keeps_quotas(engine: object) -> bool:
+    """Whether an engine minds quotas itself."""
+    return isinstance(engine, KeepsQuotas) and engine.keeps_quotas
+
+
+@runtime_checkable
 class Engine(Protocol[P]):
     """Solves problems to the picks of the reference, in order.
 

@@ -22,6 +22,7 @@ class ReferenceEngine:
 
     name: ClassVar[str] = "reference"
     solves: ClassVar[tuple[type, ...]] = (Problem,)
+    keeps_quotas: ClassVar[bool] = True
 
     def refusals(self, problem: Problem) -> list[str]:
         """None: it takes every problem, in its own time."""
@@ -53,6 +54,7 @@ class CoverageReference:
 
     name: ClassVar[str] = "reference"
     solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
+    keeps_quotas: ClassVar[bool] = True
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
         """None: it takes every problem, in its own time."""

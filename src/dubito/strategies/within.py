@@ -1,9 +1,10 @@
 """Picks within limits, whatever the engine: so many of a class at most, and no more spent than may be.
 
-An engine knows nothing of either. It solves the problem, and its picks are taken up to the first that would break a
-quota. The problem is then solved again from there: what is picked counts as labelled, the candidates of classes that
-are full are left out, weights and reach stay. That is what a greedy choice among the classes that are not full yet
-would have picked, and as many solutions as there are classes are enough. Where the money ends, so do the picks.
+An engine that keeps quotas is told of them. Any other solves the problem without, and its picks are taken up to the
+first that would break a quota. The problem is then solved again from there: what is picked counts as labelled, the
+candidates of classes that are full are left out, weights and reach stay. That is what a greedy choice among the classes
+that are not full yet would have picked, and as many solutions as there are classes are enough. Where the money ends, so
+do the picks.
 """
 
 import time
@@ -14,11 +15,11 @@ import numpy as np
 
 from dubito.coverage import CoverageProblem, add_rows
 from dubito.doubt import uncertainty
-from dubito.engines.base import Engine
+from dubito.engines.base import Engine, keeps_quotas
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray, Matrix, Rows, Stack
-from dubito.problem import Configuration, Known, Problem, Progress, Request
+from dubito.problem import Configuration, Known, Problem, Progress, Quotas, Request
 from dubito.strategies.base import Choice, Strategy
 from dubito.wording import named
 
@@ -48,6 +49,10 @@ def refuse_limits(strategy: Strategy, request: Request) -> None:
 def ask_within(request: Request, problem: Solvable) -> Choice:
     """What the engine that was asked for makes of a problem, within the request's quotas and spending."""
     engine: Engine[Solvable] = choose_engine(request.engine, problem)
+    if request.quotas is not None:
+        problem = replace(problem, candidates=allowed(problem.candidates, request.quotas))
+        if keeps_quotas(engine):
+            problem, request = replace(problem, quotas=request.quotas), replace(request, quotas=None)
     if request.quotas is None and request.spend is None:
         solution = engine.solve(problem)
         found = tuple(doubted(each, request, problem) for each in solution.configurations)
@@ -61,6 +66,11 @@ def ask_within(request: Request, problem: Solvable) -> Choice:
     except KeyboardInterrupt:
         complete = False
     return Choice((doubted(picking.configuration(), request, problem),), engine.name, complete)
+
+
+def allowed(candidates: IntArray, quotas: Quotas) -> IntArray:
+    """Those whose class may be picked at all."""
+    return candidates[quotas.limits[quotas.classes[candidates]] > 0]
 
 
 def doubted(found: Configuration, request: Request, problem: Solvable) -> Configuration:
@@ -104,26 +114,19 @@ class Picking:
         n_kept, is_spent = len(found), False
         quotas = self.request.quotas
         if quotas is not None:
-            late = np.flatnonzero(ranks(quotas.classes[found]) >= self._room()[quotas.classes[found]])
-            n_kept = int(late[0]) if len(late) else n_kept
+            is_within = quotas.within(found, quotas.room(self.picks))
+            n_kept = n_kept if is_within.all() else int(np.argmin(is_within))
         if self.request.costs is not None and self.request.spend is not None:
             spent = np.cumsum(self.request.costs[np.concatenate([self.picks, found])])[len(self.picks) :]
             n_paid = int(np.count_nonzero(spent <= self.request.spend))
             n_kept, is_spent = min(n_kept, n_paid), n_paid < n_kept
         return n_kept, is_spent
 
-    def _room(self) -> IntArray:
-        """(c,) picks that each class has left."""
-        quotas = self.request.quotas
-        if quotas is None:
-            return np.empty(0, dtype=np.int64)
-        return quotas.limits - np.bincount(quotas.classes[self.picks], minlength=len(quotas.limits))
-
     def _open(self) -> IntArray:
         """Candidates that are left in classes that are not full."""
         left = np.setdiff1d(self.problem.candidates, self.picks, assume_unique=True)
         quotas = self.request.quotas
-        return left if quotas is None else left[self._room()[quotas.classes[left]] > 0]
+        return left if quotas is None else left[quotas.room(self.picks)[quotas.classes[left]] > 0]
 
     def _rest(self, budget: int | None = None) -> Solvable:
         """The problem from here on; at first as it is, with what a pool knows."""
@@ -186,21 +189,6 @@ class Picking:
             covered=self.covered if isinstance(self.problem, CoverageProblem) else None,
             reach=self.reach,
         )
-
-
-def ranks(classes: IntArray) -> IntArray:
-    """How many of the same class come before each.
-
-    Examples
-    --------
-    >>> ranks(np.array([4, 4, 7, 4, 7])).tolist()
-    [0, 1, 0, 2, 1]
-    """
-    order = np.argsort(classes, kind="stable")
-    _, first = np.unique(classes[order], return_index=True)
-    found = np.empty(len(classes), dtype=np.int64)
-    found[order] = np.arange(len(classes)) - np.repeat(first, np.diff(np.append(first, len(classes))))
-    return found
 
 
 def with_picks(problem: Solvable, picks: IntArray) -> Matrix:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dubito import reference
-from dubito.engines.base import Engine
+from dubito.engines.base import Engine, keeps_quotas
 from dubito.engines.plugins import EarlierEngine, as_engine
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.problem import Configuration, Known, Problem, Selection
@@ -48,6 +48,7 @@ def check_engine(
             made = f"make_problem({number}, beams={beams}, least_rows={MANY_ROWS})"
         if engine.refusals(problem):
             continue
+        problem = problem if keeps_quotas(engine) else replace(problem, quotas=None)
         n_taken += 1
         before = _contents(problem)
         solution = engine.solve(problem)

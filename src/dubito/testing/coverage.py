@@ -7,10 +7,10 @@ import numpy as np
 from dubito import coverage
 from dubito.coverage import CoverageProblem, sample_rows
 from dubito.doubt import scaling_weights
-from dubito.engines.base import Engine
+from dubito.engines.base import Engine, keeps_quotas
 from dubito.matrix import FloatArray, Matrix
 from dubito.problem import Configuration, Known
-from dubito.testing.problems import STRENGTHS, make_costs, make_problem
+from dubito.testing.problems import STRENGTHS, make_costs, make_problem, with_quotas
 
 
 def check_coverage_engine(engine: Engine[CoverageProblem], *, examples: int = 200, seed: int = 0) -> None:
@@ -35,6 +35,7 @@ def check_coverage_engine(engine: Engine[CoverageProblem], *, examples: int = 20
         problem, made = make_coverage_problem(number), f"make_coverage_problem({number})"
         if engine.refusals(problem):
             continue
+        problem = problem if keeps_quotas(engine) else replace(problem, quotas=None)
         n_taken += 1
         before = _contents(problem)
         solution = engine.solve(problem)
@@ -49,7 +50,7 @@ def check_coverage_engine(engine: Engine[CoverageProblem], *, examples: int = 20
 
 
 def make_coverage_problem(seed: int) -> CoverageProblem:
-    """A small problem full of what goes wrong: ties, copies, no doubt, far outliers, no reach, costs, strange storage.
+    """A small problem full of what goes wrong: ties, copies, no doubt, outliers, no reach, costs, quotas, odd storage.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def make_coverage_problem(seed: int) -> CoverageProblem:
     weights = scaling_weights(doubt, float(rng.choice(STRENGTHS)) / 2.0).copy()
     weights[rng.random(n) < rng.choice([0.0, 0.0, 0.0, 0.3, 0.3, 0.9])] = 0.0
     factor = float(rng.choice([0.0, 0.5, 1.4, 1.4, 1.4, 3.0]))
-    return CoverageProblem(
+    problem = CoverageProblem(
         pool=base.pool,
         references=base.references,
         candidates=base.candidates,
@@ -80,6 +81,7 @@ def make_coverage_problem(seed: int) -> CoverageProblem:
         largest=base.largest,
         costs=make_costs(seed + 1, n),
     )
+    return with_quotas(problem, seed + 1)
 
 
 def _some_distance(rng: np.random.Generator, pool: Matrix) -> float:

@@ -3,23 +3,26 @@
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
+from dubito.coverage import CoverageProblem
 from dubito.doubt import beam_scores, scaling_weights
-from dubito.matrix import AnyArray, FloatArray, Matrix, Rows, Stack
-from dubito.problem import Problem
+from dubito.matrix import AnyArray, FloatArray, Matrix, Rows, Stack, len_of
+from dubito.problem import Problem, Quotas
 from dubito.testing.edges import EDGES
 
 STRENGTHS = (0.0, 0.25, 0.5, 0.7, 1.0, 2.0)
 WIDEST_BEAM = 5
 
+P = TypeVar("P", Problem, CoverageProblem)
 PoolAndReferences = tuple[FloatArray, FloatArray]
 """Pool (n, d) and references (m, d)."""
 
 
 def make_problem(seed: int, *, beams: bool = True, least_rows: int = 1) -> Problem:
-    """A small problem full of what goes wrong: ties, near-ties, duplicates, no doubt, costs, strange storage.
+    """A small problem full of what goes wrong: ties, near-ties, duplicates, no doubt, costs, quotas, strange storage.
 
     Parameters
     ----------
@@ -59,7 +62,7 @@ def make_problem(seed: int, *, beams: bool = True, least_rows: int = 1) -> Probl
         largest=1.0 if is_cosine else max(_largest(stored), _largest(stored_references)),
     )
     is_plain = width == 1 and problem.scaling == "respective"
-    return _with_costs(problem, make_costs(seed, len(pool))) if is_plain else problem
+    return with_quotas(_with_costs(problem, make_costs(seed, len(pool))), seed) if is_plain else problem
 
 
 def make_costs(seed: int, n: int) -> FloatArray | None:
@@ -79,6 +82,16 @@ def _with_costs(problem: Problem, costs: FloatArray | None) -> Problem:
         return problem
     doubt, weights = (None, 1.0) if problem.weights is None else (problem.doubt, problem.weights)
     return replace(problem, doubt=doubt, weights=weights / (costs * costs), costs=costs)
+
+
+def with_quotas(problem: P, seed: int) -> P:
+    """Some problems with limits on the picks of a class, and a budget that they leave room for."""
+    rng, n = np.random.default_rng([seed, 16]), len_of(problem.pool)
+    if rng.random() < 0.8:
+        return problem
+    classes, limits = rng.integers(4, size=n), rng.choice([1, 1, 2, 5, n], 4)
+    room = np.minimum(np.bincount(classes[problem.candidates], minlength=4), limits).sum()
+    return replace(problem, quotas=Quotas(classes, limits), budget=min(problem.budget, int(room)))
 
 
 def _has_directions(matrix: Matrix) -> bool:

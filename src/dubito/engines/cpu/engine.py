@@ -20,6 +20,7 @@ class CpuEngine:
 
     name: ClassVar[str] = "cpu"
     solves: ClassVar[tuple[type, ...]] = (Problem,)
+    keeps_quotas: ClassVar[bool] = True
 
     def refusals(self, problem: Problem) -> list[str]:
         """It takes every problem, but for rows wider than its bounds hold for."""

@@ -1,5 +1,6 @@
 """Greedy picking inside a front: a few hundred candidates with all distances among them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -118,8 +119,13 @@ class FrontPicking:
         self.heights: list[float] = []
         self.is_exact: list[bool] = []
 
-    def run(self, rows: IntArray, threshold: Threshold, limit: int) -> None:
-        """Pick until ``limit``, or until something outside may come first. ``rows`` are the candidates' indices."""
+    def run(
+        self, rows: IntArray, threshold: Threshold, limit: int, stop: Callable[[int], bool] = lambda place: False
+    ) -> None:
+        """Pick until ``limit``, until something outside may come first, or until a pick says ``stop``.
+
+        ``rows`` are the candidates' indices.
+        """
         high, best = self.high, int(self.high.argmax())
         while len(self.picks) < limit:
             top, lowest = float(high[best]), float(self.low[best])
@@ -139,6 +145,8 @@ class FrontPicking:
                 if not threshold.admits(top, int(rows[best])):
                     return
             self.take(best)
+            if stop(best):
+                return
             # Priorities only fall: the second is first now, unless the pick has lowered it.
             best = second if high[second] == next_top else int(high.argmax())
 

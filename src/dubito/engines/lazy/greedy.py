@@ -22,11 +22,16 @@ class Greedy:
         self.picks: list[IntArray] = []
         self.squared: list[FloatArray] = []
         self.n_picks = 0
+        self.room = None if problem.quotas is None else problem.quotas.limits.copy()
         first = cold_order(problem)[:1] if len_of(problem.references) == 0 else np.empty(0, dtype=np.int64)
         kernels.add_references(first)
         self.bounds = Bounds(kernels, *kernels.first_bounds(), len_of(problem.references) + len(first))
         self.bounds.bound[first] = -1.0
         self._note(first, np.full(len(first), np.inf))
+        full: list[int] = []
+        for candidate in first.tolist():
+            self._is_last(candidate, full)
+        self._close(full)
 
     def solve(self) -> Solution:
         """Pick until the budget is met, or until Ctrl-C: the picks so far are a prefix of the answer."""
@@ -45,13 +50,33 @@ class Greedy:
         rows, threshold = bounds.first(min(self.kernels.front_rows, 2 * n_left + RADIUS_FRONT))
         if bounds.bound[rows].max() <= 0.0:
             # Nothing positive is left: the lowest indices meet the budget.
-            zeros = np.flatnonzero(bounds.bound == 0.0)[:n_left]
+            zeros = np.flatnonzero(bounds.bound == 0.0)
+            if self.problem.quotas is not None and self.room is not None:
+                zeros = zeros[self.problem.quotas.within(self.problem.candidates[zeros], self.room)]
+            zeros = zeros[:n_left]
             self._take(zeros, np.zeros(len(zeros)))
         elif not bounds.refresh_first(rows, threshold):
             picking = FrontPicking(self.kernels.front(rows), bounds.bound[rows])
-            picking.run(rows, threshold, n_left)
+            full: list[int] = []
+            picking.run(rows, threshold, n_left, lambda place: self._is_last(int(rows[place]), full))
             bounds.bound[rows] = picking.high
             self._take(rows[picking.picks], picking.priorities())
+            self._close(full)
+
+    def _is_last(self, candidate: int, full: list[int]) -> bool:
+        """Whether a pick is the last of its class, which is then among those that are full."""
+        quotas = self.problem.quotas
+        if quotas is None or self.room is None:
+            return False
+        own = int(quotas.classes[self.problem.candidates[candidate]])
+        self.room[own] -= 1
+        full += [own] * int(self.room[own] == 0)
+        return bool(self.room[own] == 0)
+
+    def _close(self, full: list[int]) -> None:
+        """Candidates of classes that are full count as picked."""
+        if self.problem.quotas is not None and full:
+            self.bounds.bound[np.isin(self.problem.quotas.classes[self.problem.candidates], full)] = -1.0
 
     def _take(self, picks: IntArray, squared: FloatArray) -> None:
         self.bounds.pick(picks)

@@ -17,6 +17,7 @@ class CpuCoverage:
 
     name: ClassVar[str] = "cpu"
     solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
+    keeps_quotas: ClassVar[bool] = True
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
         """It takes every problem, but for rows wider than its bounds hold for."""

@@ -26,13 +26,18 @@ class CoverGreedy:
         """(n,) how many picks there were when a bound was computed."""
         self.picks: list[int] = []
         self.gained: list[float] = []
+        self.quotas, self.rows = problem.quotas, problem.candidates
+        self.room = None if self.quotas is None else self.quotas.limits.copy()
 
     def step(self, budget: int) -> None:
         """One front: bring it up to date, and pick from it until something outside may come first."""
         front, threshold = first_in_order(self.bound, FRONT)
         if self.bound[front].max(initial=0.0) <= 0.0:
             # Nothing adds anything any more: the lowest numbers meet the budget.
-            for candidate in np.flatnonzero(self.bound == 0.0)[: budget - len(self.picks)].tolist():
+            rest = np.flatnonzero(self.bound == 0.0)
+            if self.quotas is not None and self.room is not None:
+                rest = rest[self.quotas.within(self.rows[rest], self.room)]
+            for candidate in rest[: budget - len(self.picks)].tolist():
                 self._note(candidate, 0.0)
             return
         if (self.lists.level[front] == CLOSED).any():
@@ -47,6 +52,9 @@ class CoverGreedy:
         heapq.heapify(heap)
         while heap and len(self.picks) < budget:
             value, candidate = -heap[0][0], heap[0][1]
+            if self.bound[candidate] < 0.0:
+                heapq.heappop(heap)  # Its class is full.
+                continue
             if value <= 0.0 or not threshold.admits(value, candidate):
                 return
             if self.stamp[candidate] == len(self.picks):
@@ -70,3 +78,8 @@ class CoverGreedy:
         self.bound[candidate] = -1.0
         self.picks.append(candidate)
         self.gained.append(gain)
+        if self.quotas is not None and self.room is not None:
+            own = self.quotas.classes[self.rows[candidate]]
+            self.room[own] -= 1
+            if self.room[own] == 0:
+                self.bound[self.quotas.classes[self.rows] == own] = -1.0

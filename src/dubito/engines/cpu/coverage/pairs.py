@@ -151,7 +151,8 @@ def _selves(block: Block) -> Part:
 
 def upper_kernels(squared: FloatArray, reach: float) -> Float32Array:
     """Upper bounds on kernels in float32, from lower bounds on squared distances."""
-    near = np.clip(1.0 - squared / reach, 0.0, 1.0)
+    with np.errstate(over="ignore"):
+        near = np.clip(1.0 - squared / reach, 0.0, 1.0)
     near *= near
     near *= NEAR
     return np.minimum(near + 1e-30, 1.0).astype(np.float32)

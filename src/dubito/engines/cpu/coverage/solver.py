@@ -83,5 +83,8 @@ def _widest(space: Space) -> Probes:
 def _by_weight(problem: CoverageProblem) -> Solution:
     """Without reach a candidate covers itself alone."""
     weights = problem.weights[problem.candidates]
-    picks = np.argsort(-problem.priorities(slice(None), weights), kind="stable")[: problem.budget]
+    picks = np.argsort(-problem.priorities(slice(None), weights), kind="stable")
+    if problem.quotas is not None:
+        picks = picks[problem.quotas.within(problem.candidates[picks], problem.quotas.limits)]
+    picks = picks[: problem.budget]
     return Solution((finished(problem, 0.0, 0.0, picks, weights[picks]),))
