@@ -22,6 +22,8 @@ from typer.core import TyperGroup
 
 import dubito
 from dubito.cli import app
+from dubito.experiments.datasets import builtin
+from dubito.experiments.models import kinds
 from dubito.strategies import BUILT_IN
 
 ROOT = Path(__file__).parents[1]
@@ -199,3 +201,8 @@ def test_every_strategy_is_in_the_readme_and_among_the_choices() -> None:
     for page in (ROOT / "README.md", ROOT / "docs" / "how-to" / "choosing.md"):
         text = page.read_text(encoding="utf-8")
         assert [name for name in BUILT_IN if f"`{name}`" not in text] == []
+
+
+def test_every_kind_of_model_and_data_set_is_among_the_keys_of_experiments() -> None:
+    text = (ROOT / "docs" / "how-to" / "experiments.md").read_text(encoding="utf-8")
+    assert [name for name in (*kinds.BUILT_IN, *builtin.BUILT_IN) if f"`{name}`" not in text] == []

@@ -77,6 +77,29 @@ def test_the_architecture_page_shows_the_layers_in_their_order() -> None:
     assert [sorted(layer) for layer in shown] == [sorted(layer) for layer in layers()]
 
 
+def test_the_architecture_page_names_every_file_that_has_a_place_among_layers() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    for contract in read_toml("pyproject.toml")["tool"]["importlinter"]["contracts"]:
+        names = " | ".join(contract["layers"]).split(" | ")
+        missing = [name for name in names if not re.search(rf"`(?:\w+/)*{name}/?`", page)]
+        assert missing == [], f"of {contract['containers']}, ARCHITECTURE.md leaves out {missing}"
+
+
+def test_the_architecture_page_shows_the_layers_inside_a_room_in_their_order() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    held = {
+        each["containers"][0]: each["layers"]
+        for each in read_toml("pyproject.toml")["tool"]["importlinter"]["contracts"]
+    }
+    sections = re.findall(r"^### Inside `(\w+)`\n(.*?)(?=^##)", page, flags=re.MULTILINE | re.DOTALL)
+    assert len(sections) == 4
+    for room, text in sections:
+        chain = re.search(r"`\w+`(?:\s[>|]\s`\w+`)+", text)
+        assert chain is not None
+        shown = [sorted(re.findall(r"\w+", layer)) for layer in chain[0].split(">")]
+        assert shown == [sorted(layer.split(" | ")) for layer in held[f"dubito.{room}"]]
+
+
 # Versions
 
 

@@ -31,8 +31,8 @@ Verdict = Literal["same", "as it stands", "refused", "fault"]
 VERDICTS: tuple[Verdict, ...] = ("same", "as it stands", "refused", "fault")
 PATIENCE = 600.0
 """Seconds after which a child hangs, on a machine that may be busy with other work."""
-MOST_WORK = 60
-"""Seconds of a processor's work after which it does, too."""
+MOST_WORK = 600
+"""Seconds of a processor's work after which it does, too, on one that may be ten times as slow as most."""
 PIPE_BYTES = 1 << 20
 CRASHED = 70
 """The exit code of a child whose own job broke."""

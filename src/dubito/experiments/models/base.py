@@ -52,7 +52,7 @@ class Fitted(Protocol):
         ...
 
     def predict_proba(self, features: AnyArray) -> FloatArray:
-        """(n, c) probabilities over all classes; 0 for a class never seen."""
+        """(n, c) probabilities over all classes; 0 for a class never seen, but by networks, which rule out none."""
         ...
 
     def embed(self, features: AnyArray) -> AnyArray:

@@ -61,7 +61,7 @@ def model_from_table(table: Mapping[str, object]) -> Model:
             "is no model: it lacks a part of dubito.experiments.models.base.Model",
             argument="kind",
             value=kind,
-            mend="inherit from OnHost beside it, which has all but kind and fit.",
+            mend="inherit from OnHost alone, which has all but kind and fit: Model is only a protocol.",
         )
     return made
 

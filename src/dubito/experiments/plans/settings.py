@@ -103,7 +103,7 @@ class Schedule:
     """Labels asked for in each round."""
     rounds: int = 6
     from_scratch: bool = False
-    """Train anew each round; else the weights go on and the optimizer starts anew."""
+    """Train anew each turn; else the weights go on and the optimizer starts anew."""
 
     def __post_init__(self) -> None:
         for name in ("initial", "budget", "rounds"):

@@ -61,7 +61,7 @@ class Learner:
         self.order = torch.zeros(capacity, training.batch, dtype=torch.int64, device=self.device)
         self.rates = torch.zeros(capacity, device=self.device)
         self.place = torch.zeros(1, dtype=torch.int64, device=self.device)
-        self.rate = torch.tensor(training.learning_rate, device=self.device)
+        self.rate = torch.zeros((), device=self.device)  # Every step sets it first, to its own of `rates`.
         self.optimizer = torch.optim.Adam(
             self.learned, lr=self.rate, fused=self.is_on_gpu or None, capturable=self.is_on_gpu
         )

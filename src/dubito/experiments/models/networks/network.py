@@ -60,12 +60,12 @@ class Network(OnHost):
     """How VGG16 and modules of one's own are trained: as the paper does by default."""
 
     epochs: int = 30
-    """Passes over the labels in the first round."""
+    """Passes over the labels in the first turn."""
     later_epochs: int = 12
-    """Passes in every later round, which goes on from the weights before it."""
+    """Passes in every later turn, which goes on from the weights before it."""
     learning_rate: float = 1e-4
     decay: bool = False
-    """Let the learning rate fall to 0 within each round, along a cosine."""
+    """Let the learning rate fall to 0 within each turn, along a cosine."""
     batch: int = 64
     device: str = "auto"
     """``cpu``, ``cuda``, or a GPU where torch finds one."""

@@ -33,12 +33,12 @@ class Mlp(OnHost):
     hidden: tuple[int, ...] = (128,)
     """Widths of its hidden layers."""
     epochs: int = 60
-    """Passes over the labels in the first round."""
+    """Passes over the labels in the first turn."""
     later_epochs: int = 30
-    """Passes in every later round, which goes on from the weights before it."""
+    """Passes in every later turn, which goes on from the weights before it."""
     learning_rate: float = 1e-3
     decay: bool = False
-    """Let the learning rate fall to 0 within each round, along a cosine."""
+    """Let the learning rate fall to 0 within each turn, along a cosine."""
     batch: int = 64
     features: Seen = "input"
     """What distances are measured between: the input, or the last hidden layer."""
