@@ -228,6 +228,7 @@ class Selection:
         )
         facts = [] if self.radius is None else [f"radius={self.radius:.4g}"]
         facts += [] if self.covered is None or not len(self) else [f"covered={self.covered[-1]:.1%}"]
+        facts += [] if self.spent is None else [f"spent={self.spent:.4g}"]
         facts += [] if self.sampled is None else [f"by a sample of {self.sampled:,} rows"]
         facts += [] if len(self.configurations) < 2 else [f"configurations={len(self.configurations)}"]
         facts += ["standardised"] if self.standardised else []

@@ -78,6 +78,22 @@ def test_quotas_go_by_the_likeliest_class_or_by_those_named(capsys: pytest.Captu
     assert picks(capsys, "pool.csv", *COVER, "--quota", "3") == expected(quotas=3)
 
 
+def test_quotas_may_name_columns_of_probabilities(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Path("pool.csv").read_text().splitlines()
+    shares = [",".join(map(repr, row)) for row in PROBABILITIES.tolist()]
+    rows = [f"{line},{share}" for line, share in zip(lines[1:], shares, strict=True)]
+    write("said.csv", lines[0] + ",p_cat,p_cow,p_elk", rows)
+    write("apart.csv", "id,p_cat,p_cow,p_elk", [f"{IDS[row]},{shares[row]}" for row in range(N)])
+    wanted, columns = expected(quotas={0: 1, 2: 2}), ("--probability-columns", "p_*", "-s", "doubt-coverage")
+    assert picks(capsys, "said.csv", *columns, "--quota", "cat=1", "--quota", "p_elk=2") == wanted
+    apart = ("pool.csv", "--probabilities", "apart.csv")
+    assert picks(capsys, *apart, *columns, "--quota", "0=1", "--quota", "elk=2") == wanted
+    assert main(["select", "said.csv", *columns, "-b", "8", "-q", "--quota", "cat=1", "--quota", "p_cat=2"]) == 2
+    assert "--quota names a class twice" in capsys.readouterr().err
+    assert main(["select", "said.csv", *columns, "-b", "8", "-q", "--quota", "emu=1"]) == 2
+    assert "names the class 'emu', which no row can have" in capsys.readouterr().err
+
+
 def test_spending_ends_the_picks(capsys: pytest.CaptureFixture[str]) -> None:
     wanted = expected(costs=COSTS, spend=6.0)
     assert 1 <= len(wanted) < 8
@@ -129,6 +145,8 @@ def test_a_dry_run_minds_limits(capsys: pytest.CaptureFixture[str]) -> None:
         (("--spend", "many", "--costs", "costs.csv"), 2, "--spend many is not allowed"),
         (("--quota", "bird=1", "--classes", "kinds.csv"), 2, "names the class 'bird', which no row can have"),
         (("--quota", "x"), 2, "--quotas x is not a whole number"),
+        (("--quota", "=3"), 2, "--quota =3 is neither N nor CLASS=N; write 20, or cat=5."),
+        (("--quota", "0="), 2, "--quota 0= is neither N nor CLASS=N"),
         (("--quota", "0=1", "--quota", "0=2"), 2, "--quota 0=2 names a class twice"),
         (("--quota", "5", "--quota", "6"), 2, "--quota 6 is given twice for every class"),
         (("--classes", "kinds.csv"), 2, "means nothing without quotas; pass --quotas, too."),

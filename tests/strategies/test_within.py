@@ -216,6 +216,7 @@ def test_where_the_money_ends_the_radius_is_what_comes_next() -> None:
     found = dubito.select(pool, 3, labelled=[0], strategy="coreset", costs=costs, spend=2.5)
     assert (found.indices.tolist(), found.priorities.tolist(), found.radius) == ([3, 2], [12.0, 5.0], 1.0)
     assert found.spent == 2.0
+    assert "spent=2" in repr(found)
 
 
 def test_rows_dearer_than_what_may_be_spent_are_passed_over() -> None:

@@ -8,6 +8,7 @@ from dubito.checks import check_real, read_number
 from dubito.cli.inputs.files import Inputs, in_pool_order, note
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files import Columns, PoolFile, RowsFile, open_source, split_spec
+from dubito.files.choosing import probability_columns
 from dubito.files.entries import Source, suffix_of, whole
 from dubito.files.naming import find_names, index_columns
 from dubito.files.opening import OPENERS
@@ -97,10 +98,27 @@ def read_quotas(texts: Sequence[str] | None) -> object:
     """
     quotas: dict[str | None, object] = {}
     for text in texts or ():
-        name, equals, limit = text.rpartition("=")
-        key = name.strip() if equals else None
+        name, equals, limit = (part.strip() for part in text.rpartition("="))
+        if not limit or (equals and not name):
+            raise InvalidArgument(f"{option_of('quota')} {text} is neither N nor CLASS=N", mend="write 20, or cat=5.")
+        key = name if equals else None
         if key in quotas:
             problem = "names a class twice" if equals else "is given twice for every class"
             raise InvalidArgument(f"{option_of('quota')} {text} {problem}", mend="leave one out.")
-        quotas[key] = read_number(limit.strip())
+        quotas[key] = read_number(limit)
     return quotas[None] if quotas.keys() == {None} else quotas or None
+
+
+def numbered(quotas: object, found: Inputs, columns: Columns) -> object:
+    """Quotas by the numbers of classes, where they name columns of probabilities: ``p_cat``, or ``cat`` of ``p_*``."""
+    if not isinstance(quotas, dict) or not columns.probabilities or "classes" in found.beside:
+        return quotas
+    spec = found.files.get("probabilities", found.files["pool"])
+    source = found.pool.source if spec == found.files["pool"] else open_source(split_spec(spec)[0])
+    names = probability_columns(source, columns)
+    stems = [pattern.removesuffix("*") for pattern in columns.probabilities if pattern.endswith("*")]
+    known = {name.removeprefix(stem): place for place, name in enumerate(names) for stem in ["", *stems]}
+    by_number = [(known.get(key, key), limit) for key, limit in quotas.items()]
+    if len(dict(by_number)) < len(by_number):
+        raise InvalidArgument(f"{option_of('quota')} names a class twice", mend="leave one out.")
+    return dict(by_number)
