@@ -78,6 +78,8 @@ def test_whole_numbers_and_half_precision_are_costs() -> None:
         ),
         ({"quotas": {0: 0, 1: 0}, "probabilities": PROBABILITIES}, "quotas leave; pass larger quotas."),
         ({"classes": [0] * 6}, "classes means nothing without quotas; pass quotas=, too."),
+        ({"quotas": [1, 2], "classes": [0] * 6}, r"quotas=\[1, 2\] is neither a whole number nor a mapping; pass one"),
+        ({"quotas": 1, "classes": [[0], [0, 1]] * 3}, "classes cannot be read as an array"),
         ({"quotas": 1, "classes": [0] * 5}, r"classes has shape \(5,\)"),
         ({"quotas": 1, "classes": ["a", "b", "", "a", "b", "a"]}, "classes holds nothing at row 2"),
         ({"quotas": 1, "classes": [1, 2, None, 1, 1, 1]}, "classes holds nothing at row 2"),
@@ -102,6 +104,12 @@ def test_classes_of_a_frame_go_by_their_ids() -> None:
     classes = pd.DataFrame({"kind": ["cat", "cat", "dog", "dog", "dog", "dog"]}, index=list("fedcba"))
     found = dubito.select(pool, 2, labelled=["a"], strategy="coreset", quotas={"cat": 1}, classes=classes)
     assert found.indices.tolist() == [5, 3]
+
+
+def test_rounding_does_not_make_money_short() -> None:
+    assert len(picked(costs=np.full(6, 0.1), spend=0.2)) == 2
+    found = dubito.select(POOL, 5, labelled=[0], strategy="coreset", costs=np.full(6, 0.1), spend=0.3)
+    assert len(found) == 3
 
 
 def test_nobody_can_buy_more_than_the_cheapest() -> None:

@@ -1,11 +1,11 @@
 """What picks may cost, and how many of a class they may be: checked, with the argument's name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dubito.checks import as_array, check_finite, check_integer, check_real, in_pool_order
+from dubito.checks import as_array, as_names, check_finite, check_integer, check_real, in_pool_order
 from dubito.checks.frames import take_names
 from dubito.doubt import predicted_classes
 from dubito.errors import InvalidArgument, InvalidData
@@ -19,6 +19,7 @@ CHEAPEST, DEAREST = 1e-9, 1e9
 """What a row may cost: beyond, squared distances over squared costs could leave the numbers of float64."""
 MOST_NAMED = 8
 ROUNDING = 1.0 + 1e-9
+"""Sums of costs may pass what may be spent by so much: three times 0.1 is more than 0.3 to a computer."""
 
 
 class Limits(NamedTuple):
@@ -150,6 +151,9 @@ def _some(known: Sequence[str]) -> str:
 
 def _read_quotas(quotas: object) -> tuple[int | None, dict[str, int]]:
     """The limit of every class that is not named, and the limits of those that are."""
+    if isinstance(quotas, Sized) and not isinstance(quotas, Mapping | str):
+        mend = "pass one for all classes, such as 20, or a mapping {class: limit}."
+        raise InvalidArgument("is neither a whole number nor a mapping", argument="quotas", value=quotas, mend=mend)
     if not isinstance(quotas, Mapping):
         return check_integer("quotas", quotas, least=1), {}
     default = quotas.get(None)
@@ -164,7 +168,7 @@ def _read_quotas(quotas: object) -> tuple[int | None, dict[str, int]]:
 def _read_classes(classes: Any, n_pool: int, names: RowNames) -> tuple[list[str], IntArray]:
     """The names of classes, and which of them each row has; numbers and text alike."""
     value, own = take_names("classes", classes)
-    array = np.asarray(value.to_pylist() if hasattr(value, "to_pylist") else value)
+    array = as_names("classes", value.to_pylist() if hasattr(value, "to_pylist") else value)
     array = array[:, 0] if array.shape == (n_pool, 1) else array
     if array.shape != (n_pool,):
         mend = f"pass the class of each pool row, shape ({n_pool},)."

@@ -96,6 +96,7 @@ def test_a_model_that_is_always_wrong_gets_the_largest() -> None:
         (np.zeros((3, 2)), ["cat", "dog", "cat"], "labels holds 'cat'; pass class numbers from 0 to 1"),
         (np.zeros((3, 2)), [0.0, 0.5, 1.0], "labels holds '0.5'"),
         (np.zeros((3, 2)), [0, np.nan, 1], "labels holds ''"),
+        (np.zeros((3, 2)), [[0], [0, 1], 1], "labels cannot be read as an array"),
         (np.zeros(3), [0, 1, 0], r"logits has shape \(3,\)"),
         (np.zeros((3, 1)), [0, 1, 0], r"logits has shape \(3, 1\)"),
         (np.zeros((0, 2)), [], r"logits has shape \(0, 2\)"),

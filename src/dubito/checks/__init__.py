@@ -5,7 +5,7 @@ names the argument, the value and the mend. Nothing handed in is changed. Tensor
 recognised without importing their packages.
 """
 
-from dubito.checks.arrays import as_array, as_matrix
+from dubito.checks.arrays import as_array, as_matrix, as_names
 from dubito.checks.frames import check_pool, in_pool_order
 from dubito.checks.rows import Features, check_features, check_finite, refuse_zero_rows, unlike_features
 from dubito.checks.scaled import Standardised, check_standardise, standardise_points, warn_of_scales
@@ -27,6 +27,7 @@ __all__ = [
     "Standardised",
     "as_array",
     "as_matrix",
+    "as_names",
     "check_budget",
     "check_candidates",
     "check_choice",

@@ -49,6 +49,11 @@ def as_array(name: str, value: Any) -> AnyArray:
     return array.astype(np.float64) if array.dtype.itemsize > 8 else array
 
 
+def as_names(name: str, value: Any) -> AnyArray:
+    """An array of whatever names classes: numbers, text or both."""
+    return _from_sequence(name, value)
+
+
 def _odd_column(frame: Any) -> str:
     """The first column of a frame that holds no numbers, as the message has it."""
     odd = [each for each in getattr(frame, "columns", ()) if frame[each].to_numpy().dtype.kind not in "biuf"]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dubito.checks import Labelled, as_array, check_finite, check_real, in_pool_order, labelled_in_order
+from dubito.checks import Labelled, as_array, as_names, check_finite, check_real, in_pool_order, labelled_in_order
 from dubito.doubt.measures import Softmax, doubt_from_logits, doubt_from_probabilities
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, FloatArray, Matrix
@@ -170,7 +170,7 @@ def find_temperature(sources: Sources, labelled: Labelled, n_pool: int, names: R
         mend = f"pass {keyword('labels')} and their rows as {keyword('labelled')}, or a number."
         problem = "needs the classes of labelled rows of the pool"
         raise InvalidArgument(problem, argument="temperature", value=sources.temperature, mend=mend)
-    values = np.asarray(sources.labels)
+    values = as_names("labels", sources.labels)
     if values.shape not in ((n_pool,), (len(rows),)):
         mend = f"pass one for each of the {len(rows)} labelled rows, or of the {n_pool} pool rows."
         raise InvalidArgument(f"has shape {values.shape}", argument="labels", mend=mend)

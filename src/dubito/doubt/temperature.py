@@ -7,7 +7,7 @@ last digits.
 
 import numpy as np
 
-from dubito.checks import as_array, check_finite
+from dubito.checks import as_array, as_names, check_finite
 from dubito.doubt.reading import Temperature
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import FloatArray, IntArray
@@ -93,7 +93,7 @@ def _noted(value: float, n_rows: int) -> Temperature:
 
 def class_numbers(labels: object, n_rows: int, n_classes: int) -> IntArray:
     """(m,) classes as columns of the logits."""
-    values = np.asarray(labels)
+    values = as_names("labels", labels)
     if values.shape != (n_rows,):
         raise InvalidArgument(
             f"has shape {values.shape}", argument="labels", mend=f"pass one a row, shape ({n_rows},)."

@@ -18,6 +18,7 @@ from dubito.doubt import uncertainty
 from dubito.engines.base import Engine, keeps_quotas
 from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument
+from dubito.limits import ROUNDING
 from dubito.matrix import FloatArray, IntArray, Matrix, Rows, Stack
 from dubito.problem import Configuration, Known, Problem, Progress, Quotas, Request
 from dubito.strategies.base import Choice, Strategy
@@ -118,7 +119,7 @@ class Picking:
             n_kept = n_kept if is_within.all() else int(np.argmin(is_within))
         if self.request.costs is not None and self.request.spend is not None:
             spent = np.cumsum(self.request.costs[np.concatenate([self.picks, found])])[len(self.picks) :]
-            n_paid = int(np.count_nonzero(spent <= self.request.spend))
+            n_paid = int(np.count_nonzero(spent <= self.request.spend * ROUNDING))
             n_kept, is_spent = min(n_kept, n_paid), n_paid < n_kept
         return n_kept, is_spent
 
