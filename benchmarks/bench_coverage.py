@@ -34,7 +34,7 @@ def main() -> int:
     path = folder / "coverage.json"
     document: Record = json.loads(path.read_text()) if path.exists() else {}
     if not options.page:
-        document[options.engine] = measure(options)
+        document[options.engine] = joined(document.get(options.engine, {}), measure(options))
         path.write_text(json.dumps(document, indent=1) + "\n")
     print(write_coverage_page(document, folder / "coverage.md"))
     return 0
@@ -64,7 +64,7 @@ def measure(options: argparse.Namespace) -> Record:
     record: Record = {"machine": machine.describe() | device_of(options.engine), "rows": []}
     if options.contract:
         record["contract"] = hold_to_contract(options.engine, options.contract)
-    for place, path in enumerate(options.pool or [None]):
+    for place, path in enumerate(options.pool or [None] * (not options.million)):
         task = generate_cover_task(45_000, 5_000) if path is None else read_cover_task(path)
         task = task.head(3_000, 300, 0) if options.quick else task
         for budget, strength in ((100, 1.0),) if options.quick else SIZES:
@@ -74,6 +74,15 @@ def measure(options: argparse.Namespace) -> Record:
     if options.million:
         record["rows"].append(measure_row(generate_cover_task(1_000_000, 50_000), 10_000, 1.0, options))
     return record
+
+
+def joined(before: Record, now: Record) -> Record:
+    """What was measured now, and rows of the same machine that were not measured again."""
+    if before.get("machine", {}).get("gpu") != now["machine"].get("gpu"):
+        return now
+    again = {(row["data"], row["budget"], row["strength"]) for row in now["rows"]}
+    kept = [row for row in before["rows"] if (row["data"], row["budget"], row["strength"]) not in again]
+    return before | now | {"rows": kept + now["rows"]}
 
 
 def device_of(engine: str) -> Record:

@@ -16,7 +16,7 @@ from dubito.wording import named
 
 __all__ = ["Estimate", "Forecast", "estimate", "forecast"]
 
-COVERS = ("coverage", "doubt-coverage")
+COVERS = ("auto", "coverage", "doubt-coverage")
 ESTIMATED = ("coreset", "doubt-coreset", *COVERS)
 
 

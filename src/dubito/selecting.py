@@ -267,7 +267,7 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
         radius=best.radius,
         uncertainty=best.uncertainty,
         configurations=choice.configurations,
-        strategy=strategy.name,
+        strategy=choice.taken or strategy.name,
         engine=choice.engine,
         seed=request.seed,
         seconds=time.perf_counter() - started,
@@ -280,7 +280,7 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
         spent=None if request.costs is None else float(np.cumsum(request.costs[best.indices])[-1:].sum()),
         standardised=request.standardised,
         temperature=request.temperature,
-        notes=request.notes,
+        notes=request.notes + (() if choice.note is None else (choice.note,)),
         cover=Cover(given, request, best.indices),
     )
     if not choice.complete:

@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from dubito.checks import check_choice
 from dubito.errors import InvalidArgument
 from dubito.registry import Registry
+from dubito.strategies.auto import Auto
 from dubito.strategies.badge import Badge
 from dubito.strategies.bald import Bald, BatchBald
 from dubito.strategies.base import Choice, Strategy
@@ -29,6 +30,7 @@ from dubito.wording import named
 
 __all__ = [
     "STRATEGIES",
+    "Auto",
     "Badge",
     "Bald",
     "BatchBald",
@@ -55,6 +57,7 @@ __all__ = [
 Factory = Callable[..., Strategy]
 
 BUILT_IN: dict[str, Factory] = {
+    "auto": Auto,
     "random": Random,
     "least-confidence": LeastConfidence,
     "margin": Margin,

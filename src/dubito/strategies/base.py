@@ -27,6 +27,10 @@ class Choice:
     complete: bool = True
     sampled: int | None = None
     """Rows that stood for the whole pool; None where every row counted."""
+    taken: str | None = None
+    """The strategy that chose, where one was chosen first."""
+    note: str | None = None
+    """What the user should be told of it."""
 
 
 @runtime_checkable

@@ -18,9 +18,8 @@ FLAWS = ("clean", "redundant", "ambiguous", "imbalanced", "mislabelled")
 def test_every_experiment_on_images_is_there() -> None:
     mains = {f"{data}-main" for data in COLLECTIONS}
     sweep = {f"cifar10-sweep-{budget}" for budget in SWEEP}
-    assert {*mains, *sweep, "cifar10-ablation", "cifar10-low-noise"} | {f"images-strength-{f}" for f in FLAWS} == set(
-        IMAGES
-    )
+    flawed = {f"images-{what}-{flaw}" for what in ("strength", "coverage") for flaw in FLAWS}
+    assert {*mains, *sweep, "cifar10-ablation", "cifar10-low-noise"} | flawed == set(IMAGES)
 
 
 @pytest.mark.parametrize("name", IMAGES)

@@ -258,6 +258,8 @@ def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence
         f"in {selection.seconds:.2f} s{radius}{spent}; written {where}.",
         quiet=quiet,
     )
+    for told in selection.notes:
+        say(told, quiet=quiet)
     if target.safe_csv and target.format == "csv":
         tell_marks(selection, where.removeprefix("to "), quiet)
     if target.path is not None:

@@ -30,7 +30,7 @@ Strategy = Annotated[
         metavar="NAME",
         rich_help_panel=METHOD,
         autocompletion=strategy_names,
-        help="doubt-coreset, coreset, doubt-coverage, coverage, random, least-confidence, margin, entropy, "
+        help="auto, doubt-coreset, coreset, doubt-coverage, coverage, random, least-confidence, margin, entropy, "
         "largest-cluster, filter-then-cover, power, typiclust, closest-kmeans, optimal-coreset, badge, bald, batchbald "
         "or probabilistic-coreset. Options may follow it: doubt-coreset:doubt=margin, doubt-coverage:radius=2.",
     ),

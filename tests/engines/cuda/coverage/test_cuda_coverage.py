@@ -185,10 +185,12 @@ def test_too_little_memory_is_refused_with_what_is_needed() -> None:
     assert "coverage of 50 rows of 3 features needs" in reason
 
 
-def test_it_is_taken_by_name_alone_and_tells_its_cost() -> None:
+def test_it_pays_for_many_pairs_and_tells_its_cost() -> None:
     pool, references, weights = some(50)
     problem = made_of(pool, references, weights, 5)
     assert not ENGINE.pays(problem)
+    large = np.broadcast_to(np.float32(0.0), (40_000, 512))
+    assert ENGINE.pays(replace(problem, pool=large, candidates=np.arange(40_000)))
     cost = ENGINE.estimate(problem)
     assert cost.engine == "cuda"
     assert cost.bytes > 0

@@ -9,8 +9,9 @@ from typing import ClassVar
 
 from dubito.coverage import CoverageProblem
 from dubito.engines.base import Estimate
-from dubito.engines.cuda.engine import missing
+from dubito.engines.cuda.engine import WORTHWHILE, is_on_device, missing
 from dubito.errors import MemoryLimit
+from dubito.matrix import len_of
 from dubito.problem import Solution
 
 
@@ -35,8 +36,9 @@ class CudaCoverage:
         return reasons
 
     def pays(self, problem: CoverageProblem) -> bool:
-        """Not by itself: its programs have only been run by Triton's interpreter. Named, it is taken."""
-        return False
+        """For features on the GPU, or enough pairs to bring them there."""
+        n_products = len(problem.candidates) * len_of(problem.pool) * problem.pool.shape[1]
+        return is_on_device(problem.pool) or n_products >= WORTHWHILE
 
     def estimate(self, problem: CoverageProblem) -> Estimate:
         """See `dubito.engines.cuda.coverage.cost`."""

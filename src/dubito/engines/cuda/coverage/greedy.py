@@ -63,7 +63,7 @@ class DeviceCover:
     def _bounds(self) -> Tensor:
         """Upper bounds from products alone."""
         ground, live = self.ground, self.ground.live_rows()
-        largest = float(ground.weights.max())
+        largest = ground.weights.max()
         # Weights over the largest, and no smaller than float32 has digits for.
         weights = (ground.weights[live] / largest).clamp(min=1e-30).float() * (1.0 + 2.0**-20)
         cover = (ground.cover[live] * (1.0 - 2.0**-20)).float()

@@ -31,8 +31,7 @@ class Ground:
         self.reach = self._reach()
         self.cover = torch.zeros(n_pool, dtype=torch.float64, device=device)
         if self.reach > 0.0:
-            near = (1.0 - self.nearest / self.reach).clamp(min=0.0)
-            self.cover = torch.where(self.is_wanted, near * near, 0.0)
+            self.cover = torch.where(self.is_wanted, self.kernel(self.nearest), 0.0)
 
     def _nearest(self, points: DevicePoints, references: DeviceReferences, plan: DeviceCoverPlan) -> Tensor:
         """(n,) exact squared distances to what is labelled, of the rows that want covering and of the sample."""
@@ -59,6 +58,11 @@ class Ground:
             return cold_reach(problem)
         sample: FloatArray = self.nearest[to_device(problem.sample, self.nearest.device)].cpu().numpy()
         return warm_reach(sample, problem.factor)
+
+    def kernel(self, squared: Tensor) -> Tensor:
+        """How far a point covers another; the quotient is the reference's, so not by a number, which torch inverts."""
+        near = (1.0 - squared / torch.full_like(squared[:1], self.reach)).clamp(min=0.0)
+        return near * near
 
     def limits_now(self) -> Tensor:
         """(n,) float32: squared distances, as products see them, within which a pick adds something; -1 for none."""

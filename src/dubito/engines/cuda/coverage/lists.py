@@ -81,8 +81,7 @@ def _entries(
     ground: Ground, place: Tensor, rows: Tensor, candidates: Tensor, squared: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Owners, rows and kernels of the pairs at whose rows a candidate adds something."""
-    near = (1.0 - squared / ground.reach).clamp(min=0.0)
-    kernels, owners = near * near, place[candidates.long()]
+    kernels, owners = ground.kernel(squared), place[candidates.long()]
     is_kept = (kernels > ground.cover[rows.long()]) & (owners >= 0) & ground.is_wanted[rows.long()]
     return owners[is_kept], rows[is_kept], kernels[is_kept]
 

@@ -1,0 +1,137 @@
+"""What to take where nobody says: one question that the data answers, and two answers.
+
+Were the features trained with the labels? A network that was has learned its labels by heart and has bent its space
+around them: there it pays to look far away, and doubt only helps (``doubt-coreset`` at a low strength). Everything
+else - embeddings, pixels, tables - is as it was: there what lies far off is an outlier, and it pays to cover doubt
+(``doubt-coverage``). Which settings, and how much is lost at worst, is measured in ``docs/results/regret.md``.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+
+from dubito.checks import check_choice
+from dubito.distances import read_rows
+from dubito.matrix import BoolArray, FloatArray, IntArray, blocks, len_of
+from dubito.problem import Request
+from dubito.strategies.base import Choice, Planner, Strategy
+from dubito.strategies.coreset import DoubtCoreset
+from dubito.strategies.coverage import Coverage, DoubtCoverage
+from dubito.wording import named
+
+Origin = Literal["frozen", "trained"]
+
+FROZEN = DoubtCoverage(strength=3.0)
+TRAINED = DoubtCoreset(strength=0.25)
+LEARNED = 0.01
+"""A model that has its labels by heart doubts them less than this, for each bit that it doubts the rest."""
+BENT = 0.99
+"""In a space that was bent around labels at least this share of them have a label of their class next to them."""
+FEWEST = 20
+"""Fewer labels than this say nothing of the features."""
+MOST, ASKED = 4096, 1024
+"""Labelled rows among which neighbours are looked for, and those whose neighbour is, evenly chosen."""
+BLOCK = 512
+LARGE, SAMPLE = 200_000, 20_000
+"""Rows of a pool beyond which so many stand for all that is to be covered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """Covers doubt; scales a core-set by doubt where the features were trained with the labels.
+
+    Parameters
+    ----------
+    features : {"frozen", "trained"}, optional
+        Whether the features were trained with the labels. By default the labelled rows answer: where the model hardly
+        doubts them, and nearly all lie next to one of their own class, they were.
+    """
+
+    name: ClassVar[str] = "auto"
+    uses_engine: ClassVar[bool] = True
+    keeps_limits: ClassVar[bool] = True
+    features: Origin | None = None
+
+    def __post_init__(self) -> None:
+        if self.features is not None:
+            check_choice("features", self.features, get_args(Origin))
+
+    def choose(self, request: Request) -> Choice:
+        """What the strategy that is taken chooses, and a note of which and why."""
+        taken, note = self.take(request)
+        return replace(taken.choose(request), taken=taken.name, note=note)
+
+    def plan(self, request: Request) -> object:
+        """What the strategy that is taken would ask."""
+        taken, _ = self.take(request)
+        assert isinstance(taken, Planner)
+        return taken.plan(request)
+
+    def take(self, request: Request) -> tuple[Strategy, str]:
+        """The strategy, and why in a sentence."""
+        if request.doubt is None:
+            return Coverage(), "auto took coverage: without a model's doubt every row counts alike."
+        origin, why = (self.features, "as you say") if self.features else origin_of(request)
+        if origin == "trained":
+            return TRAINED, f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained ({why})."
+        told = f"auto took doubt-coverage, strength {FROZEN.strength:g}: features are frozen ({why})."
+        return covering(request), told
+
+
+def covering(request: Request) -> DoubtCoverage:
+    """Of a pool that is too large for every pair, a sample is covered; the Selection says so."""
+    return FROZEN if len_of(request.pool) <= LARGE else replace(FROZEN, sample=SAMPLE)
+
+
+def origin_of(request: Request) -> tuple[Origin, str]:
+    """Frozen or trained, and what says so."""
+    doubt, rows = request.doubt, request.labelled
+    if doubt is None or len(rows) < FEWEST or request.probabilities is None or len(request.probabilities.shape) != 2:
+        return "frozen", f"too little is known to tell; {named('features', 'trained')} if they were not"
+    is_left = np.ones(len(doubt), dtype=np.bool_)
+    is_left[rows] = False
+    left = float(doubt[is_left].mean()) if is_left.any() else 0.0
+    ratio = float(doubt[rows].mean()) / left if left > 0.0 else np.inf
+    if ratio >= LEARNED:
+        return "frozen", "the model still doubts what is labelled"
+    share = float(like_their_nearest(request, evenly(rows, MOST)).mean())
+    if share < BENT:
+        return "frozen", f"only {share:.0%} of the labelled lie next to one of their class"
+    return "trained", f"the model is sure of what is labelled, and {share:.1%} of it lies next to its own class"
+
+
+def like_their_nearest(request: Request, rows: IntArray) -> BoolArray:
+    """Whether each of some labelled rows has another of its class, as the model sees it, for its nearest one."""
+    assert request.probabilities is not None
+    asked = evenly(np.arange(len(rows)), ASKED)
+    classes = np.concatenate(
+        [np.asarray(request.probabilities[rows[span]]).argmax(axis=1) for span in blocks(len(rows), BLOCK)]
+    )
+    points, nearest = read_rows(request.pool, rows[asked], request.metric), np.full(len(asked), np.inf)
+    own, found = (points * points).sum(axis=1), np.zeros(len(asked), dtype=np.int64)
+    for span in blocks(len(rows), BLOCK):
+        others = read_rows(request.pool, rows[span], request.metric)
+        squared = _squared(points, own, others)
+        at = np.arange(span.start, span.start + len(others))
+        squared[asked[:, None] == at] = np.inf
+        best = squared.argmin(axis=1)
+        smaller = squared[np.arange(len(asked)), best]
+        found = np.where(smaller < nearest, span.start + best, found)
+        nearest = np.minimum(nearest, smaller)
+    return np.asarray(classes[found] == classes[asked])
+
+
+def evenly(rows: IntArray, most: int) -> IntArray:
+    """At most so many of the rows, as far apart as can be.
+
+    Examples
+    --------
+    >>> evenly(np.arange(10), 4).tolist()
+    [0, 3, 6, 9]
+    """
+    return rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64)]
+
+
+def _squared(points: FloatArray, own: FloatArray, others: FloatArray) -> FloatArray:
+    return np.asarray(own[:, None] + (others * others).sum(axis=1) - 2.0 * (points @ others.T))

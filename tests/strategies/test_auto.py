@@ -1,0 +1,103 @@
+"""`auto`: what it takes, why, and that it says so."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+import dubito
+from dubito.strategies import Auto, DoubtCoreset, DoubtCoverage
+from dubito.strategies import auto as module
+
+
+def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Real features, what is labelled, and probabilities of a linear model."""
+    features, classes = load_digits(return_X_y=True)
+    labelled = np.sort(np.random.default_rng(0).permutation(len(features))[:100])
+    model = LogisticRegression(max_iter=500).fit(features[labelled], classes[labelled])
+    return features, labelled, model.predict_proba(features)
+
+
+def bent(n_rows: int = 400, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features as a network has them that knows its labels by heart: classes apart, labelled rows without doubt."""
+    random = np.random.default_rng(1)
+    classes = np.arange(n_rows) % n_classes
+    features = 10.0 * np.eye(n_classes)[classes] + random.normal(size=(n_rows, n_classes))
+    labelled = np.arange(0, n_rows, 5)
+    sure = np.full(n_rows, 0.7)
+    sure[labelled] = 0.99999
+    probabilities = np.repeat((1.0 - sure)[:, None] / (n_classes - 1), n_classes, axis=1)
+    probabilities[np.arange(n_rows), classes] = sure
+    return features, labelled, probabilities
+
+
+def test_frozen_features_are_covered_and_the_selection_says_why() -> None:
+    features, labelled, probabilities = digits()
+    given: dict[str, Any] = {"labelled": labelled, "probabilities": probabilities}
+    picked = dubito.select(features, 10, strategy="auto", **given)
+    wanted = dubito.select(features, 10, strategy=DoubtCoverage(strength=3.0), **given)
+    assert picked.indices.tolist() == wanted.indices.tolist()
+    assert picked.strategy == "doubt-coverage"
+    assert picked.notes[-1].startswith("auto took doubt-coverage, strength 3: features are frozen (")
+
+
+def test_features_bent_around_their_labels_are_told() -> None:
+    features, labelled, probabilities = bent()
+    given: dict[str, Any] = {"labelled": labelled, "probabilities": probabilities}
+    picked = dubito.select(features, 10, strategy="auto", **given)
+    wanted = dubito.select(features, 10, strategy=DoubtCoreset(strength=0.25), **given)
+    assert picked.indices.tolist() == wanted.indices.tolist()
+    assert picked.strategy == "doubt-coreset"
+    assert "100.0% of it lies next to its own class" in picked.notes[-1]
+
+
+def test_a_model_that_is_sure_of_its_labels_in_a_space_that_is_not_bent_is_frozen() -> None:
+    features, labelled, probabilities = bent()
+    mixed = np.random.default_rng(2).normal(size=features.shape)
+    picked = dubito.select(mixed, 10, strategy="auto", labelled=labelled, probabilities=probabilities)
+    assert picked.strategy == "doubt-coverage"
+    assert "of the labelled lie next to one of their class" in picked.notes[-1]
+
+
+@pytest.mark.parametrize(("features", "taken"), [("frozen", "doubt-coverage"), ("trained", "doubt-coreset")])
+def test_the_user_may_answer(features: str, taken: str) -> None:
+    pool, labelled, probabilities = digits()
+    given: dict[str, Any] = {"labelled": labelled, "probabilities": probabilities}
+    picked = dubito.select(pool, 5, strategy=f"auto:features={features}", **given)
+    assert picked.strategy == taken
+    assert "as you say" in picked.notes[-1]
+
+
+def test_without_doubt_every_row_counts_alike() -> None:
+    pool, labelled, _ = digits()
+    picked = dubito.select(pool, 5, labelled=labelled, strategy="auto")
+    assert picked.strategy == "coverage"
+    assert picked.indices.tolist() == dubito.select(pool, 5, labelled=labelled, strategy="coverage").indices.tolist()
+
+
+def test_too_few_labels_say_nothing() -> None:
+    features, labelled, probabilities = bent()
+    picked = dubito.select(features, 5, labelled=labelled[:10], probabilities=probabilities, strategy="auto")
+    assert picked.strategy == "doubt-coverage"
+    assert "too little is known to tell" in picked.notes[-1]
+
+
+def test_a_large_pool_is_covered_by_a_sample_and_the_selection_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LARGE", 1000)
+    monkeypatch.setattr(module, "SAMPLE", 300)
+    pool, labelled, probabilities = digits()
+    picked = dubito.select(pool, 5, labelled=labelled, probabilities=probabilities, strategy="auto")
+    assert picked.sampled == 300
+
+
+def test_other_answers_are_refused() -> None:
+    with pytest.raises(dubito.DubitoError, match="features='melted' is not known; choose from frozen, trained"):
+        Auto(features="melted")  # type: ignore[arg-type]
+
+
+def test_quotas_hold() -> None:
+    pool, labelled, probabilities = digits()
+    picked = dubito.select(pool, 10, labelled=labelled, probabilities=probabilities, strategy="auto", quotas=1)
+    assert sorted(probabilities[picked.indices].argmax(axis=1).tolist()) == list(range(10))

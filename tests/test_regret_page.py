@@ -1,0 +1,32 @@
+"""The board of regret is what its records say."""
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def board(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(sys, "path", [str(ROOT / "docs"), *sys.path])
+    return runpy.run_path(str(ROOT / "docs" / "regret.py"))
+
+
+def test_the_page_is_made_from_the_records(board: dict[str, Any]) -> None:
+    pools = list(board["pools"]())
+    areas = {each.name: board["areas_in_common"](each) for each in pools}
+    made = board["page"](areas, {each.name: each.settings for each in pools})
+    assert made == (ROOT / "docs" / "results" / "regret.md").read_text(encoding="utf-8")
+    assert "/root/" not in made
+    assert "/tmp/" not in made
+
+
+def test_regret_is_the_distance_to_the_best_mean_over_seeds_in_common(board: dict[str, Any]) -> None:
+    curves = {"a": {"0": [0.5, 0.7], "1": [0.5, 0.9]}, "b": {"0": [0.5, 0.5]}}
+    pool = board["Pool"]("digits", [10, 20], curves)
+    areas = board["areas_in_common"](pool)
+    assert {name: each.tolist() for name, each in areas.items()} == {"a": [60.0], "b": [50.0]}
