@@ -90,6 +90,7 @@ def test_a_large_pool_is_covered_by_a_sample_and_the_selection_says_so(monkeypat
     pool, labelled, probabilities = digits()
     picked = dubito.select(pool, 5, labelled=labelled, probabilities=probabilities, strategy="auto")
     assert picked.sampled == 300
+    assert dubito.select(pool, 5, strategy="auto").sampled == 300
 
 
 def test_other_answers_are_refused() -> None:

@@ -18,7 +18,6 @@ from dubito.problem import Request
 from dubito.strategies.base import Choice, Planner, Strategy
 from dubito.strategies.coreset import DoubtCoreset
 from dubito.strategies.coverage import Coverage, DoubtCoverage
-from dubito.wording import named
 
 Origin = Literal["frozen", "trained"]
 
@@ -71,24 +70,24 @@ class Auto:
     def take(self, request: Request) -> tuple[Strategy, str]:
         """The strategy, and why in a sentence."""
         if request.doubt is None:
-            return Coverage(), "auto took coverage: without a model's doubt every row counts alike."
+            return of_sample(Coverage(), request), "auto took coverage: without a model's doubt every row counts alike."
         origin, why = (self.features, "as you say") if self.features else origin_of(request)
         if origin == "trained":
             return TRAINED, f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained ({why})."
         told = f"auto took doubt-coverage, strength {FROZEN.strength:g}: features are frozen ({why})."
-        return covering(request), told
+        return of_sample(FROZEN, request), told
 
 
-def covering(request: Request) -> DoubtCoverage:
+def of_sample(strategy: Coverage | DoubtCoverage, request: Request) -> Strategy:
     """Of a pool that is too large for every pair, a sample is covered; the Selection says so."""
-    return FROZEN if len_of(request.pool) <= LARGE else replace(FROZEN, sample=SAMPLE)
+    return strategy if len_of(request.pool) <= LARGE else replace(strategy, sample=SAMPLE)
 
 
 def origin_of(request: Request) -> tuple[Origin, str]:
     """Frozen or trained, and what says so."""
     doubt, rows = request.doubt, request.labelled
     if doubt is None or len(rows) < FEWEST or request.probabilities is None or len(request.probabilities.shape) != 2:
-        return "frozen", f"too little is known to tell; {named('features', 'trained')} if they were not"
+        return "frozen", "too little is known to tell; where they were trained, say auto:features=trained"
     is_left = np.ones(len(doubt), dtype=np.bool_)
     is_left[rows] = False
     left = float(doubt[is_left].mean()) if is_left.any() else 0.0
