@@ -123,7 +123,8 @@ def _closing(record: Mapping[str, Any]) -> Iterator[str]:
     yield from paragraph(
         f"""It needs Linux; a disk of its own needs the right to mount one, and is left out otherwise. What is drawn at
         random is drawn from a seed (here {record["seed"]}), but moments of kills are moments, and no two plays are the
-        same. A short form is among the tests. The tables above are written from `docs/results/faults.json`."""
+        same. A short form is among the tests, which also have the library read 300 damaged files of every form. The
+        tables above are written from `docs/results/faults.json`."""
     )
     yield from paragraph(
         f"""Played in {record["seconds"] / 60:.0f} minutes on {record["machine"]}, Python {record["python"]},

@@ -16,6 +16,7 @@ from .page import GROUPS, count, render
 from .trying import Outcome
 
 TESTS = Path(__file__).parents[1]
+RECORD = TESTS.parent / "docs" / "results" / "faults.json"
 
 
 def campaign(record: Path) -> tuple[int, str]:
@@ -57,3 +58,9 @@ def test_a_fault_is_counted_told_and_fails_the_campaign() -> None:
     assert record["scenarios"][0]["told"] == ["it hangs"]
     assert conclude(record) == 1
     assert "2 tries in 1 scenarios: **1 fault**" in render(record)
+
+
+def test_the_page_of_results_is_written_from_its_record_and_tells_of_no_fault() -> None:
+    record = json.loads(RECORD.read_text())
+    assert RECORD.with_suffix(".md").read_text() == render(record)
+    assert count(record["scenarios"], "fault") == 0
