@@ -80,6 +80,8 @@ def _opening(record: Mapping[str, Any]) -> Iterator[str]:
     yield from paragraph(
         f"{tries:,} tries in {len(scenarios)} scenarios: **{faults or 'no'} fault{'' if faults == 1 else 's'}**."
     )
+    for note in record.get("notes", []):
+        yield from paragraph(note)
     yield ""
 
 

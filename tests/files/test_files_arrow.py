@@ -184,3 +184,10 @@ def test_lists_as_text_are_vectors(tmp_path: Path, name: str) -> None:
     odd = write(tmp_path / f"odd{name}", pa.table({"v": ["[0.5, 1]"] * 30 + ["[2]"]}))
     with pytest.raises(InvalidData, match=r"has a list of shape \(1,\) in row 30 and \(2,\) in row 0"):
         read_pool(odd)
+
+
+@pytest.mark.parametrize("name", ["pool.arrow", "pool.parquet"])
+def test_damaged_words_of_pandas_on_the_index_are_refused(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, TABLE.replace_schema_metadata({b"pandas": b'{"index_columns": ["id"'}))
+    with pytest.raises(InvalidData, match=rf"{name} cannot be read .* damaged"):
+        open_source(path)

@@ -34,7 +34,8 @@ def open_parquet(path: str) -> Source:
     entries |= {name: _list_entry(path, name) for name in _lists_as_text(path, entries)}
     if not entries:
         raise InvalidData(f"{path} holds no columns.")
-    index, counted = index_of(schema.metadata, n_rows)
+    with reading(path):
+        index, counted = index_of(schema.metadata, n_rows)
     index = tuple(name for name in index if name in entries or name in counted)
     return Source(path, {**counted, **entries}, partial(_numbers, path), index=index)
 

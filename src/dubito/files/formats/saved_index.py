@@ -37,10 +37,8 @@ def index_of(metadata: Mapping[bytes, bytes] | None, n_rows: int) -> tuple[tuple
 
 
 def _levels(text: bytes) -> list[Any]:
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
+    """What pandas wrote of the index; words that are no JSON are damaged, and raise for `reading` to explain."""
+    parsed = json.loads(text)
     levels = parsed.get("index_columns") if isinstance(parsed, dict) else None
     return levels if isinstance(levels, list) else []
 
