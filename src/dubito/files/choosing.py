@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.files.classes import classes_among
 from dubito.files.entries import Entry, Source, natural_order
 from dubito.files.naming import index_columns
 from dubito.names.columns import CANDIDATES, IDS, LABELLED, LABELS, UNLABELLED, label_name, no_features, usual
@@ -101,7 +102,9 @@ def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
     if source.is_table and 2 in shapes:
         lists = [name for name in fitting if free[name].ndim == 2]
         if not lists:
-            return _number_columns(source, role, free)
+            more = classes_among(source, role, list(free), by_name_alone(source, role, columns))
+            names = [name for name in source.names if name in free or name in more]
+            return _number_columns(source, role, {name: source.entries[name] for name in names})
         fitting = lists
     if len(fitting) == 1:
         return fitting
@@ -155,9 +158,7 @@ def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Ent
     own = {role, "features"} if role == "labelled" else {role}
     if source.is_table:
         own.add("head")  # A row for each class: no column of the pool's own table is one.
-    claimed = {columns.id, columns.label, "", *columns.claimed, *index_columns(source)}
-    if role != "probabilities":
-        claimed |= set(_matching(source, columns.probabilities))
+    claimed = _claimed(source, role, columns)
     if source.is_table and role != "labels":
         claimed |= set(no_features(source.names)) - _named_for(source, role)
     for other, usual_names in USUAL_NAMES.items():
@@ -169,6 +170,20 @@ def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Ent
             if other != "labels" or not source.is_table
         }
     return {name: entry for name, entry in source.entries.items() if name not in claimed}
+
+
+def _claimed(source: Source, role: Role, columns: Columns) -> set[str | None]:
+    """What the user's word or a frame's index claims."""
+    claimed = {columns.id, columns.label, "", *columns.claimed, *index_columns(source)}
+    return claimed if role == "probabilities" else claimed | set(_matching(source, columns.probabilities))
+
+
+def by_name_alone(source: Source, role: Role, columns: Columns) -> list[str]:
+    """The columns of a table of classes that only their names keep from being one; ids aside."""
+    if role not in ("probabilities", "logits") or not source.is_table:
+        return []
+    taken = {*_free_entries(source, role, columns), *_claimed(source, role, columns)}
+    return [name for name in source.names if name not in taken and name.lower() not in IDS]
 
 
 def _named_for(source: Source, role: Role) -> set[str]:

@@ -43,7 +43,7 @@ def read_picks(path: str) -> IntArray:
 
 
 def append_picks(selection: Picks, path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
-    """Add a round's picks below those a file holds already; ranks go on counting.
+    """Add a round's picks below those a file holds already; ranks go on from the largest.
 
     The file is read, checked and replaced whole, so that a failure leaves the old one; while another adds to it, it is
     waited for. A file that does not exist is made. Columns that were added behind those of picks, such as ``label``,
@@ -90,8 +90,18 @@ def add_round(selection: Picks, path: str, *, format: Format | None = None, safe
         raise InvalidArgument(f"{path} cannot be added to as {chosen}", mend=f"give it the suffix .{chosen}.")
     earlier = read_picks(path)
     _check_new(path, earlier, selection.indices)
-    added = {**selection.columns(), "rank": range(len(earlier) + 1, len(earlier) + len(selection.indices) + 1)}
+    last = _last_rank(path, len(earlier))
+    added = {**selection.columns(), "rank": range(last + 1, last + len(selection.indices) + 1)}
     write_atomically(path, _joined(path, added, chosen, earlier, safe_csv))
+
+
+def _last_rank(path: str, n_rows: int) -> int:
+    """The largest rank in the file, which is more than its rows where some were deleted."""
+    entry = open_source(path).entries.get("rank")
+    if entry is None or entry.ndim != 1 or entry.content != "numbers":
+        return n_rows
+    ranks = whole(entry.read()).astype(np.float64)
+    return max(n_rows, *map(int, ranks[np.isfinite(ranks)].tolist()), 0)
 
 
 def _joined(path: str, added: PickColumns, format: Format, earlier: IntArray, safe_csv: bool) -> bytes:

@@ -25,7 +25,7 @@ from dubito.files import (
     read_rows,
     split_spec,
 )
-from dubito.files.choosing import choose
+from dubito.files.choosing import by_name_alone, choose
 from dubito.files.entries import nearest, suffix_of
 from dubito.files.notes import gather
 from dubito.matrix import AnyArray, len_of
@@ -123,11 +123,16 @@ def read_doubt_source(
 
 
 def note_classes(source: Source, role: DoubtRole, key: str | None, columns: Columns, note: Note) -> None:
-    """Say which columns of a table are classes: one of numbers that is none would count as one unseen."""
+    """Say which columns of a table are classes, and which are none by their names: else either would go unseen."""
     names = choose(source, role, key, columns) if source.is_table and role != "doubt" else []
     if len(names) > 1:
         shown = ", ".join(names[:MOST_CLASSES]) + (", ..." if len(names) > MOST_CLASSES else "")
         note(f"{role} of {len(names)} classes: {shown}")
+    named = [*columns.probabilities] if role == "probabilities" else []
+    if key is None and not named and names and source.entry(names[0]).ndim == 1:
+        left = [name for name in by_name_alone(source, role, columns) if name not in names]
+        if left:
+            note(f"{source.path}: left out {', '.join(left)}, no class by name and values; rename it if it is one.")
 
 
 def in_pool_order(found: RowsFile, pool: PoolFile, note: Note) -> AnyArray:

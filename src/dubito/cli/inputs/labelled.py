@@ -68,6 +68,8 @@ def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Co
         array = read_array(spec, "labelled", columns=columns)
         if table is not None and not len_of(array):
             raise MissingFile(f"{spec} holds nothing that names rows", mend="give it a column id or index.")
+        if table is not None:
+            array = mask_of_column(spec, array, pool, note)
         note_order(spec, array, pool, note)
         return as_labelled(array, pool)
     except DubitoError as error:
@@ -75,6 +77,17 @@ def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Co
         if named is None:
             raise
         raise unknown_ids(split_spec(spec)[0], named) from error
+
+
+def mask_of_column(spec: str, array: Matrix, pool: PoolFile, note: Note) -> Matrix:
+    """A table's only column is a mask, and no feature, where it holds 0 or 1 for every row of the pool."""
+    if array.shape != (len_of(pool.features), 1):
+        return array
+    values = np.asarray(array[:])[:, 0]
+    if not np.isin(values, (0, 1)).all():
+        return array
+    note(f"{spec}: its only column is 0 or 1 for every row of the pool: {int(values.sum())} with 1 count as labelled.")
+    return values.astype(np.bool_)
 
 
 def read_strangers(spec: str, theirs: Ids, known: Ids, pool: PoolFile, columns: Columns) -> LabelledInputs:

@@ -3,9 +3,10 @@
 import numpy as np
 
 from dubito.checks import check_rows, refuse_ids
-from dubito.cli.inputs.tables import NameTable, Note, read_table
+from dubito.cli.inputs.tables import NameTable, Note, read_table, table_of_source
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.files import Columns, PoolFile, read_array, split_spec
+from dubito.files import Columns, PoolFile, find_array, read_array, split_spec
+from dubito.files.choosing import usual_name
 from dubito.files.naming import index_columns
 from dubito.matrix import BoolArray, IntArray, Matrix, len_of
 from dubito.names import Ids, rows_of
@@ -123,6 +124,19 @@ def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns, note: Note)
     array = read_array(spec, "candidates", columns=columns)
     note_order(spec, array, pool, note)
     return check_rows("candidates", array, len_of(pool.features), pool.names)
+
+
+def own_candidates(pool: PoolFile, columns: Columns, note: Note) -> IntArray | None:
+    """Rows that the pool's own file says may be picked: a column of 0 and 1, or an array as a file may hold one."""
+    source, n = pool.source, len_of(pool.features)
+    name = usual_name(source, "candidates")
+    if name is None or name in (*pool.feature_names, *columns.claimed):
+        return None
+    table = table_of_source(source, columns) if source.is_table else None
+    mask = find_array(source, "candidates") if table is None else table.truths(name)
+    rows = check_rows("candidates", mask, n, pool.names)
+    note(f"{source.path}: {len(rows)} of {n} rows may be picked, by {name}; --ignore-columns {name} for all.")
+    return rows
 
 
 def unknown_ids(path: str, column: str) -> InvalidArgument:

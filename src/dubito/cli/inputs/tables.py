@@ -63,19 +63,25 @@ class NameTable:
         """Which rows count: those that have a label, or that a mask says are labelled; all where there is neither."""
         n = len(next(iter(self.columns.values()))()) if self.columns else 0
         everything: BoolArray = np.ones(n, dtype=np.bool_)
-        if self.is_list:
+        if not n:
+            note(f"{self.path}: 0 rows, so that nothing counts as labelled.")
+        if self.is_list or not n:
             return everything
         name = self.label_column(columns.label, elsewhere=elsewhere)
         mask = usual(self.header, (*LABELLED, *UNLABELLED))
         if name is None and mask is None:
             note(f"{self.path}: {n} row{'s' * (n != 1)}, no label column: all count as labelled.")
             return everything
+        kept, why = everything, ""
         if mask is not None:
             kept, why = self.truths(mask), f"are labelled by {mask}"
             kept = ~kept if mask.lower() in UNLABELLED else kept
         if name is not None:
-            kept = are_labels(f"{self.path} ({name})", self.columns[name](), columns.no_label)
+            said, kept = kept, are_labels(f"{self.path} ({name})", self.columns[name](), columns.no_label)
             why = f"have a {name}"
+            if mask is not None:
+                odds = int((said != kept).sum())
+                note(f"{self.path} has {name} and {mask}, at odds in {odds} of {n} rows: {name} counts.")
         if not kept.all():
             note(f"{kept.sum()} of the {n} rows in {self.path} {why}; the others do not count.")
         return kept

@@ -13,7 +13,7 @@ import numpy as np
 from dubito.checks import check_candidates, check_choice, check_integer, check_memory_limit, read_number
 from dubito.cli.inputs.files import Inputs, note
 from dubito.cli.inputs.labelled import LabelledInputs
-from dubito.cli.inputs.rows import read_candidate_rows, read_earlier
+from dubito.cli.inputs.rows import own_candidates, read_candidate_rows, read_earlier
 from dubito.cli.inputs.scaling import When, is_wanted, told_scale
 from dubito.cli.printing.failures import Stopped, naming_files
 from dubito.cli.printing.messages import Bar, say
@@ -189,9 +189,10 @@ def without_earlier_picks(found: Inputs, target: Target, columns: Columns) -> In
 def read_candidates(spec: str | None, found: Inputs, columns: Columns) -> IntArray | None:
     """Rows that may be picked, or None for all that are not labelled."""
     n_pool = len_of(found.pool.features)
-    wanted = None
-    if spec is not None:
-        with naming_files({"candidates": spec}):
+    with naming_files({"candidates": spec or found.files["pool"]}):
+        if spec is None:
+            wanted = own_candidates(found.pool, columns, note)
+        else:
             wanted = read_candidate_rows(spec, found.pool, columns, note)
     if found.labelled.foreign and len(found.labelled.rows):
         # select() keeps rows back that it knows to be labelled, but not where they come as features.
