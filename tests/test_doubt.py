@@ -126,6 +126,22 @@ def test_rows_may_miss_one_by_what_their_type_loses(dtype: str, miss: float) -> 
         check_probabilities(np.array([[0.5, 0.5 + 10 * miss]], dtype=dtype), 1)
 
 
+@pytest.mark.parametrize(
+    ("rows", "mend"),
+    [
+        ([[0.33, 0.33, 0.33], [0.19, 0.76, 0.06]], "these look rounded, so divide each row by its sum"),
+        ([[18.54, 75.79, 5.67], [79.92, 20.05, 0.02]], "these look like percent, so divide each row by its sum"),
+        ([[33, 33, 33], [20, 20, 60]], "these look like percent, so divide each row by its sum"),
+        ([[0.33, 0.33, 0.33], [0.5, 0.2, 0.1]], "raw scores go in as logits"),
+        ([[2.0, 3.0, 5.0], [20.0, 20.0, 60.0]], "raw scores go in as logits"),
+    ],
+)
+def test_rows_that_miss_one_are_told_what_they_look_like(rows: list[list[float]], mend: str) -> None:
+    with pytest.raises(InvalidData, match=mend) as caught:
+        check_probabilities(np.array(rows), 2)
+    assert ("logits" in str(caught.value)) == ("logits" in mend)
+
+
 SAMPLES = np.full((2, 3, 2), 0.5)
 BAD_SAMPLES = SAMPLES.copy()
 BAD_SAMPLES[1, 2] = [0.5, 0.7]

@@ -13,7 +13,7 @@ from dubito.matrix import FloatArray, IntArray, Matrix
 from dubito.names import NO_NAMES, RowNames, matching_ids, order_of
 from dubito.names.labels import label_keys
 from dubito.problem import Quotas
-from dubito.wording import PASS, keyword, named
+from dubito.wording import PASS, at_row, keyword, named
 
 CHEAPEST, DEAREST = 1e-9, 1e9
 """What a row may cost: beyond, squared distances over squared costs could leave the numbers of float64."""
@@ -97,7 +97,7 @@ def check_costs(costs: object, n_pool: int, names: RowNames = NO_NAMES) -> Float
     if wrong.any():
         row = int(np.argmax(wrong))
         mend = "pass what a label costs, above 0." if numbers[row] <= 0 else "pass costs in another unit."
-        raise InvalidData(f"holds {numbers[row]:g} at row {row}", argument="costs", mend=mend)
+        raise InvalidData(f"holds {numbers[row]:g} at {at_row(row)}", argument="costs", mend=mend)
     return numbers
 
 
@@ -138,13 +138,14 @@ def check_quotas(quotas: object, classes: object, asked: Asked) -> Quotas:
     for name, limit in by_class.items():
         if name not in known:
             raise InvalidArgument(
-                f"names the class {name!r}, which no row can have", argument="quotas", mend=_some(known)
+                f"names the class {name!r}, which no row can have", argument="quotas", mend=some_classes(known)
             )
         limits[known.index(name)] = limit
     return Quotas(numbers, limits)
 
 
-def _some(known: Sequence[str]) -> str:
+def some_classes(known: Sequence[str]) -> str:
+    """The mend of a class that is none of these."""
     more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
     return f"classes are {', '.join(known[:MOST_NAMED])}{more}."
 
@@ -176,7 +177,7 @@ def _read_classes(classes: Any, n_pool: int, names: RowNames) -> tuple[list[str]
     pair = matching_ids(own, names)
     keys = np.array(label_keys(array if pair is None else array[order_of(*pair)]), dtype=np.str_)
     if (keys == "").any():
-        problem = f"holds nothing at row {int(np.argmax(keys == ''))}"
+        problem = f"holds nothing at {at_row(int(np.argmax(keys == '')))}"
         raise InvalidData(problem, argument="classes", mend="pass a class for each row, such as 'other'.")
     known, numbers = np.unique(keys, return_inverse=True)
     return known.tolist(), numbers.astype(np.int64)

@@ -98,6 +98,21 @@ def option_of(argument: str) -> str:
     return "--" + argument.replace("_", "-")
 
 
+ROW = "row"
+"""What a place among a pool's rows goes by, as a span."""
+
+
+def at_row(row: int) -> str:
+    """A row by its number; a door that knows what the row is called may say so.
+
+    Examples
+    --------
+    >>> worded(f"holds nan at {at_row(3)}", in_library)
+    'holds nan at row 3'
+    """
+    return Span(ROW, *[f"row {row}"] * 3).marked()
+
+
 def by_door(library: str, *, command: str | None = None, toml: str | None = None) -> str:
     """Words that differ by more than a name; a door that is left out gets the library's.
 

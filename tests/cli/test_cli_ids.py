@@ -179,6 +179,40 @@ def test_probabilities_of_fewer_or_more_rows_are_refused_by_the_ids_they_lack_or
     )
 
 
+def test_a_fault_in_a_joined_file_is_told_by_its_id(run: Program) -> None:
+    features(NAMES).rename_axis("id").to_csv("pool.csv")
+    faulty = probabilities(NAMES)
+    faulty.iloc[7, 0] = np.nan
+    faulty.iloc[::-1].rename_axis("id").to_csv("p.csv")
+    given = ("pool.csv", "-b", "5", "-q", "--probabilities", "p.csv")
+    assert "p.csv) holds nan at id 'n7' (row 7 of the pool), column 0" in run("select", *given).complaint
+    faulty.iloc[7] = 0.4
+    faulty.iloc[::-1].rename_axis("id").to_csv("p.csv")
+    for more in ((), ("--dry-run",)):
+        assert f"sum to {0.4 * faulty.shape[1]:g} at id 'n7' (row 7" in run("select", *given, *more).complaint
+
+
+def test_ids_of_another_name_than_the_pool_s_are_told_to_be_renamed(run: Program) -> None:
+    features(NAMES).rename_axis("Kunde").to_csv("pool.csv")
+    given = ("select", "pool.csv", "-b", "5", "--id-column", "Kunde", "--probabilities", "p.csv", "--json", "-q")
+    probabilities(NAMES).iloc[ORDER].rename_axis("Nr").to_csv("p.csv")
+    told = run(*given).complaint
+    assert "if it identifies the rows rename it to 'Kunde', as in the pool, or to 'id'," in told
+    assert "--id-column Nr" not in told
+    for name in ("Kunde", "id"):
+        probabilities(NAMES).iloc[ORDER].rename_axis(name).to_csv("p.csv")
+        assert picks(run(*given).out) == WANTED
+
+
+def test_columns_to_ignore_are_told_as_an_option(run: Program) -> None:
+    features([*NAMES[:-1], "n0"]).rename_axis("id").to_csv("pool.csv")
+    told = run("select", "pool.csv", "-b", "5", "-q").complaint
+    assert told.endswith("if 'id' is no id pass --ignore-columns id.")
+    features(NAMES).assign(label="a").rename_axis("id").to_csv("pool.csv")
+    told = run("select", "pool.csv", "-b", "5", "-q").complaint
+    assert told.endswith("pass --ignore-columns label to pick among them all the same.")
+
+
 def test_leading_zeros_make_another_id_and_the_mend_is_told(run: Program) -> None:
     names = [f"{row:03d}" for row in range(N)]
     features(names).rename_axis("id").to_csv("pool.csv")

@@ -94,6 +94,24 @@ def test_quotas_may_name_columns_of_probabilities(capsys: pytest.CaptureFixture[
     assert "names the class 'emu', which no row can have" in capsys.readouterr().err
 
 
+def test_quotas_may_name_the_columns_of_a_file_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{IDS[row]},{','.join(map(repr, PROBABILITIES[row].tolist()))}" for row in reversed(range(N))]
+    logits = [f"{IDS[row]},{','.join(map(repr, np.log(PROBABILITIES[row]).tolist()))}" for row in range(N)]
+    write("apart.csv", "id,gut,mäßig,schlecht", rows)
+    write("logits.csv", "id,gut,mäßig,schlecht", logits)
+    write("counted.csv", "id,1,2,3", rows)
+    wanted, cover = expected(quotas={0: 1, 1: 2}), ("pool.csv", "-s", "doubt-coverage", "--probabilities")
+    assert wanted != expected(quotas={1: 1, 2: 2})
+    assert picks(capsys, *cover, "apart.csv", "--quota", "gut=1", "--quota", "mäßig=2") == wanted
+    assert picks(capsys, *cover, "apart.csv", "--quota", "0=1", "--quota", "1=2") == wanted
+    assert picks(capsys, *cover, "counted.csv", "--quota", "1=1", "--quota", "2=2") == wanted
+    assert picks(capsys, *cover[:-1], "--logits", "logits.csv", "--quota", "gut=1", "--quota", "1=2") == wanted
+    for file, name, known in (("apart.csv", "gute", "gut, mäßig, schlecht"), ("counted.csv", "0", "1, 2, 3")):
+        assert main(["select", *cover, file, "-b", "8", "-q", "--quota", f"{name}=1"]) == 2
+        told = f"--quota names the class '{name}', which no row can have; classes are {known}."
+        assert told in capsys.readouterr().err
+
+
 def test_spending_ends_the_picks(capsys: pytest.CaptureFixture[str]) -> None:
     wanted = expected(costs=COSTS, spend=6.0)
     assert 1 <= len(wanted) < 8
@@ -133,7 +151,11 @@ def test_a_dry_run_minds_limits(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("--costs", "zero.csv"), 3, "costs (zero.csv) holds 0 at row 7; pass what a label costs, above 0."),
+        (
+            ("--costs", "zero.csv"),
+            3,
+            "costs (zero.csv) holds 0 at id 'item7' (row 7 of the pool); pass what a label costs, above 0.",
+        ),
         (("--costs", "empty.csv"), 3, "row 7"),
         (("--costs", "short.csv"), 3, "short.csv lacks 1 of the pool's 40 ids"),
         (("--costs", "two.csv"), 2, "two.csv has no column called cost or costs or price or prices; name one with"),

@@ -121,6 +121,29 @@ def test_rounds_go_on_by_the_same_numbers(run: Program, tmp_path: Path) -> None:
     assert set(rows) <= set(LEFT)
 
 
+def test_doubt_may_lack_the_rows_that_are_dropped(run: Program, tmp_path: Path) -> None:
+    write(tmp_path, "csv")
+    lines = [f"n{row},{float(DOUBT[row])!r}" for row in reversed(LEFT)]
+    (tmp_path / "few.csv").write_text("\n".join(["id,doubt", *lines, f"n7,{float(DOUBT[7])!r}"]) + "\n")
+    given = ("select", "pool.csv", "-b", "9", "--doubt", "few.csv", "-q", *PLAIN)
+    ran = run(*given, "--missing", "drop")
+    assert ran.code == 0, ran.err
+    assert [row for row, _ in picks(ran.out)] == expected_drop(9, [])
+    assert "few.csv lacks 3 of the pool's 40 ids" in run(*given, "--missing", "median").complaint
+    (tmp_path / "few.csv").write_text("\n".join(["id,doubt", *lines[1:]]) + "\n")
+    assert "few.csv lacks 1 of the pool's 36 ids ('n39')" in run(*given, "--missing", "drop").complaint
+
+
+def test_a_fault_beside_rows_that_are_dropped_is_told_by_the_id_or_the_file_s_row(run: Program, tmp_path: Path) -> None:
+    path = write(tmp_path, "csv")
+    faulty = np.where(np.arange(40) == 20, 1.5, DOUBT)
+    np.save(tmp_path / "faulty.npy", faulty)
+    np.save(tmp_path / "bare.npy", HOLED)
+    given = ("-b", "3", "--missing", "drop", "--doubt", "faulty.npy", "-q", *PLAIN)
+    assert "doubt (faulty.npy) holds 1.5 at id 'n20' (row 20 of the pool);" in run("select", path, *given).complaint
+    assert "doubt (faulty.npy) holds 1.5 at row 20;" in run("select", "bare.npy", *given).complaint
+
+
 def test_a_diagnosis_leaves_the_same_rows_out(run: Program, tmp_path: Path) -> None:
     path = write(tmp_path, "csv")
     np.save(tmp_path / "seen.npy", np.array([0, 7]))

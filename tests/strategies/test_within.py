@@ -341,7 +341,7 @@ def test_rows_are_within_quotas_until_their_class_is_full() -> None:
 @pytest.mark.parametrize(
     ("strategy", "words"),
     [
-        ("margin", "costs means nothing to strategy='margin'; leave it out, or choose coverage"),
+        ("margin", "costs means nothing to strategy='margin'; leave it out, or choose auto, coverage"),
         (DoubtCoreset(beam_width=3), "beam_width=3 goes with neither costs nor quotas"),
         (DoubtCoreset(scaling="acquired"), "scaling='acquired' goes with neither costs nor quotas; pass scaling="),
         (Coreset(beam_width=2), "beam_width=2 goes with neither"),

@@ -7,7 +7,7 @@ import numpy as np
 from dubito.checks.arrays import as_matrix
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, Matrix, OnDevice, Rows, Stack, blocks, len_of, rows_per_read
-from dubito.wording import in_python, named
+from dubito.wording import at_row, in_python, named
 
 LARGEST_FEATURE = 1e140
 """Beyond this, squared distances could overflow float64."""
@@ -50,7 +50,7 @@ def check_finite(name: str, matrix: Matrix) -> float:
             wide = block.astype(np.float64)
             wrong = ~(np.abs(wide) <= LARGEST_FEATURE)
             position = tuple(int(i) for i in np.argwhere(wrong)[0])
-            where = f"row {span.start + position[0]}" + "".join(f", column {i}" for i in position[1:])
+            where = at_row(span.start + position[0]) + "".join(f", column {i}" for i in position[1:])
             raise InvalidData(f"holds {wide[position]:g} at {where}", argument=name, mend=_mend(wide[position]))
     return largest
 
@@ -78,7 +78,7 @@ def refuse_zero_rows(name: str, matrix: Matrix) -> None:
     row = matrix.first_zero_row() if isinstance(matrix, OnDevice) else _first_zero_row(matrix)
     if row is not None:
         mend = f"drop such rows or pass {named('metric', 'euclidean')}."
-        raise InvalidData(f"is all zeros at row {row}, which has no direction", argument=name, mend=mend)
+        raise InvalidData(f"is all zeros at {at_row(row)}, which has no direction", argument=name, mend=mend)
 
 
 def _first_zero_row(matrix: Matrix) -> int | None:

@@ -10,11 +10,13 @@ from dubito.doubt.measures import Softmax, doubt_from_logits, doubt_from_probabi
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, FloatArray, Matrix
 from dubito.names import NO_NAMES, RowNames
-from dubito.wording import keyword, named
+from dubito.wording import at_row, keyword, named
 
 SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
 """How far a row of probabilities may miss 1, by the bytes of its numbers."""
 BFLOAT16_TOLERANCE = 0.06
+ROUNDED, MOST_ROUNDED = 0.02, 0.08
+"""How far rows miss 1 that look rounded: by the least and the most, whatever the number of classes."""
 LEAST, MOST = 1e-6, 1e6
 """Temperatures that may be given."""
 FIT = "fit"
@@ -97,7 +99,7 @@ def check_doubt(doubt: object, n_pool: int) -> FloatArray:
     outside = (array < 0) | (array > 1)
     if outside.any():
         row = int(np.argmax(outside))
-        problem = f"holds {array[row]:g} at row {row}"
+        problem = f"holds {array[row]:g} at {at_row(row)}"
         raise InvalidData(problem, argument="doubt", mend="pass numbers from 0 to 1.")
     return array.astype(np.float64)
 
@@ -112,7 +114,7 @@ def check_probabilities(probabilities: object, n_pool: int) -> AnyArray:
     array = _check_rows_of_classes("probabilities", probabilities, n_pool, (2, 3))
     if array.min() < 0:
         at = tuple(int(i) for i in np.argwhere(array < 0)[0])
-        problem = f"holds {array[at]:g} at row {at[0]}"
+        problem = f"holds {array[at]:g} at {at_row(at[0])}"
         raise InvalidData(problem, argument="probabilities", mend="pass numbers from 0 to 1.")
     sums = array.sum(axis=-1, dtype=np.float64)
     is_bfloat16 = str(getattr(probabilities, "dtype", "")) == "torch.bfloat16"
@@ -120,9 +122,21 @@ def check_probabilities(probabilities: object, n_pool: int) -> AnyArray:
     wrong = ~(np.abs(sums - 1.0) <= tolerance)
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        mend = f"pass rows that sum to 1 (raw scores go in as {named('logits')})."
-        raise InvalidData(f"sum to {sums[at]:g} at row {at[0]}", argument="probabilities", mend=mend)
+        mend = _mend_of_sums(sums[wrong], array.shape[-1])
+        raise InvalidData(f"sum to {sums[at]:g} at {at_row(at[0])}", argument="probabilities", mend=mend)
     return array
+
+
+def _mend_of_sums(sums: FloatArray, n_classes: int) -> str:
+    """What to do about rows that sum to this: each class may have been rounded to hundredths."""
+    rounded = min(max(ROUNDED, 0.005 * n_classes), MOST_ROUNDED)
+    if (np.abs(sums - 1.0) <= rounded).all():
+        return "pass rows that sum to 1: these look rounded, so divide each row by its sum."
+    if (np.abs(sums / 100.0 - 1.0) <= rounded).all():
+        return (
+            "pass rows that sum to 1: these look like percent, so divide each row by its sum (100, but for rounding)."
+        )
+    return f"pass rows that sum to 1 (raw scores go in as {named('logits')})."
 
 
 def _check_rows_of_classes(name: str, value: object, n_pool: int, dimensions: tuple[int, ...]) -> AnyArray:

@@ -104,7 +104,7 @@ def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
         if not lists:
             more = classes_among(source, role, list(free), by_name_alone(source, role, columns))
             names = [name for name in source.names if name in free or name in more]
-            return _number_columns(source, role, {name: source.entries[name] for name in names})
+            return _number_columns(source, role, {name: source.entries[name] for name in names}, columns)
         fitting = lists
     if len(fitting) == 1:
         return fitting
@@ -117,13 +117,13 @@ def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
     )
 
 
-def _number_columns(source: Source, role: Role, free: dict[str, Entry]) -> list[str]:
+def _number_columns(source: Source, role: Role, free: dict[str, Entry], columns: Columns) -> list[str]:
     """Every free column, all of which must hold numbers."""
     for name, entry in free.items():
         if entry.content != "numbers":
             raise InvalidData(
                 f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers",
-                mend=f"if it identifies the rows {PASS} {_as_column('id', name)}, if it is their class "
+                mend=f"if it identifies the rows {_as_ids(source, role, name, columns)}, if it is their class "
                 f"{_as_column('label', name)}, else {_ignoring(_without_numbers(free))}.",
             )
     if not free:
@@ -131,6 +131,13 @@ def _number_columns(source: Source, role: Role, free: dict[str, Entry]) -> list[
             f"{source.path} has no columns that could be the {role}", mend=f"it holds {source.listing()}."
         )
     return list(free)
+
+
+def _as_ids(source: Source, role: Role, name: str, columns: Columns) -> str:
+    """What makes a column the ids; in a file beside the pool, whose ids are named already, only another name does."""
+    if role not in DOUBT_ROLES or columns.id is None or columns.id in source.names:
+        return f"{PASS} {_as_column('id', name)}"
+    return f"rename it to {columns.id!r}, as in the pool, or to 'id'"
 
 
 def _as_column(role: str, name: str) -> str:

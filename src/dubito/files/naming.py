@@ -7,6 +7,7 @@ from dubito.files.entries import Source, whole
 from dubito.matrix import AnyArray
 from dubito.names import Ids, RowNames
 from dubito.names.columns import IDS, could_be_index, index_names, usual
+from dubito.wording import by_door
 
 
 def index_columns(source: Source) -> list[str]:
@@ -39,9 +40,10 @@ def _index(source: Source, n_rows: int, *, needed: bool) -> Ids | None:
     levels = index_columns(source)
     if len(levels) > 1:
         if needed:
+            option = by_door("Columns(id=)", command="--id-column", toml="id_column")
             raise InvalidData(
                 f"{source.path} has an index of {len(levels)} columns ({', '.join(map(repr, levels))})",
-                mend="say which of them tells rows apart with --id-column (Columns(id=)).",
+                mend=f"say which of them tells rows apart with {option}.",
             )
         return None
     if not levels or _counts_pieces(_values(source, levels[0])):
@@ -70,9 +72,10 @@ def _checked(source: Source, name: str, n_rows: int) -> Ids:
     if ids.repeated is not None:
         first, second = ids.repeated
         what = f"repeats the id {ids.shown([first])} (rows {first} and {second})"
-        raise ids.wrong(
-            what, f"each must be there once; if {name!r} is no id pass --ignore-columns (Columns(ignore=))."
+        ignoring = by_door(
+            f"Columns(ignore=[{name!r}])", command=f"--ignore-columns {name}", toml=f'ignore_columns = ["{name}"]'
         )
+        raise ids.wrong(what, f"each must be there once; if {name!r} is no id pass {ignoring}.")
     return ids
 
 

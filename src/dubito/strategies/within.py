@@ -43,7 +43,7 @@ def refuse_limits(strategy: Strategy, request: Request) -> None:
     has_limits = request.costs is not None or request.quotas is not None
     if has_limits and not (isinstance(strategy, KeepsLimits) and strategy.keeps_limits):
         problem = f"means nothing to {named('strategy', strategy.name)}"
-        mend = "leave it out, or choose coverage, doubt-coverage, coreset or doubt-coreset."
+        mend = "leave it out, or choose auto, coverage, doubt-coverage, coreset or doubt-coreset."
         raise InvalidArgument(problem, argument=given, mend=mend)
 
 

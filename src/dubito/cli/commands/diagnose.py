@@ -59,7 +59,7 @@ def diagnose(
         id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label
     )
     with reading_files(input_limit, quiet=quiet):
-        found = files.read_inputs(pool, labelled, sources, columns)
+        found = files.read_inputs(pool, labelled, sources, columns, how)
         if not len(found.labelled.rows) and not found.labelled.foreign:
             raise InvalidArgument("nothing is labelled", mend="pass --labelled FILE.")
         outcomes = None if checked is None else read_outcomes(checked, found.pool, columns)
@@ -89,7 +89,7 @@ def measure(
     from dubito.problem import Metric
 
     rows, wrong = (None, None) if outcomes is None else outcomes
-    with naming_files({**found.files, "head": head or found.files["pool"]}):
+    with naming_files({**found.files, "head": head or found.files["pool"]}, found.place):
         known: Metric = check_choice("metric", metric, get_args(Metric))
         return library_diagnose(
             found.pool.features,

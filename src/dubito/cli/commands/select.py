@@ -80,7 +80,7 @@ def select(
     )
     with job.holding(target, dry_run, quiet):
         with reading_files(input_limit, memory_limit, quiet=quiet):
-            found = files.read_inputs(pool, labelled, sources, columns)
+            found = files.read_inputs(pool, labelled, sources, columns, how)
             found = beside.with_beside(job.without_earlier_picks(found, target, columns), rows, columns)
             method = method.limited(method.spend, beside.numbered(method.quotas, found, columns))
             method = method.heated(read_heat(temperature, found, labelled or [], columns))

@@ -8,12 +8,14 @@ from dubito.checks import check_real, read_number
 from dubito.cli.inputs.files import Inputs, in_pool_order, note
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files import Columns, PoolFile, RowsFile, open_source, split_spec
-from dubito.files.choosing import probability_columns
+from dubito.files.choosing import choose
 from dubito.files.entries import Source, suffix_of, whole
 from dubito.files.naming import find_names, index_columns
 from dubito.files.opening import OPENERS
+from dubito.limits import some_classes
 from dubito.matrix import AnyArray
 from dubito.names.columns import IDS, usual
+from dubito.names.ids import text_key
 from dubito.wording import option_of
 
 USUAL = {"costs": ("cost", "costs", "price", "prices"), "classes": ("class", "classes", "predicted", "prediction")}
@@ -109,16 +111,34 @@ def read_quotas(texts: Sequence[str] | None) -> object:
     return quotas[None] if quotas.keys() == {None} else quotas or None
 
 
+def class_columns(found: Inputs, columns: Columns) -> list[str]:
+    """The columns of a table that hold a class each, in their order; none where classes have no names."""
+    for role in ("probabilities", "logits"):
+        if role not in found.doubt:
+            continue
+        path, key = split_spec(found.files[role])
+        is_own = path == found.pool.source.path
+        source = found.pool.source if is_own else open_source(path).without(columns.ignore)
+        names = choose(source, role, key, columns) if source.is_table else []
+        return names if len(names) > 1 else []
+    return []
+
+
 def numbered(quotas: object, found: Inputs, columns: Columns) -> object:
     """Quotas by the numbers of classes, where they name columns of probabilities: ``p_cat``, or ``cat`` of ``p_*``."""
-    if not isinstance(quotas, dict) or not columns.probabilities or "classes" in found.beside:
+    names = [] if not isinstance(quotas, dict) or "classes" in found.beside else class_columns(found, columns)
+    if not isinstance(quotas, dict) or not names:
         return quotas
-    spec = found.files.get("probabilities", found.files["pool"])
-    source = found.pool.source if spec == found.files["pool"] else open_source(split_spec(spec)[0])
-    names = probability_columns(source, columns)
     stems = [pattern.removesuffix("*") for pattern in columns.probabilities if pattern.endswith("*")]
-    known = {name.removeprefix(stem): place for place, name in enumerate(names) for stem in ["", *stems]}
-    by_number = [(known.get(key, key), limit) for key, limit in quotas.items()]
+    known = {text_key(name.removeprefix(stem)): place for place, name in enumerate(names) for stem in ["", *stems]}
+    # Where classes are called 1, 2 and 3, a 0 is none of them.
+    known |= {} if any(key.isdecimal() for key in known) else {str(place): place for place in range(len(names))}
+    for key in quotas:
+        if key is not None and text_key(key) not in known:
+            raise InvalidArgument(
+                f"{option_of('quota')} names the class {key!r}, which no row can have", mend=some_classes(names)
+            )
+    by_number = [(None if key is None else known[text_key(key)], limit) for key, limit in quotas.items()]
     if len(dict(by_number)) < len(by_number):
         raise InvalidArgument(f"{option_of('quota')} names a class twice", mend="leave one out.")
     return dict(by_number)

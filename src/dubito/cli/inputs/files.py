@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+import numpy as np
+
 from dubito.cli.inputs.labelled import LabelledInputs, own_labels, own_rows, read_labelled
 from dubito.cli.inputs.suspects import told_features, told_vectors
 from dubito.cli.inputs.tables import Note
@@ -27,8 +29,9 @@ from dubito.files import (
 )
 from dubito.files.choosing import by_name_alone, choose
 from dubito.files.entries import nearest, suffix_of
+from dubito.files.gaps import Missing, rows_with_gaps
 from dubito.files.notes import gather
-from dubito.matrix import AnyArray, len_of
+from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.names import matching_ids, order_of
 
 NO_SOURCES = (".txt",)
@@ -51,6 +54,13 @@ class Inputs:
     """Where each argument came from, for messages."""
     beside: Mapping[str, AnyArray] = field(default_factory=dict)
     """What else there is for every row, by its argument's name: costs, classes."""
+    kept: IntArray | None = None
+    """The rows of the pool's file that are left, where some were left out."""
+
+    def place(self, row: int) -> str:
+        """A row in the words of a message: by its id, and its number in the pool's file."""
+        number, ids = row if self.kept is None else int(self.kept[row]), self.pool.names.ids
+        return f"row {number}" if ids is None else f"id {ids.shown([row])} (row {number} of the pool)"
 
 
 def read_columns(
@@ -70,17 +80,20 @@ def read_columns(
     return Columns(ids, labels, names(features), names(ignore), names(probabilities), names(no_label), claimed)
 
 
-def read_inputs(pool: str, labelled: Sequence[str] | None, doubt: DoubtSpecs, columns: Columns) -> Inputs:
+def read_inputs(
+    pool: str, labelled: Sequence[str] | None, doubt: DoubtSpecs, columns: Columns, missing: Missing | None = None
+) -> Inputs:
     """Read the pool, what is labelled and the model's doubt; remarks go to whoever gathers them.
 
     What the command line does not name is looked for in the pool's own file; labelled rows there join those named.
+    Where rows with missing values are to be dropped, doubt may lack them.
     """
     given = {role: spec for role, spec in doubt.items() if spec is not None}
     if len(given) > 1:
         raise two_sources(given)
     check_ignored([pool, *given.values(), *(labelled or [])], columns)
     pool_file = read_pool(pool, columns=columns)
-    source = read_doubt_source(pool_file, given, columns, note)
+    source = read_doubt_source(pool_file, given, columns, note, missing)
     files: dict[str, str] = {role: given.get(role, pool) for role in source}
     files |= {"pool": pool, "labelled": ", ".join(labelled or [pool])}
     if pool_file.feature_names:
@@ -108,13 +121,13 @@ def read_all_labelled(pool: PoolFile, specs: Sequence[str], columns: Columns, no
 
 
 def read_doubt_source(
-    pool: PoolFile, given: Mapping[DoubtRole, str], columns: Columns, note: Note
+    pool: PoolFile, given: Mapping[DoubtRole, str], columns: Columns, note: Note, missing: Missing | None = None
 ) -> dict[DoubtRole, AnyArray]:
     """The source of doubt named, in the pool's order, or the one in the pool's own file."""
     for role, spec in given.items():
         rows = read_rows(spec, role, columns=columns)
         note_classes(rows.source, role, split_spec(spec)[1], columns, note)
-        return {role: in_pool_order(rows, pool, note)}
+        return {role: in_pool_order(rows if missing != "drop" else with_gaps(rows, pool), pool, note)}
     found = find_doubt(pool.source, columns=columns)
     if found is None:
         return {}
@@ -133,6 +146,22 @@ def note_classes(source: Source, role: DoubtRole, key: str | None, columns: Colu
         left = [name for name in by_name_alone(source, role, columns) if name not in names]
         if left:
             note(f"{source.path}: left out {', '.join(left)}, no class by name and values; rename it if it is one.")
+
+
+def with_gaps(found: RowsFile, pool: PoolFile) -> RowsFile:
+    """With a row of NaN for each id that it lacks, where that row of the pool has missing values and is dropped."""
+    pair = None if found.source.path == pool.source.path else matching_ids(found.names, pool.names)
+    if pair is None:
+        return found
+    lacking = [row for row, key in enumerate(pair.pool.keys) if key not in pair.theirs.places]
+    if not lacking:
+        return found
+    dropped = np.intersect1d(lacking, rows_with_gaps(pool.features))
+    rest = np.setdiff1d(np.arange(len(pair.pool)), dropped)
+    dtype = found.values.dtype if found.values.dtype.kind == "f" else np.float64
+    values = np.full((len(pair.pool), *found.values.shape[1:]), np.nan, dtype=dtype)
+    values[rest] = found.values[order_of(pair.theirs, pair.pool.at(rest))]
+    return RowsFile(values, pool.names, found.source)
 
 
 def in_pool_order(found: RowsFile, pool: PoolFile, note: Note) -> AnyArray:

@@ -33,7 +33,7 @@ def read_heat(text: str | None, found: Inputs, labelled: Sequence[str], columns:
         mend = "fill in a column label, in the pool or in a table for --labelled, or pass a number."
         problem = "needs the classes of labelled rows of the pool"
         raise InvalidArgument(problem, argument="temperature", value=text, mend=mend)
-    with naming_files(found.files):
+    with naming_files(found.files, found.place):
         logits, rows = check_logits(found.doubt["logits"], len_of(found.pool.features)), np.array(list(labels))
         value, told = fit_temperature(logits[rows], np.array(list(labels.values())))
     note(f"temperature {value:.4g}, fitted on {len(rows)} labelled rows" if told is None else told)

@@ -138,7 +138,7 @@ def own_labels(pool: PoolFile, rows_named: LabelledInputs, columns: Columns, not
     if len(rows) == n:
         raise InvalidArgument(
             f"every row of {source.path} has a {name}, so that nothing is left to pick",
-            mend=f"pass --ignore-columns {name} (Columns(ignore=)) to pick among them all the same.",
+            mend=f"pass --ignore-columns {name} to pick among them all the same.",
         )
     if len(rows):
         note(f"{source.path}: {len(rows)} of {n} rows have a {name} and count as labelled.")

@@ -71,7 +71,7 @@ def settle(found: Inputs, missing: Missing | None) -> tuple[Inputs, KeptRows]:
     doubt = {role: _rows_of(role, array, kept) for role, array in found.doubt.items()}
     beside = {role: _rows_of(role, array, kept) for role, array in found.beside.items()}
     smaller = replace(pool, features=settled.features, names=pool.names.at(settled.rows))
-    return replace(found, pool=smaller, labelled=labelled, doubt=doubt, beside=beside), kept
+    return replace(found, pool=smaller, labelled=labelled, doubt=doubt, beside=beside, kept=settled.rows), kept
 
 
 def _rows_of(role: str, array: AnyArray, kept: KeptRows) -> AnyArray:

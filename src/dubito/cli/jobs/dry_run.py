@@ -36,7 +36,7 @@ class DryRunFacts:
 
 def show_dry_run(found: Inputs, allowed: IntArray | None, method: Method, as_json: bool) -> None:
     """Print what would be done."""
-    with naming_files(found.files):
+    with naming_files(found.files, found.place):
         strategy = configure_strategy(method.strategy, method.engine)
         facts = asdict(foretell(strategy, read_request(found, allowed, method)))
     if as_json:

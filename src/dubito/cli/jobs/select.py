@@ -214,7 +214,7 @@ def pick(found: Inputs, allowed: IntArray | None, method: Method, quiet: bool) -
 def call_select(found: Inputs, allowed: IntArray | None, method: Method, progress: Progress | None = None) -> Selection:
     """`dubito.select` with what the files hold; an error says which file it is about."""
     limits = method.limits(found)
-    with naming_files(found.files):
+    with naming_files(found.files, found.place):
         return select(
             found.pool.features,
             method.budget,

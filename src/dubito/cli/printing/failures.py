@@ -13,11 +13,16 @@ import typer
 from dubito.cli.printing.plain import plain
 from dubito.cli.printing.streams import let_go, whole_streams
 from dubito.errors import DubitoError
-from dubito.wording import Door, Span, in_library, option_of
+from dubito.wording import ROW, Door, Span, in_library, option_of
 
 FAILED, INTERRUPTED = 1, 130
 TRACEBACK = "DUBITO_TRACEBACK"
 """Set in the environment, it lets an unexpected error through with its traceback."""
+OF_POOL = ("pool", "probabilities", "logits", "doubt", "costs", "classes")
+"""Arguments that have a row for each row of the pool."""
+
+Place = Callable[[int], str]
+"""How a row of the pool is spoken of."""
 
 
 class Stopped(Exception):
@@ -105,8 +110,10 @@ def in_words_of(options: Collection[str]) -> Door:
 
 
 @contextmanager
-def naming_files(files: Mapping[str, str]) -> Iterator[None]:
-    """Let an error about what was handed in say which file it came from.
+def naming_files(files: Mapping[str, str], place: Place | None = None) -> Iterator[None]:
+    """Let an error about what was handed in say which file it came from, and what its row is called.
+
+    ``place`` gives the words for a row of the pool; files are joined by ids, and their own rows have other numbers.
 
     Examples
     --------
@@ -117,6 +124,8 @@ def naming_files(files: Mapping[str, str]) -> Iterator[None]:
     """
 
     def with_file(span: Span) -> str:
+        if place is not None and span.argument == ROW:
+            return place(int(span.library.removeprefix(f"{ROW} ")))
         is_from_file = span.is_noun and span.argument in files
         return f"{span.argument} ({files[span.argument]})" if is_from_file else span.marked()
 
@@ -125,4 +134,5 @@ def naming_files(files: Mapping[str, str]) -> Iterator[None]:
     except DubitoError as error:
         if error.argument not in files:
             raise
+        place = place if error.argument in OF_POOL else None
         raise error.again(with_file) from error
