@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
@@ -56,6 +56,11 @@ ODD = selection([4, 2, 9], [float("inf"), 0.1, float("nan")], ids=np.array(["a,b
     format=st.sampled_from(FORMATS),
     with_ids=st.booleans(),
 )
+@example([], [100], "csv", False)
+@example([], [100], "json", False)
+@example([], [100], "jsonl", False)
+@example([], [100], "parquet", True)
+@example([], [100], "npy", False)
 def test_picks_come_back_in_order_round_after_round(
     tmp_path_factory: pytest.TempPathFactory, indices: list[int], second: list[int], format: Format, with_ids: bool
 ) -> None:

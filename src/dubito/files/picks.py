@@ -39,6 +39,8 @@ def read_picks(path: str) -> IntArray:
     ...     read_picks(path).tolist()
     [2, 1]
     """
+    if suffix_of(path) == ".jsonl" and os.path.exists(path) and os.path.getsize(path) == 0:
+        return np.empty(0, dtype=np.int64)  # A round without a pick is no line.
     return _as_indices(path, _index_column(open_source(path)))
 
 
@@ -97,6 +99,8 @@ def add_round(selection: Picks, path: str, *, format: Format | None = None, safe
 
 def _last_rank(path: str, n_rows: int) -> int:
     """The largest rank in the file, which is more than its rows where some were deleted."""
+    if n_rows == 0:
+        return 0
     entry = open_source(path).entries.get("rank")
     if entry is None or entry.ndim != 1 or entry.content != "numbers":
         return n_rows

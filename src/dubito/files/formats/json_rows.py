@@ -129,6 +129,8 @@ def _same(array: AnyArray) -> AnyArray:
 
 def _of_columns(path: str, content: Mapping[str, Any], notes: Sequence[str]) -> Source:
     """An object that holds columns; or picks, as dubito writes them."""
+    if content.get("picks") == []:
+        return _of_equal(path, {"index": []}, notes)
     if isinstance(content.get("picks"), list):
         return _of_rows(path, list(enumerate(content["picks"])), "item", notes)
     if content.keys() == {"columns", "index", "data"}:
