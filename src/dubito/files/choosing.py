@@ -23,7 +23,7 @@ Role = Literal[
 DOUBT_ROLES: tuple[DoubtRole, ...] = ("probabilities", "logits", "doubt")
 
 USUAL_NAMES: dict[Role, tuple[str, ...]] = {
-    "features": ("features", "embeddings", "pool"),
+    "features": ("features", "embeddings", "embedding", "pool"),
     "labelled": LABELLED,
     "probabilities": ("probabilities",),
     "logits": ("logits",),

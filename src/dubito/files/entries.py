@@ -58,6 +58,10 @@ class Source:
     """What a person should know of how the file was read, where that was guessed."""
     index: tuple[str, ...] = ()
     """The columns in which a pandas frame kept its index, where the file tells."""
+    embedder: str = ""
+    """Who made the embeddings of a pool file, in words; nothing for other files."""
+    root: str = ""
+    """The folder in which the paths of a pool file begin; nothing for other files."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -154,7 +154,20 @@ def _joined(path: str, sources: list[Source]) -> Source:
     entries = {name: _joined_entry(name, sources) for name in sources[0].names}
     columns = partial(_joined_columns, sources) if sources[0].is_table else None
     notes = tuple(note for source in sources for note in source.notes)
-    return Source(path, entries, columns, notes, sources[0].index)
+    return Source(path, entries, columns, notes, sources[0].index, _one_embedder(sources), sources[0].root)
+
+
+def _one_embedder(sources: list[Source]) -> str:
+    """That of all shards: between embeddings of two, distances mean nothing."""
+    first = sources[0]
+    for source in sources:
+        if source.embedder != first.embedder:
+            theirs, ours = source.embedder or "nobody known", first.embedder or "nobody known"
+            raise InvalidData(
+                f"{source.path} was embedded by {theirs} and {first.path} by {ours}",
+                mend="embed both with one embedder, or keep them in folders of their own.",
+            )
+    return first.embedder
 
 
 def _joined_entry(name: str, sources: list[Source]) -> Entry:

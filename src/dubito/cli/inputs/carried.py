@@ -1,5 +1,6 @@
 """What a person labels from: columns of the pool's own file that go along with the picks, and pictures they name."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -71,9 +72,12 @@ def _text(value: object) -> str:
 
 
 def picture_folders(spec: str, given: str | None) -> list[Path]:
-    """Where pictures may be: the folder named, else beside the pool's file and where the command runs."""
+    """Where pictures may be: the folder named, else where a pool file's begin, beside it, or where we run."""
     if given is not None:
         if not Path(given).is_dir():
             raise InvalidArgument(f"--pictures {given} is no folder", mend="name the folder that pictures are in.")
         return [Path(given)]
-    return [Path(split_spec(spec)[0]).resolve().parent, Path()]
+    path = split_spec(spec)[0]
+    is_pool = os.path.isdir(path) or (path.lower().endswith(".parquet") and os.path.exists(path))
+    root = open_source(path).root if is_pool else ""
+    return [*([Path(root)] if root else []), Path(path).resolve().parent, Path()]

@@ -11,8 +11,8 @@ import numpy as np
 from dubito.checks import check_rows, unlike_features
 from dubito.cli.inputs.rows import can_name_rows, named_rows, note_conflict, note_order, table_ids, unknown_ids
 from dubito.cli.inputs.tables import NameTable, Note, read_table
-from dubito.errors import DubitoError, InvalidArgument, MissingFile
-from dubito.files import Columns, PoolFile, find_array, read_array, split_spec
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+from dubito.files import Columns, PoolFile, find_array, open_source, read_array, split_spec
 from dubito.files.choosing import usual_name
 from dubito.matrix import IntArray, Matrix, Rows, Stack, len_of
 from dubito.names import Ids, rows_of
@@ -71,7 +71,7 @@ def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Co
         if table is not None:
             array = mask_of_column(spec, array, pool, note)
         note_order(spec, array, pool, note)
-        return as_labelled(array, pool)
+        return of_one_embedder(spec, as_labelled(array, pool), pool)
     except DubitoError as error:
         named = None if table is None else table.id_column(columns.id)
         if named is None:
@@ -99,8 +99,19 @@ def read_strangers(spec: str, theirs: Ids, known: Ids, pool: PoolFile, columns: 
     except DubitoError:
         found = NOTHING
     if found.foreign:
-        return found
+        return of_one_embedder(spec, found, pool)
     return LabelledInputs(rows_of(theirs, known))  # Refuses them by name.
+
+
+def of_one_embedder(spec: str, found: LabelledInputs, pool: PoolFile) -> LabelledInputs:
+    """The same; features of a pool file whose embedder is not the pool's are refused."""
+    theirs = open_source(split_spec(spec)[0]).embedder if found.foreign and pool.source.embedder else ""
+    if theirs and theirs != pool.source.embedder:
+        raise InvalidData(
+            f"{spec} was embedded by {theirs} and {pool.source.path} by {pool.source.embedder}",
+            mend="embed both with one embedder: distances between them mean nothing.",
+        )
+    return found
 
 
 def as_labelled(array: Matrix, pool: PoolFile) -> LabelledInputs:

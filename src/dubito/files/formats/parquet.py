@@ -12,6 +12,7 @@ from dubito.errors import InvalidData
 from dubito.files.cells import as_list
 from dubito.files.entries import Entry, Source, one_below_another, reading
 from dubito.files.formats.arrow import opened
+from dubito.files.formats.embeddings import Embeddings
 from dubito.files.formats.grids import Grid
 from dubito.files.formats.saved_index import index_of
 from dubito.files.gaps import gaps_are_kept
@@ -36,8 +37,10 @@ def open_parquet(path: str) -> Source:
         raise InvalidData(f"{path} holds no columns.")
     with reading(path):
         index, counted = index_of(schema.metadata, n_rows)
+        made = Embeddings.of(schema.metadata)
     index = tuple(name for name in index if name in entries or name in counted)
-    return Source(path, {**counted, **entries}, partial(_numbers, path), index=index)
+    embedder, root = ("", "") if made is None else (made.title, made.root(path))
+    return Source(path, {**counted, **entries}, partial(_numbers, path), index=index, embedder=embedder, root=root)
 
 
 def read_bytes(path: str, name: str) -> list[bytes]:
