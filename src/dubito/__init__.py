@@ -1,7 +1,7 @@
 """dubito: which of my unlabelled data should I label next?
 
-`select` picks a batch from a pool of features, `Pool` does so round after round, `estimate` tells the cost first, and
-`diagnose` reads the theory on your data.
+`select` picks a batch from a pool of features, `Pool` does so round after round, `fit` learns from the labels so far,
+`estimate` tells the cost first, and `diagnose` reads the theory on your data.
 """
 
 from importlib import import_module
@@ -23,6 +23,7 @@ from dubito.selecting import select
 if TYPE_CHECKING:
     from dubito.diagnosis import Diagnosis, diagnose
     from dubito.estimating import Estimate, estimate
+    from dubito.fitting import Fit, fit
     from dubito.pool import Pool
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "Diagnosis",
     "DubitoError",
     "Estimate",
+    "Fit",
     "Interrupted",
     "InvalidArgument",
     "InvalidData",
@@ -44,6 +46,7 @@ __all__ = [
     "SolverFailed",
     "diagnose",
     "estimate",
+    "fit",
     "select",
 ]
 
@@ -52,6 +55,8 @@ _LAZY = {
     "diagnose": "dubito.diagnosis",
     "Estimate": "dubito.estimating",
     "estimate": "dubito.estimating",
+    "Fit": "dubito.fitting",
+    "fit": "dubito.fitting",
     "Pool": "dubito.pool",
 }
 

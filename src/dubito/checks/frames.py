@@ -19,15 +19,15 @@ def take_names(name: str, value: Any) -> tuple[Any, RowNames]:
     Only frames name their rows: pandas by an index, any by a column ``id`` or ``ids`` (or ``index``, as pandas calls
     one that was made a column). All else is given back as it is.
     """
-    columns = _columns(value)
+    columns = columns_of(value)
     is_pandas = type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "iloc")
     own = value.index if is_pandas else None
     index = None if own is None else _ids(name, np.asarray(own))
     id_column = usual(columns, IDS)
-    column = None if id_column is None else _ids(name, _values(name, value, id_column))
+    column = None if id_column is None else _ids(name, column_of(name, value, id_column))
     taken = [] if id_column is None else [id_column]
     for each in index_names(columns):
-        values = _values(name, value, each)
+        values = column_of(name, value, each)
         if could_be_index(each, values):
             taken.append(each)
             index = _ids(name, values) if RowNames(None, index).ids is None else index
@@ -46,9 +46,9 @@ def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
 
 def feature_names(pool: Any) -> list[str]:
     """The names of a frame's columns that are features; none for what is no frame, or where they are numbers."""
-    columns = _columns(pool)
+    columns = columns_of(pool)
     ids = usual(columns, IDS)
-    odd = {ids, *(each for each in index_names(columns) if could_be_index(each, _values("pool", pool, each)))}
+    odd = {ids, *(each for each in index_names(columns) if could_be_index(each, column_of("pool", pool, each)))}
     return [name for name in columns if name not in odd]
 
 
@@ -69,7 +69,7 @@ def in_pool_order(name: str, value: Any, pool: RowNames, n_pool: int) -> Any:
 
 def _refuse_strays(pool: Any) -> None:
     """A frame's column that is no feature by its name, such as ``label``, is asked about: it would be one unseen."""
-    strays = no_features(_columns(pool))
+    strays = no_features(columns_of(pool))
     if strays:
         problem = f"has the column {strays[0]!r}, which is no feature by its name"
         mend = f"leave it out (as pool.drop(columns={strays!r}) does in pandas), or rename it if it is one."
@@ -90,7 +90,7 @@ def _check_ids(ids: object, n_pool: int) -> Ids:
     return checked
 
 
-def _columns(value: Any) -> list[str]:
+def columns_of(value: Any) -> list[str]:
     """The names of a frame's columns that are text, in order; none for a Series or an Arrow column."""
     if type(value).__module__.partition(".")[0] not in {"pandas", "polars", "pyarrow"}:
         return []
@@ -98,7 +98,8 @@ def _columns(value: Any) -> list[str]:
     return [str(name) for name in names if isinstance(name, str)]
 
 
-def _values(name: str, frame: Any, column: str) -> AnyArray:
+def column_of(name: str, frame: Any, column: str) -> AnyArray:
+    """The values of a frame's column; ``name`` is the argument's."""
     found = frame.column(column) if hasattr(frame, "column_names") else frame[column]
     if len(getattr(found, "shape", (0,))) > 1:
         raise InvalidArgument(f"has two columns called {column!r}", argument=name, mend="rename one.")

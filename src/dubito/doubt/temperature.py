@@ -67,11 +67,11 @@ def _best_inverse(scores: FloatArray) -> float:
     low, high = np.log(1.0 / HOTTEST), np.log(1.0 / COLDEST)
     for _ in range(STEPS):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if _slope(scores, float(np.exp(middle))) > 0.0 else (middle, high)
+        low, high = (low, middle) if slope(scores, float(np.exp(middle))) > 0.0 else (middle, high)
     return float(np.exp(0.5 * (low + high)))
 
 
-def _slope(scores: FloatArray, inverse: float) -> float:
+def slope(scores: FloatArray, inverse: float) -> float:
     """Of the mean negative log-likelihood, over the inverse temperature: the mean of what is expected of the scores."""
     scaled = inverse * scores
     weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))

@@ -10,7 +10,7 @@ import numpy as np
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.experiments.chance import draw
 from dubito.experiments.models.base import Fitted, Lesson, OnHost, State, check_samples, flat, over_all_classes
-from dubito.experiments.models.imports import check_options, import_object
+from dubito.imports import check_options, import_object
 from dubito.matrix import AnyArray, FloatArray
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.experiments.chance import draw
 from dubito.experiments.models.base import Fitted, Lesson
-from dubito.experiments.models.imports import check_options, import_object
 from dubito.experiments.models.networks.devices import steady
 from dubito.experiments.models.networks.network import Network, fit_network
+from dubito.imports import check_options, import_object
 
 if TYPE_CHECKING:
     import torch

@@ -1,4 +1,4 @@
-"""What an import path in an experiment leads to: an estimator, or what makes a network."""
+"""What an import path of a person's leads to: an estimator, or what makes a network."""
 
 import inspect
 import os

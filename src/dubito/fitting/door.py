@@ -1,0 +1,158 @@
+"""`fit`: checks the call, lets a model learn, and says how far it can be trusted."""
+
+import numpy as np
+
+from dubito.checks import check_integer, check_labelled, check_pool
+from dubito.doubt import softmax
+from dubito.errors import InvalidArgument
+from dubito.fitting.calibrating import calibrate
+from dubito.fitting.estimators import find_model
+from dubito.fitting.folds import Share, deal, log_loss
+from dubito.fitting.given import GivenLabels, read_given
+from dubito.fitting.learning import Course, Learned
+from dubito.fitting.record import NO_MODEL, Fit
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, blocks
+
+MOST_NUMBERS = 1 << 25
+"""Probabilities beyond so many are kept in float32."""
+BLOCK = 1 << 14
+MOST_NAMED = 3
+
+
+def fit(
+    pool: object,
+    labels: object,
+    *,
+    labelled: object = None,
+    model: object = "linear",
+    ids: object = None,
+    no_label: object = None,
+    seed: int = 0,
+) -> Fit:
+    """Fit a model of dubito's own on the labels so far, and ask it about every row of the pool.
+
+    The linear model is a multinomial logistic regression on features that are standardised by the pool. Its penalty
+    is the one under which labels that are held out are likeliest, and a temperature makes it as sure as it is right on
+    them: each label alone up to 20 of them, a tenth of them up to 200, else a fifth.
+
+    Parameters
+    ----------
+    pool : array (n, d)
+        Features, as in `dubito.select`.
+    labels : array, mapping or frame
+        What is labelled as what: an array (n,) with gaps; ``{id: label}``, or ``{row: label}`` where the pool has no
+        ids; a Series or frame whose rows have the pool's ids; or, with ``labelled``, an array of the labels of those.
+        None, NaN, blank text and the like are no labels. Classes are integers, truth values or text.
+    labelled : array, optional
+        Which rows the labels are of, or their features (m, d), as in `dubito.select`. Without it, every row that has a
+        label.
+    model : str or estimator
+        ``"linear"``, ``"forest"``, the import path of a class of scikit-learn's kind or of a function that makes such
+        an estimator, or an estimator itself. All but the linear one take the features as they are.
+    ids : sequence (n,), optional
+        What the pool's rows are called, as in `dubito.select`.
+    no_label : object, optional
+        A label that means none, such as -1, or several of them; ``"empty"`` makes a class of everything else.
+    seed : int
+        For models that draw at random; the linear one draws nothing.
+
+    Returns
+    -------
+    Fit
+        Probabilities (n, c), classes, and how right the model is on labels that were held out. Without labels of two
+        classes at least there is no model, and a note says so.
+
+    Examples
+    --------
+    >>> import numpy as np, dubito
+    >>> pool = np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]])
+    >>> dubito.fit(pool, {0: "a", 1: "a", 4: "b", 5: "b"}).predicted.tolist()
+    ['a', 'a', 'a', 'b', 'b', 'b']
+    >>> dubito.fit(pool, {0: "a"}).notes
+    ("only one class has labels ('a', 1): nothing to tell apart yet, so this is a cold start.",)
+    """
+    (matrix, _), names = check_pool(pool, ids)
+    seen = check_labelled(labelled, matrix, names)
+    given = read_given(labels, labelled, seen, matrix, names, no_label)
+    return fit_given(matrix, given, model, check_integer("seed", seed, least=0))
+
+
+def fit_given(pool: Matrix, given: GivenLabels, model: object, seed: int) -> Fit:
+    """The same of labels that are read already."""
+    name, learn = find_model(model)
+    classes, codes = np.unique(given.values, return_inverse=True)
+    codes = codes.astype(np.int64)
+    counts = np.bincount(codes, minlength=len(classes)).astype(np.int64)
+    if len(classes) < 2:
+        note = cold_start(classes, len(codes))
+        return Fit(None, classes, counts, given.rows, NO_MODEL, None, None, None, {}, (note,))
+    folds = deal(codes)
+    learned = learn(Course(pool, given.features, codes, folds, seed))
+    return _judged(learned, given.rows, codes, folds >= 0, name, classes, counts)
+
+
+def _judged(
+    learned: Learned,
+    rows: IntArray | None,
+    codes: IntArray,
+    is_tested: BoolArray,
+    name: str,
+    classes: AnyArray,
+    counts: IntArray,
+) -> Fit:
+    """Calibrated, and how right it was on what was held out."""
+    logits = learned.held_out[is_tested]
+    temperature = calibrate(logits, codes[is_tested])
+    tested, loss = None, None
+    if len(logits):
+        tested = Share(int((logits.argmax(axis=1) == codes[is_tested]).sum()), len(logits))
+        loss = log_loss(logits / temperature, codes[is_tested])
+    return Fit(
+        probabilities=_probabilities(learned.logits, temperature),
+        classes=classes,
+        counts=counts,
+        rows=rows,
+        model=name,
+        tested=tested,
+        held_out=softmax(learned.held_out / temperature),
+        log_loss=loss,
+        settings={**learned.settings, "temperature": temperature},
+        notes=_cautions(classes, counts),
+    )
+
+
+def _probabilities(logits: AnyArray, temperature: float) -> FloatArray:
+    """(n, c), in float32 where there are very many."""
+    dtype = np.float64 if logits.size <= MOST_NUMBERS else np.float32
+    found = np.empty(logits.shape, dtype=dtype)
+    for rows in blocks(len(logits), BLOCK):
+        found[rows] = softmax(logits[rows].astype(np.float64) / temperature)
+    return found
+
+
+def cold_start(classes: AnyArray, n_labels: int) -> str:
+    """Why there is no model."""
+    if not n_labels:
+        return "nothing is labelled yet, so this is a cold start."
+    only = repr(classes.tolist()[0])
+    return f"only one class has labels ({only}, {n_labels}): nothing to tell apart yet, so this is a cold start."
+
+
+def _cautions(classes: AnyArray, counts: IntArray) -> tuple[str, ...]:
+    """What a person should know of labels that are few."""
+    names = classes.tolist()
+    alone = [names[place] for place in np.flatnonzero(counts == 1)]
+    if not alone:
+        return ()
+    shown = ", ".join(map(repr, alone[:MOST_NAMED])) + (", ..." if len(alone) > MOST_NAMED else "")
+    return (
+        f"{len(alone)} class{'es have' if len(alone) > 1 else ' has'} one label only ({shown}), which cannot be held "
+        "out: nothing is known of how well such a class is told.",
+    )
+
+
+def is_off(model: object) -> bool:
+    """Whether no model is wanted."""
+    if model is None:
+        raise InvalidArgument("is no model", argument="model", value=None, mend=f"pass {NO_MODEL!r} for none.")
+    return isinstance(model, str) and model == NO_MODEL

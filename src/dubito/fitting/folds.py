@@ -1,0 +1,80 @@
+"""Which labels are held out together, and how right a model is on labels that it has not seen."""
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from dubito.matrix import BoolArray, FloatArray, IntArray
+
+LEFT_OUT_ALONE, TEN_FOLDS = 20, 200
+"""Up to so many labels each is held out alone, up to so many a tenth of them, else a fifth."""
+Z = 1.959963984540054
+"""Of a 95% interval."""
+
+
+def deal(codes: IntArray) -> IntArray:
+    """The fold (m,) in which each label is held out, by classes in turn; -1 for the only label of its class.
+
+    Every class is among what is left, whichever fold is held out.
+
+    Examples
+    --------
+    >>> deal(np.array([0, 1, 0, 2, 1])).tolist()
+    [0, 2, 1, -1, 3]
+    """
+    counts = np.bincount(codes)
+    order = np.argsort(codes, kind="stable")
+    order = order[counts[codes[order]] > 1]
+    n_folds = len(order) if len(order) <= LEFT_OUT_ALONE else 10 if len(order) <= TEN_FOLDS else 5
+    folds = np.full(len(codes), -1, dtype=np.int64)
+    folds[order] = np.arange(len(order)) % max(n_folds, 1)
+    return folds
+
+
+def kept_in(folds: IntArray) -> BoolArray:
+    """(k, m) the labels that are left where each fold is held out."""
+    return np.asarray(folds[None, :] != np.arange(int(folds.max(initial=-1)) + 1)[:, None])
+
+
+class Share(NamedTuple):
+    """How many of how many, and where the true share lies."""
+
+    right: int
+    of: int
+
+    @property
+    def value(self) -> float:
+        """The share itself."""
+        return self.right / self.of
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95% interval: honest for few, and at 0 and 1.
+
+        Examples
+        --------
+        >>> [round(end, 3) for end in Share(9, 10).interval], [round(end, 3) for end in Share(5, 5).interval]
+        ([0.596, 0.982], [0.566, 1.0])
+        """
+        n, share = self.of, self.value
+        middle = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
+        half = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.value:.1%} ({low:.1%} to {high:.1%})"
+
+
+def log_loss(logits: FloatArray, codes: IntArray) -> float:
+    """The mean negative log-likelihood of the classes.
+
+    Examples
+    --------
+    >>> round(log_loss(np.zeros((3, 4)), np.array([0, 1, 3])), 4)
+    1.3863
+    """
+    top = logits.max(axis=1)
+    sums = np.exp(logits - top[:, None]).sum(axis=1)
+    return float((np.log(sums) + top - logits[np.arange(len(codes)), codes]).mean())
