@@ -11,6 +11,7 @@ from workloads import Array, Floats, Ints, Task
 import dubito
 
 NAME = "dubito"
+METHOD = "doubt-coreset"
 
 
 def contestant(task: Task, expected: Ints, repeats: int = 5, cap: float = 30.0) -> Contestant:
@@ -33,7 +34,7 @@ def select(task: Task, memory_limit: str | None = None) -> Outcome:
         task.budget,
         labelled=task.workload.labelled,
         doubt=task.workload.doubt if task.is_scaled else None,
-        strategy="doubt-coreset" if task.is_scaled else "coreset",
+        strategy=METHOD if task.is_scaled else "coreset",
         beam_width=task.beam_width,
         memory_limit=memory_limit,
     )
@@ -43,30 +44,30 @@ def select(task: Task, memory_limit: str | None = None) -> Outcome:
 def second_round(features: Array, rows: Ints, budget: int, doubts: tuple[Floats, Floats]) -> list[Contestant]:
     """A `dubito.Pool` with a round behind it, and a call from scratch, both on the second round's doubts."""
     make_pool = import_module("dubito").Pool
-    first = dubito.select(features, budget, labelled=rows, doubt=doubts[0]).indices
+    first = dubito.select(features, budget, labelled=rows, doubt=doubts[0], strategy=METHOD).indices
     known = np.concatenate([rows, first])
-    expected = dubito.select(features, budget, labelled=known, doubt=doubts[1]).indices
+    expected = dubito.select(features, budget, labelled=known, doubt=doubts[1], strategy=METHOD).indices
     pools: list[Any] = []
     picks: list[Any] = []
 
     def play_first_round() -> None:
         pools[:] = [make_pool(features)]
         pools[0].label(rows)
-        picks[:] = [pools[0].select(budget, doubt=doubts[0]).indices]
+        picks[:] = [pools[0].select(budget, doubt=doubts[0], strategy=METHOD).indices]
 
     def play_and_label() -> None:
         play_first_round()
         pools[0].label(picks[0])
 
     def play_second_round() -> Outcome:
-        return Outcome(pools[0].select(budget, doubt=doubts[1]).indices)
+        return Outcome(pools[0].select(budget, doubt=doubts[1], strategy=METHOD).indices)
 
     def label_and_play() -> Outcome:
         pools[0].label(picks[0])
         return play_second_round()
 
     def start_from_scratch() -> Outcome:
-        return Outcome(dubito.select(features, budget, labelled=known, doubt=doubts[1]).indices)
+        return Outcome(dubito.select(features, budget, labelled=known, doubt=doubts[1], strategy=METHOD).indices)
 
     def check(outcome: Outcome) -> str:
         return assert_identical(outcome.picks, expected, "second round")

@@ -12,6 +12,7 @@ import machine
 import numpy as np
 
 import dubito
+from dubito.strategies import DoubtCoreset
 
 Record = dict[str, Any]
 HERE = Path(__file__).parent
@@ -109,9 +110,8 @@ def measure_row(workload: Any, budget: int, is_scaled: bool, beam: int, *, has_l
     """One workload and budget: who picked the same, and how long each took."""
     import torch
 
-    options: Record = {"labelled": workload.labelled, "doubt": workload.doubt, "beam_width": beam}
-    if not is_scaled:
-        options |= {"strength": 0.0}
+    method = DoubtCoreset(strength=1.0 if is_scaled else 0.0, beam_width=beam)
+    options: Record = {"labelled": workload.labelled, "doubt": workload.doubt, "strategy": method}
 
     def run() -> Any:
         return dubito.select(workload.pool, budget, **options)

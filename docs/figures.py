@@ -23,6 +23,7 @@ from dubito.distances import core_set_radii
 from dubito.matrix import FloatArray, IntArray
 from dubito.plots import save_figure, strategy_colour
 from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, new_figure, title
+from dubito.strategies import DoubtCoreset
 
 STEEPNESS = 7.0
 """How fast the quadrants' model grows sure of itself away from the axes."""
@@ -113,10 +114,11 @@ def strength_figure() -> Figure:
     """How the exponent moves the picks from even coverage to the boundary."""
     toy, (figure, axes) = make_quadrants(), squares(4)
     for panel, strength in zip(axes, (0.0, 0.25, 1.0, 2.0), strict=True):
-        picked = dubito.select(toy.pool, 40, labelled=toy.labelled, doubt=toy.doubt, strength=strength).indices
+        method = DoubtCoreset(strength=strength)
+        picked = dubito.select(toy.pool, 40, labelled=toy.labelled, doubt=toy.doubt, strategy=method).indices
         colour = strategy_colour("doubt-coreset" if strength else "coreset")
         draw_picks(panel, toy, picked, colour)
-        names = {0.0: "the plain core-set", 1.0: "the paper, and the default"}
+        names = {0.0: "the plain core-set", 1.0: "the paper, and its default"}
         draw_square(panel, f"strength {strength:g}", names.get(strength, ""), colour)
     return figure
 
@@ -141,7 +143,7 @@ def readings_figure() -> Figure:
 def lazy_figure(front_size: int = 60, n_picks: int = 150) -> Figure:
     """One front on real digits: old bounds, new values, and what may be picked from them."""
     pool, doubt, seen = doubted_digits()
-    earlier = dubito.select(pool, n_picks, labelled=seen, doubt=doubt)
+    earlier = dubito.select(pool, n_picks, labelled=seen, doubt=doubt, strategy="doubt-coreset")
     references = np.concatenate([seen, earlier.indices])
     left = np.setdiff1d(np.arange(len(pool)), references)
     halfway = references[: len(references) - n_picks // 5]
@@ -150,7 +152,9 @@ def lazy_figure(front_size: int = 60, n_picks: int = 150) -> Figure:
     stale = -np.sort(-stale)
     front, threshold = order[:front_size], stale[front_size]
     fresh = core_set_radii(pool[front], pool[references]) * doubt[front]
-    inside = dubito.select(pool, front_size, labelled=references, doubt=doubt, candidates=front)
+    inside = dubito.select(
+        pool, front_size, labelled=references, doubt=doubt, candidates=front, strategy="doubt-coreset"
+    )
     picked = inside.indices[inside.priorities > threshold]
     return draw_front(stale, fresh, float(threshold), np.flatnonzero(np.isin(front, picked)))
 

@@ -73,11 +73,26 @@ def test_an_engine_that_refuses_says_why_and_is_not_replaced(installed: Path) ->
     assert run_with(installed, program).splitlines() == [refusal, "cpu"]
 
 
+def test_where_an_engine_is_named_that_does_not_cover_the_default_takes_a_core_set(installed: Path) -> None:
+    program = (
+        "import dubito\n"
+        "for given in ({}, {'doubt': [0.5, 0.5, 1.0]}):\n"
+        "    picked = dubito.select([[0.0], [1.0], [5.0]], 2, labelled=[0], engine='patient', **given)\n"
+        "    print(picked.indices.tolist(), picked.strategy, picked.engine, picked.notes[-1])\n"
+        "print(dubito.select([[0.0], [1.0], [5.0]], 2, labelled=[0]).engine)"
+    )
+    assert run_with(installed, program).splitlines() == [
+        "[2, 1] coreset patient auto took coreset: the engine patient does not cover.",
+        "[2, 1] doubt-coreset patient auto took doubt-coreset: the engine patient does not cover.",
+        "cpu",
+    ]
+
+
 def test_an_engine_that_says_it_pays_is_taken_without_being_named(installed: Path) -> None:
     program = (
         "import dubito\n"
         "for n in (3, 30): print(dubito.select([[float(i)] for i in range(n)], 2, strategy='coreset').engine)\n"
-        "print(dubito.estimate(3, 2, 0, 2).engine)"
+        "print(dubito.estimate(3, 2, 0, 2, strategy='coreset').engine)"
     )
     assert run_with(installed, program).splitlines() == ["tiny", "cpu", "tiny"]
 

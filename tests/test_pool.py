@@ -36,10 +36,10 @@ def test_every_round_selects_what_a_fresh_call_would_and_so_does_the_pool_saved(
             pool.prepare()
         doubt = rng.choice([0.0, 0.25, 0.5, 1.0], n)
         options: dict[str, Any] = {"doubt": doubt, "beam_width": width, "scaling": scaling}
-        picked = pool.select(3, **options)
-        assert_same(picked, dubito.select(features, 3, labelled=pool.labelled, **options))
+        picked = pool.select(3, **options, strategy="doubt-coreset")
+        assert_same(picked, dubito.select(features, 3, labelled=pool.labelled, **options, strategy="doubt-coreset"))
         pool.save(path)
-        assert_same(dubito.Pool.load(path, features).select(3, **options), picked)
+        assert_same(dubito.Pool.load(path, features).select(3, **options, strategy="doubt-coreset"), picked)
         labels = {"all": picked.indices, "some": picked.indices[:2], "others": rng.integers(0, n, 2)}[whole]
         pool.label(labels)
         assert set(np.asarray(labels).tolist()) <= set(pool.labelled.tolist())
@@ -52,10 +52,13 @@ def test_labels_may_come_one_at_a_time(seed: int) -> None:
     pool = dubito.Pool(features)
     pool.label(np.arange(30))
     for _ in range(3):
-        for row in pool.select(8, doubt=rng.random(120)).indices:
+        for row in pool.select(8, doubt=rng.random(120), strategy="doubt-coreset").indices:
             pool.label([row])
         doubt = rng.random(120)
-        assert_same(pool.select(8, doubt=doubt), dubito.select(features, 8, labelled=pool.labelled, doubt=doubt))
+        assert_same(
+            pool.select(8, doubt=doubt, strategy="doubt-coreset"),
+            dubito.select(features, 8, labelled=pool.labelled, doubt=doubt, strategy="doubt-coreset"),
+        )
 
 
 def test_labelling_a_round_brings_the_next_ones_in_its_order_up_to_date() -> None:
@@ -63,10 +66,13 @@ def test_labelling_a_round_brings_the_next_ones_in_its_order_up_to_date() -> Non
     features, doubt = rng.standard_normal((4000, 16)), rng.random(4000) ** 4
     pool, unprepared = dubito.Pool(features), dubito.Pool(features)
     pool.label(np.arange(50))
-    picked = pool.select(100, doubt=doubt)
+    picked = pool.select(100, doubt=doubt, strategy="doubt-coreset")
     pool.label(picked)
     unprepared.label(np.append(np.arange(50), picked.indices))
-    assert_same(pool.select(100, doubt=doubt), unprepared.select(100, doubt=doubt))
+    assert_same(
+        pool.select(100, doubt=doubt, strategy="doubt-coreset"),
+        unprepared.select(100, doubt=doubt, strategy="doubt-coreset"),
+    )
     is_known = pool._before.seen == 150
     assert 150 <= np.count_nonzero(is_known) < 1500
     assert doubt[is_known].mean() > 4 * doubt[~is_known].mean()
@@ -265,14 +271,20 @@ def test_a_round_of_vanishing_doubts_teaches_nothing_false(seed: int, exponent: 
     features = rng.standard_normal((30, 2))
     pool = dubito.Pool(features)
     pool.label([0])
-    pool.label(pool.select(10, doubt=rng.random(30) * 10.0**-exponent))
+    pool.label(pool.select(10, doubt=rng.random(30) * 10.0**-exponent, strategy="doubt-coreset"))
     doubt = np.full(30, 0.5)
-    assert_same(pool.select(3, doubt=doubt), dubito.select(features, 3, labelled=pool.labelled, doubt=doubt))
+    assert_same(
+        pool.select(3, doubt=doubt, strategy="doubt-coreset"),
+        dubito.select(features, 3, labelled=pool.labelled, doubt=doubt, strategy="doubt-coreset"),
+    )
 
 
 def test_a_cold_round_that_is_not_labelled_leaves_nothing_behind() -> None:
     features, doubt = np.array([[0.0], [1.0], [5.0], [9.0], [20.0]]), [0.5] * 5
     pool = dubito.Pool(features)
-    pool.select(2, doubt=doubt, strength=0, scaling="acquired")
+    pool.select(2, doubt=doubt, strength=0, scaling="acquired", strategy="doubt-coreset")
     pool.label([0])
-    assert_same(pool.select(2, doubt=doubt), dubito.select(features, 2, labelled=[0], doubt=doubt))
+    assert_same(
+        pool.select(2, doubt=doubt, strategy="doubt-coreset"),
+        dubito.select(features, 2, labelled=[0], doubt=doubt, strategy="doubt-coreset"),
+    )

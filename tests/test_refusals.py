@@ -29,7 +29,27 @@ GOOD: dict[str, object] = {"pool": LINE, "budget": 2, "doubt": LINE_DOUBT}
         ({"candidates": [1]}, dubito.InvalidArgument, r"budget=2 exceeds the 1 candidates among the 4 pool points"),
         ({"labelled": [0, 1, 2]}, dubito.InvalidArgument, r"budget=2 exceeds the 1 candidates among the 4"),
         ({"doubt": [0, 0, 0, 2]}, dubito.InvalidData, r"doubt holds 2 at row 3; pass numbers from 0 to 1"),
-        ({"doubt": None}, dubito.InvalidArgument, r"strategy='doubt-coreset' needs the model's doubt; pass probabilit"),
+        (
+            {"doubt": None, "strategy": "doubt-coreset"},
+            dubito.InvalidArgument,
+            r"strategy='doubt-coreset' needs the model's doubt; pass probabilit",
+        ),
+        ({"doubt": None, "strength": 2}, dubito.InvalidArgument, r"strategy='doubt-coreset' needs the model's doubt"),
+        (
+            {"features": "melted"},
+            dubito.InvalidArgument,
+            r"features='melted' is not known; choose from frozen, trained",
+        ),
+        (
+            {"features": "frozen", "strategy": "margin"},
+            dubito.InvalidArgument,
+            r"features='frozen' means nothing to st",
+        ),
+        (
+            {"features": "frozen", "strength": 2},
+            dubito.InvalidArgument,
+            r"features='frozen' goes without strength, which is doubt-coreset's; leave one out",
+        ),
         ({"logits": np.zeros((4, 2))}, dubito.InvalidArgument, r"logits and doubt are two sources of doubt; pass only"),
         ({"strength": -0.5}, dubito.InvalidArgument, r"strength=-0.5 is not allowed; pass a finite number >= 0"),
         ({"strength": np.ones(2)}, dubito.InvalidArgument, r"strength=array\(\[1., 1.\]\) is not allowed"),

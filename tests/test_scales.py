@@ -153,13 +153,14 @@ def test_nothing_is_copied_and_nothing_handed_in_is_changed() -> None:
 
 def test_without_it_the_widest_column_decides() -> None:
     pool, doubt = table(), np.ones(300)
-    plain = dubito.select(pool, 10, labelled=[0], doubt=doubt)
-    widest = dubito.select(pool[:, 1:2], 10, labelled=[0], doubt=doubt)
-    scaled = dubito.select(pool, 10, labelled=[0], doubt=doubt, standardise=True)
+    plain = dubito.select(pool, 10, labelled=[0], doubt=doubt, strategy="doubt-coreset")
+    widest = dubito.select(pool[:, 1:2], 10, labelled=[0], doubt=doubt, strategy="doubt-coreset")
+    scaled = dubito.select(pool, 10, labelled=[0], doubt=doubt, standardise=True, strategy="doubt-coreset")
     assert plain.indices[:3].tolist() == widest.indices[:3].tolist()
     assert scaled.indices.tolist() != plain.indices.tolist()
     assert (
-        dubito.select(pool, 10, labelled=[0], doubt=doubt, standardise=False).indices.tolist() == plain.indices.tolist()
+        dubito.select(pool, 10, labelled=[0], doubt=doubt, standardise=False, strategy="doubt-coreset").indices.tolist()
+        == plain.indices.tolist()
     )
 
 

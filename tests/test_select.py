@@ -86,9 +86,9 @@ def test_a_smaller_budget_is_a_prefix_and_its_radius_the_next_priority(
     case: tuple[FloatArray, FloatArray, FloatArray],
 ) -> None:
     pool, labelled, doubt = case
-    whole = dubito.select(pool, len(pool), labelled=labelled, doubt=doubt)
+    whole = dubito.select(pool, len(pool), labelled=labelled, doubt=doubt, strategy="doubt-coreset")
     for budget in range(1, len(pool)):
-        part = dubito.select(pool, budget, labelled=labelled, doubt=doubt)
+        part = dubito.select(pool, budget, labelled=labelled, doubt=doubt, strategy="doubt-coreset")
         assert part.indices.tolist() == whole.indices[:budget].tolist()
         assert part.priorities.tolist() == whole.priorities[:budget].tolist()
         assert part.radius == whole.priorities[budget]
@@ -97,7 +97,10 @@ def test_a_smaller_budget_is_a_prefix_and_its_radius_the_next_priority(
 @given(CASES)
 def test_the_radius_never_grows_as_the_budget_grows(case: tuple[FloatArray, FloatArray, FloatArray]) -> None:
     pool, labelled, doubt = case
-    runs = [dubito.select(pool, b, labelled=labelled, doubt=doubt) for b in range(1, len(pool) + 1)]
+    runs = [
+        dubito.select(pool, b, labelled=labelled, doubt=doubt, strategy="doubt-coreset")
+        for b in range(1, len(pool) + 1)
+    ]
     assert (np.diff([run.covering_radius() for run in runs]) <= 0).all()
     assert (np.diff([run.radius or 0.0 for run in runs]) <= 0).all()
     assert runs[-1].covering_radius() == 0.0
@@ -119,7 +122,7 @@ def test_full_doubt_everywhere_is_the_plain_core_set(case: tuple[FloatArray, Flo
 def test_strength_nothing_is_the_plain_core_set(case: tuple[FloatArray, FloatArray, FloatArray]) -> None:
     pool, labelled, doubt = case
     plain = dubito.select(pool, len(pool), labelled=labelled, strategy="coreset")
-    tempered = dubito.select(pool, len(pool), labelled=labelled, doubt=doubt, strength=0)
+    tempered = dubito.select(pool, len(pool), labelled=labelled, doubt=doubt, strength=0, strategy="doubt-coreset")
     assert tempered.indices.tolist() == plain.indices.tolist()
 
 
@@ -130,8 +133,10 @@ def test_picks_follow_the_rows_wherever_they_stand(
     pool, labelled, doubt = case
     order = np.random.default_rng(seed).permutation(len(pool))
     budget = (len(pool) + 1) // 2
-    one = dubito.select(pool, budget, labelled=labelled, doubt=doubt, beam_width=width)
-    other = dubito.select(pool[order], budget, labelled=labelled, doubt=doubt[order], beam_width=width)
+    one = dubito.select(pool, budget, labelled=labelled, doubt=doubt, beam_width=width, strategy="doubt-coreset")
+    other = dubito.select(
+        pool[order], budget, labelled=labelled, doubt=doubt[order], beam_width=width, strategy="doubt-coreset"
+    )
     assert order[other.indices].tolist() == one.indices.tolist()
     assert other.priorities.tolist() == one.priorities.tolist()
 
@@ -140,9 +145,9 @@ def test_picks_follow_the_rows_wherever_they_stand(
 def test_picks_do_not_depend_on_how_the_numbers_are_kept(seed: int, dtype: str, width: int) -> None:
     rng = np.random.default_rng(seed)
     pool, doubt = rng.integers(-9, 10, (30, 3)), rng.choice([0.0, 0.25, 0.5, 1.0], 30)
-    one = dubito.select(pool, 12, doubt=doubt, beam_width=width)
+    one = dubito.select(pool, 12, doubt=doubt, beam_width=width, strategy="doubt-coreset")
     for kept in (pool.astype(dtype), np.asfortranarray(pool.astype(dtype)), pool.astype(dtype).tolist()):
-        other = dubito.select(kept, 12, doubt=doubt, beam_width=width)
+        other = dubito.select(kept, 12, doubt=doubt, beam_width=width, strategy="doubt-coreset")
         assert other.indices.tolist() == one.indices.tolist()
         assert other.priorities.tolist() == one.priorities.tolist()
 
@@ -151,7 +156,15 @@ def test_picks_do_not_depend_on_how_the_numbers_are_kept(seed: int, dtype: str, 
 def test_the_cpu_engine_picks_real_digits_as_the_reference_does(digits: Digits, width: int) -> None:
     pool, probabilities = digits
     runs = [
-        dubito.select(pool, 60, labelled=range(100), probabilities=probabilities, beam_width=width, engine=engine)
+        dubito.select(
+            pool,
+            60,
+            labelled=range(100),
+            probabilities=probabilities,
+            beam_width=width,
+            engine=engine,
+            strategy="doubt-coreset",
+        )
         for engine in ("cpu", "reference")
     ]
     for ours, oracle in zip(*(run.configurations for run in runs), strict=True):
@@ -166,7 +179,9 @@ def test_picks_do_not_depend_on_the_number_of_threads(digits: Digits) -> None:
     found = []
     for threads in (1, 2):
         with import_module("threadpoolctl").threadpool_limits(limits=threads):
-            found.append(dubito.select(pool, 300, labelled=range(100), probabilities=probabilities))
+            found.append(
+                dubito.select(pool, 300, labelled=range(100), probabilities=probabilities, strategy="doubt-coreset")
+            )
     assert found[0].indices.tolist() == found[1].indices.tolist()
     assert found[0].priorities.tolist() == found[1].priorities.tolist()
 
@@ -175,14 +190,16 @@ def test_picks_do_not_depend_on_the_number_of_threads(digits: Digits) -> None:
 
 
 def test_labelled_rows_are_never_picked_and_equal_their_features() -> None:
-    by_rows = dubito.select(LINE, 3, labelled=[1], doubt=LINE_DOUBT)
-    by_mask = dubito.select(LINE, 3, labelled=[False, True, False, False], doubt=LINE_DOUBT)
-    by_features = dubito.select(LINE, 3, labelled=LINE[1:2], candidates=[0, 2, 3], doubt=LINE_DOUBT)
+    by_rows = dubito.select(LINE, 3, labelled=[1], doubt=LINE_DOUBT, strategy="doubt-coreset")
+    by_mask = dubito.select(LINE, 3, labelled=[False, True, False, False], doubt=LINE_DOUBT, strategy="doubt-coreset")
+    by_features = dubito.select(
+        LINE, 3, labelled=LINE[1:2], candidates=[0, 2, 3], doubt=LINE_DOUBT, strategy="doubt-coreset"
+    )
     assert by_rows.indices.tolist() == by_mask.indices.tolist() == by_features.indices.tolist() == [2, 3, 0]
 
 
 def test_a_cold_start_takes_the_largest_doubt_first_at_an_infinite_priority() -> None:
-    picked = dubito.select(LINE, 2, doubt=LINE_DOUBT)
+    picked = dubito.select(LINE, 2, doubt=LINE_DOUBT, strategy="doubt-coreset")
     assert picked.indices.tolist() == [2, 0]
     assert picked.priorities.tolist() == [np.inf, 2.0]
 
@@ -202,7 +219,9 @@ def test_a_cold_start_without_doubt_takes_the_point_nearest_the_mean_first() -> 
     ],
 )
 def test_every_source_of_doubt_means_the_same(given_: dict[str, object]) -> None:
-    picked = call(pool=LINE, budget=4, labelled=[[0.0]], **given_)  # row 0 is a duplicate of what is labelled
+    picked = call(
+        pool=LINE, budget=4, labelled=[[0.0]], strategy="doubt-coreset", **given_
+    )  # row 0 is a duplicate of what is labelled
     assert picked.indices.tolist() == [2, 1, 0, 3]
 
 
@@ -215,8 +234,8 @@ def test_bfloat16_probabilities_may_miss_one_by_what_bfloat16_loses() -> None:
 def test_the_cosine_distance_is_the_euclidean_one_between_unit_vectors() -> None:
     rng = np.random.default_rng(0)
     pool, labelled, doubt = rng.standard_normal((30, 4)) * 7, rng.standard_normal((2, 4)), rng.random(30)
-    chord = dubito.select(pool, 9, labelled=labelled, doubt=doubt, metric="cosine")
-    plain = dubito.select(unit_rows(pool), 9, labelled=unit_rows(labelled), doubt=doubt)
+    chord = dubito.select(pool, 9, labelled=labelled, doubt=doubt, metric="cosine", strategy="doubt-coreset")
+    plain = dubito.select(unit_rows(pool), 9, labelled=unit_rows(labelled), doubt=doubt, strategy="doubt-coreset")
     assert chord.indices.tolist() == plain.indices.tolist()
     assert chord.priorities.tolist() == plain.priorities.tolist()
 
@@ -245,7 +264,7 @@ def test_the_pool_may_be_of_any_kind(wrap: Callable[[FloatArray], object]) -> No
 
 def test_the_index_of_a_frame_gives_the_ids() -> None:
     frame = pd.DataFrame(LINE, index=["a", "b", "c", "d"])
-    picked = dubito.select(frame, 2, labelled=[0], doubt=pd.Series(LINE_DOUBT))
+    picked = dubito.select(frame, 2, labelled=[0], doubt=pd.Series(LINE_DOUBT), strategy="doubt-coreset")
     assert picked.ids is not None
     assert picked.ids.tolist() == ["c", "d"]
     assert picked.columns()["id"] == ["c", "d"]

@@ -1,6 +1,7 @@
 """Ids in the library: rows of frames are joined by them, rows are named by them, and nothing is taken for another."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -20,16 +21,17 @@ PROBABILITIES = RNG.dirichlet(np.ones(3), 12)
 DOUBT = 1 - PROBABILITIES.max(axis=1)
 NAMES = [f"n{row}" for row in range(12)]
 POOL = pd.DataFrame(FEATURES, index=NAMES, columns=["f0", "f1"])
-WANTED = dubito.select(FEATURES, 5, labelled=[3], probabilities=PROBABILITIES).indices.tolist()
+select = partial(dubito.select, strategy="doubt-coreset")
+WANTED = select(FEATURES, 5, labelled=[3], probabilities=PROBABILITIES).indices.tolist()
 ORDER = RNG.permutation(12)
 
 
 def test_a_frame_beside_the_pool_is_joined_by_its_index() -> None:
     probabilities = pd.DataFrame(PROBABILITIES, index=NAMES).iloc[ORDER]
     for chosen in (
-        dubito.select(POOL, 5, labelled=[3], probabilities=probabilities),
-        dubito.select(POOL, 5, labelled=[3], logits=pd.DataFrame(np.log(PROBABILITIES), index=NAMES).iloc[ORDER]),
-        dubito.select(POOL, 5, labelled=[3], doubt=pd.Series(DOUBT, index=NAMES).iloc[ORDER]),
+        select(POOL, 5, labelled=[3], probabilities=probabilities),
+        select(POOL, 5, labelled=[3], logits=pd.DataFrame(np.log(PROBABILITIES), index=NAMES).iloc[ORDER]),
+        select(POOL, 5, labelled=[3], doubt=pd.Series(DOUBT, index=NAMES).iloc[ORDER]),
     ):
         assert chosen.indices.tolist() == WANTED
         assert chosen.ids is not None
@@ -39,9 +41,9 @@ def test_a_frame_beside_the_pool_is_joined_by_its_index() -> None:
 @given(st.permutations(range(12)), st.permutations(range(12)))
 def test_frames_agree_with_what_pandas_would_align(ours: list[int], theirs: list[int]) -> None:
     pool, doubt = POOL.iloc[ours], pd.Series(DOUBT, index=NAMES).iloc[theirs]
-    mine = dubito.select(pool, 4, doubt=doubt, labelled=[0])
-    wanted = dubito.select(pool, 4, doubt=doubt.loc[pool.index], labelled=[0])
-    plain = dubito.select(FEATURES[ours], 4, doubt=DOUBT[ours], labelled=[0])
+    mine = select(pool, 4, doubt=doubt, labelled=[0])
+    wanted = select(pool, 4, doubt=doubt.loc[pool.index], labelled=[0])
+    plain = select(FEATURES[ours], 4, doubt=DOUBT[ours], labelled=[0])
     assert mine.indices.tolist() == wanted.indices.tolist() == plain.indices.tolist()
 
 
@@ -67,7 +69,7 @@ def columns(values: FloatArray) -> dict[str, FloatArray]:
 def test_a_column_of_ids_names_the_rows_of_any_frame_and_is_no_feature(pool: str, beside: str) -> None:
     frame = FRAMES[pool](FEATURES, NAMES)
     probabilities = FRAMES[beside](PROBABILITIES[ORDER], [NAMES[row] for row in ORDER])
-    chosen = dubito.select(frame, 5, labelled=["n3"], probabilities=probabilities)
+    chosen = select(frame, 5, labelled=["n3"], probabilities=probabilities)
     assert chosen.indices.tolist() == WANTED
     assert chosen.ids is not None
     assert chosen.ids.tolist() == [NAMES[row] for row in WANTED]
@@ -75,12 +77,12 @@ def test_a_column_of_ids_names_the_rows_of_any_frame_and_is_no_feature(pool: str
 
 def test_ids_may_come_by_themselves() -> None:
     doubt = pd.Series(DOUBT, index=NAMES).iloc[ORDER]
-    chosen = dubito.select(FEATURES, 5, labelled=["n3"], doubt=doubt, ids=NAMES)
+    chosen = select(FEATURES, 5, labelled=["n3"], doubt=doubt, ids=NAMES)
     assert chosen.indices.tolist() == WANTED
     with pytest.raises(InvalidData, match=r"ids holds 'a' more than once \(rows 0 and 1\)"):
         dubito.select(FEATURES[:2], 1, ids=["a", "a "], strategy="coreset")
     with pytest.raises(InvalidArgument, match=r"ids has shape \(3,\); pass one a row, shape \(12,\)"):
-        dubito.select(FEATURES, 1, ids=["a", "b", "c"])
+        select(FEATURES, 1, ids=["a", "b", "c"])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_ids_may_come_by_themselves() -> None:
 )
 def test_an_index_that_does_not_fit_is_named(index: list[object], message: str) -> None:
     with pytest.raises(InvalidData, match=message):
-        dubito.select(POOL, 5, probabilities=pd.DataFrame(PROBABILITIES, index=index))
+        select(POOL, 5, probabilities=pd.DataFrame(PROBABILITIES, index=index))
 
 
 def test_numbers_text_and_floats_are_one_id() -> None:
@@ -109,16 +111,16 @@ def test_numbers_text_and_floats_are_one_id() -> None:
     pool = pd.DataFrame(FEATURES, index=numbers)
     for index in (numbers.astype(float), numbers.astype(str), [f"{number}.0" for number in numbers]):
         doubt = pd.Series(DOUBT, index=index).iloc[ORDER]
-        assert dubito.select(pool, 5, labelled=["103"], doubt=doubt).indices.tolist() == WANTED
+        assert select(pool, 5, labelled=["103"], doubt=doubt).indices.tolist() == WANTED
 
 
 def test_without_ids_on_both_sides_rows_go_by_their_order() -> None:
     for beside in (PROBABILITIES, pd.DataFrame(PROBABILITIES), PROBABILITIES.tolist()):
-        chosen = dubito.select(POOL, 5, labelled=[3], probabilities=beside)
+        chosen = select(POOL, 5, labelled=[3], probabilities=beside)
         assert chosen.indices.tolist() == WANTED
         assert chosen.notes == ("pool has ids and probabilities none: rows are matched by their order.",)
     named = pd.DataFrame(PROBABILITIES, index=NAMES)
-    chosen = dubito.select(FEATURES, 5, labelled=[3], probabilities=named)
+    chosen = select(FEATURES, 5, labelled=[3], probabilities=named)
     assert chosen.indices.tolist() == WANTED
     assert chosen.notes == ("probabilities has ids and the pool none: rows are matched by their order.",)
 
@@ -127,37 +129,37 @@ def test_masks_without_ids_are_told_and_what_is_joined_or_named_is_not() -> None
     mask = np.arange(12) == 3
     chosen = dubito.Pool(POOL).select(2, candidates=~mask, strategy="coreset")
     assert chosen.notes == ("pool has ids and candidates none: rows are matched by their order.",)
-    chosen = dubito.select(POOL, 2, labelled=mask, candidates=mask.astype(int) == 0, doubt=DOUBT)
+    chosen = select(POOL, 2, labelled=mask, candidates=mask.astype(int) == 0, doubt=DOUBT)
     assert [note.split()[4] for note in chosen.notes] == ["labelled", "candidates", "doubt"]
     joined = pd.Series(DOUBT, index=NAMES)
     for labelled in ([3], ["n3"], pd.Series(mask, index=NAMES), FEATURES[[3]], [], None):
-        assert dubito.select(POOL, 2, labelled=labelled, doubt=joined).notes == ()
-    assert dubito.select(FEATURES, 2, labelled=mask, candidates=~mask, doubt=DOUBT).notes == ()
+        assert select(POOL, 2, labelled=labelled, doubt=joined).notes == ()
+    assert select(FEATURES, 2, labelled=mask, candidates=~mask, doubt=DOUBT).notes == ()
 
 
 def test_a_sorted_series_beside_a_plain_pool_is_joined_or_asked_about_and_never_taken_by_its_order() -> None:
     doubt = pd.Series(DOUBT).sort_values()
-    assert dubito.select(pd.DataFrame(FEATURES), 5, labelled=[3], doubt=doubt).indices.tolist() == WANTED
+    assert select(pd.DataFrame(FEATURES), 5, labelled=[3], doubt=doubt).indices.tolist() == WANTED
     with pytest.raises(
         InvalidData, match=r"doubt has the row numbers 0 to 11 in another order for ids, and the pool has none"
     ):
-        dubito.select(FEATURES, 5, labelled=[3], doubt=doubt)
+        select(FEATURES, 5, labelled=[3], doubt=doubt)
 
 
 def test_an_index_beside_the_row_numbers_of_a_frame_is_asked_about() -> None:
     with pytest.raises(InvalidData, match=r"doubt has an index of its own, .* pass doubt.to_numpy\(\)"):
-        dubito.select(pd.DataFrame(FEATURES), 5, doubt=pd.Series(DOUBT, index=NAMES))
+        select(pd.DataFrame(FEATURES), 5, doubt=pd.Series(DOUBT, index=NAMES))
     shuffled = pd.DataFrame(FEATURES, index=ORDER)
     with pytest.raises(InvalidData, match=r"row numbers 0 to 11 in another order"):
-        dubito.select(shuffled, 5, doubt=pd.Series(DOUBT))
+        select(shuffled, 5, doubt=pd.Series(DOUBT))
 
 
 def test_an_index_that_repeats_names_no_rows_but_goes_with_its_like() -> None:
     pool = pd.DataFrame(FEATURES, index=[*NAMES[:6], *NAMES[:6]])
     same = pd.Series(DOUBT, index=pool.index)
-    assert dubito.select(pool, 5, labelled=[3], doubt=same).indices.tolist() == WANTED
+    assert select(pool, 5, labelled=[3], doubt=same).indices.tolist() == WANTED
     with pytest.raises(InvalidData, match=r"doubt repeats the id 'n[0-9]'"):
-        dubito.select(pool, 5, doubt=same.iloc[ORDER])
+        select(pool, 5, doubt=same.iloc[ORDER])
 
 
 # Rows by id
@@ -297,7 +299,7 @@ def test_a_pool_joins_frames_and_labels_by_id() -> None:
     pool = dubito.Pool(POOL)
     pool.label(["n3"])
     doubt = pd.Series(DOUBT, index=NAMES).iloc[ORDER]
-    assert pool.select(5, doubt=doubt).indices.tolist() == WANTED
+    assert pool.select(5, doubt=doubt, strategy="doubt-coreset").indices.tolist() == WANTED
     assert pool.select(1, doubt=doubt, candidates=["n7"]).indices.tolist() == [7]
     numbered = dubito.Pool(FEATURES, ids=[str(row) for row in range(10, 22)])
     numbered.label(ids=[13, 14.0])
@@ -335,8 +337,8 @@ def test_a_diagnosis_joins_frames_and_names_rows_by_id() -> None:
 )
 def test_any_index_joins_and_comes_back_with_the_picks(index: pd.Index, shown: object) -> None:
     pool, doubt = pd.DataFrame(FEATURES, index=index), pd.Series(DOUBT, index=index).iloc[ORDER]
-    chosen = dubito.select(pool, 12, doubt=doubt)
-    assert chosen.indices.tolist() == dubito.select(FEATURES, 12, doubt=DOUBT).indices.tolist()
+    chosen = select(pool, 12, doubt=doubt)
+    assert chosen.indices.tolist() == select(FEATURES, 12, doubt=DOUBT).indices.tolist()
     assert chosen.ids is not None
     assert chosen.ids.tolist()[chosen.indices.tolist().index(0)] == shown
 
@@ -350,4 +352,4 @@ def test_two_columns_of_one_name_are_refused() -> None:
 
 
 def test_a_frame_of_one_column_is_doubt() -> None:
-    assert dubito.select(POOL, 5, labelled=[3], doubt=pd.DataFrame({"0": DOUBT})).indices.tolist() == WANTED
+    assert select(POOL, 5, labelled=[3], doubt=pd.DataFrame({"0": DOUBT})).indices.tolist() == WANTED

@@ -41,6 +41,7 @@ def test_the_covering_radius_is_that_of_the_whole_pool(seed: int, metric: str, l
         doubt=rng.random(15),
         candidates=np.arange(4, 12),
         metric="cosine" if metric == "cosine" else "euclidean",
+        strategy="doubt-coreset",
     )
     found = picked.covering_radius()
     known = {"features": foreign, "rows": pool[[0, 7]], "none": pool[:0]}[labelled]
@@ -99,7 +100,9 @@ def test_a_pool_written_as_a_list_has_a_cover() -> None:
 
 def test_a_selection_is_pickled_without_its_pool() -> None:
     pool = np.random.default_rng(0).standard_normal((2000, 50))
-    picked = dubito.select(pool, 5, labelled=[0], doubt=np.linspace(0.1, 0.9, 2000), beam_width=3)
+    picked = dubito.select(
+        pool, 5, labelled=[0], doubt=np.linspace(0.1, 0.9, 2000), beam_width=3, strategy="doubt-coreset"
+    )
     packed = pickle.dumps(picked)
     assert len(packed) < 10_000
     again: Selection = pickle.loads(packed)
@@ -129,7 +132,7 @@ def test_a_selection_shows_itself_shortly() -> None:
 
 def test_a_selection_shows_ids_where_it_has_them_and_how_many_configurations_a_beam_kept() -> None:
     frame = pd.DataFrame(LINE, index=["a", "b" * 50, "c", "d"])
-    picked = dubito.select(frame, 2, labelled=[0], doubt=[0.0, 0.9, 0.0, 0.0], beam_width=2)
+    picked = dubito.select(frame, 2, labelled=[0], doubt=[0.0, 0.9, 0.0, 0.0], beam_width=2, strategy="doubt-coreset")
     assert repr(picked).startswith("Selection(2 of 4 rows by doubt-coreset: bbbbbbbbbbbbbbbbbbbbbbbb, ")
     assert repr(picked).endswith("; configurations=2)")
     assert repr(dubito.select(LINE, 1, strategy="random", candidates=[2])) == "Selection(1 of 4 rows by random: 2)"
@@ -150,7 +153,7 @@ def replace_radius(picked: object, name: str = "radius") -> None:
 
 
 def test_a_selection_says_how_it_was_made() -> None:
-    picked = dubito.select(LINE, 2, doubt=[0.5, 0.5, 0.5, 0.5], seed=7, beam_width=3)
+    picked = dubito.select(LINE, 2, doubt=[0.5, 0.5, 0.5, 0.5], seed=7, beam_width=3, strategy="doubt-coreset")
     assert (picked.strategy, picked.engine, picked.seed, picked.n_pool) == ("doubt-coreset", "cpu", 7, 4)
     assert picked.complete
     assert picked.uncertainty == pytest.approx(np.log(2))
@@ -234,7 +237,9 @@ def test_an_interrupted_greedy_run_leaves_a_valid_prefix() -> None:
 def test_a_run_interrupted_before_its_first_pick_leaves_nothing() -> None:
     pool = np.random.default_rng(5).standard_normal((400, 3))
     with pytest.raises(dubito.Interrupted) as caught:
-        dubito.select(pool, 300, doubt=np.full(400, 0.5), labelled=[0, 1, 2], progress=Interrupter(-1))
+        dubito.select(
+            pool, 300, doubt=np.full(400, 0.5), labelled=[0, 1, 2], progress=Interrupter(-1), strategy="doubt-coreset"
+        )
     part = caught.value.selection
     assert not part.complete
     assert len(part) < 300
@@ -246,12 +251,12 @@ def test_an_interrupted_beam_leaves_its_leading_configuration() -> None:
     rng = np.random.default_rng(6)
     pool, doubt = rng.standard_normal((300, 3)), rng.random(300)
     with pytest.raises(dubito.Interrupted) as caught:
-        dubito.select(pool, 200, doubt=doubt, beam_width=3, progress=Interrupter(5))
+        dubito.select(pool, 200, doubt=doubt, beam_width=3, progress=Interrupter(5), strategy="doubt-coreset")
     part = caught.value.selection
     assert not part.complete
     assert 0 < len(part) < 200
     assert len(set(part.indices.tolist())) == len(part)
-    steps = dubito.select(pool, len(part), doubt=doubt, beam_width=3, engine="reference")
+    steps = dubito.select(pool, len(part), doubt=doubt, beam_width=3, engine="reference", strategy="doubt-coreset")
     assert part.indices.tolist() == steps.indices.tolist()
 
 

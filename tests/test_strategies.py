@@ -210,7 +210,9 @@ def test_margin_doubt_scales_a_core_set_as_that_doubt_handed_in_would(beam_width
     assert found.indices.tolist() == expected.indices.tolist()
     assert found.priorities.tolist() == expected.priorities.tolist()
     assert found.uncertainty == expected.uncertainty
-    plain = dubito.select(pool, 12, labelled=labelled, probabilities=probabilities, beam_width=beam_width)
+    plain = dubito.select(
+        pool, 12, labelled=labelled, probabilities=probabilities, beam_width=beam_width, strategy="doubt-coreset"
+    )
     assert found.indices.tolist() != plain.indices.tolist()
 
 

@@ -20,6 +20,7 @@ from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
 from dubito.selecting import answer, build_request, check_points, check_terms
 from dubito.strategies import Strategy
 from dubito.strategies.arguments import configure_strategy
+from dubito.strategies.auto import Origin
 from dubito.wording import keyword
 
 SCHEMA = 1
@@ -166,10 +167,11 @@ class Pool:
         doubt: object = None,
         temperature: float | Literal["fit"] | None = None,
         labels: object = None,
-        strategy: str | Strategy = "doubt-coreset",
-        strength: float = 1.0,
-        beam_width: int = 1,
-        scaling: Scaling = "respective",
+        strategy: str | Strategy = "auto",
+        features: Origin | None = None,
+        strength: float | None = None,
+        beam_width: int | None = None,
+        scaling: Scaling | None = None,
         candidates: object = None,
         costs: object = None,
         spend: float | None = None,
@@ -185,7 +187,9 @@ class Pool:
         ``labels`` are of the rows in `labelled`, in that order, or of all rows.
         """
         started = time.perf_counter()
-        chosen = configure_strategy(strategy, engine, strength, beam_width, scaling)
+        chosen = configure_strategy(
+            strategy, engine, strength=strength, beam_width=beam_width, scaling=scaling, features=features
+        )
         terms = check_terms(engine, memory_limit, seed, progress)
         labelled = Labelled(Rows(self._points.pool, self._order), self._order, 0.0)
         before = self._before

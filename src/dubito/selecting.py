@@ -29,6 +29,7 @@ from dubito.names import NO_NAMES, RowNames
 from dubito.problem import Interrupted, Known, Metric, Progress, Request, Scaling, Selection
 from dubito.strategies import Strategy
 from dubito.strategies.arguments import configure_strategy
+from dubito.strategies.auto import Origin
 from dubito.strategies.within import refuse_limits
 
 
@@ -42,10 +43,11 @@ def select(
     doubt: object = None,
     temperature: float | Literal["fit"] | None = None,
     labels: object = None,
-    strategy: str | Strategy = "doubt-coreset",
-    strength: float = 1.0,
-    beam_width: int = 1,
-    scaling: Scaling = "respective",
+    strategy: str | Strategy = "auto",
+    features: Origin | None = None,
+    strength: float | None = None,
+    beam_width: int | None = None,
+    scaling: Scaling | None = None,
     candidates: object = None,
     costs: object = None,
     spend: float | None = None,
@@ -85,18 +87,23 @@ def select(
         For ``"fit"``: classes from 0 on, of the rows in ``labelled`` or of all pool rows, where only those count.
     strategy : str or Strategy
         A name, with options of its own behind it if you like (``"doubt-coreset:doubt=margin"``), or an object of
-        `dubito.strategies`.
-    strength : float
-        For ``doubt-coreset``: priority is distance times doubt to this power. 1 is the paper, 0 the plain core-set.
-    beam_width : int
-        Configurations a core-set's beam search keeps. Wider than 1 needs doubt.
-    scaling : {"respective", "acquired"}
-        For ``doubt-coreset``: whose doubt scales an update, the remaining point's or the pick's.
+        `dubito.strategies`. ``"auto"`` covers the model's doubt (``doubt-coverage``); without doubt it covers the pool
+        (``coverage``), and where features were trained with the labels it takes ``doubt-coreset``. `Selection.strategy`
+        says which it took, `Selection.notes` why.
+    features : {"frozen", "trained"}, optional
+        For ``auto``: whether the features were trained with the labels. By default the labelled rows answer.
+    strength : float, optional
+        For ``doubt-coreset``, which ``auto`` then takes, as with the next two: priority is distance times doubt to this
+        power. 1 is the paper and its default, 0 the plain core-set.
+    beam_width : int, optional
+        Configurations a core-set's beam search keeps, 1 by default. Wider than 1 needs doubt.
+    scaling : {"respective", "acquired"}, optional
+        For ``doubt-coreset``: whose doubt scales an update, the remaining point's (the default) or the pick's.
     candidates : array, optional
         What may be picked: rows, a mask or ids, as in ``labelled``. Results still refer to the whole pool.
     costs : array (n,), optional
-        What labelling each row costs, above 0, in any unit: it divides a row's priority. For ``coverage``,
-        ``doubt-coverage``, ``coreset`` and ``doubt-coreset``, as are the three below.
+        What labelling each row costs, above 0, in any unit: it divides a row's priority. For ``auto``,
+        ``coverage``, ``doubt-coverage``, ``coreset`` and ``doubt-coreset``, as are the three below.
     spend : float, optional
         Stop before the picks cost more than this together; ``budget`` is then how many there are at most.
     quotas : int or mapping, optional
@@ -139,12 +146,16 @@ def select(
     --------
     >>> import numpy as np, dubito
     >>> pool = np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0], [6.0, 8.5]])
-    >>> picked = dubito.select(pool, 2, labelled=[0], doubt=[0.0, 0.5, 0.5, 0.1])
+    >>> dubito.select(pool, 2, labelled=[0], doubt=[0.0, 0.5, 0.5, 0.1])
+    Selection(2 of 4 rows by doubt-coverage: 2, 1; covered=100.0%)
+    >>> picked = dubito.select(pool, 2, labelled=[0], doubt=[0.0, 0.5, 0.5, 0.1], strategy="doubt-coreset")
     >>> picked.indices.tolist(), picked.priorities.tolist()
     ([2, 1], [5.0, 2.5])
     """
     started = time.perf_counter()
-    chosen = configure_strategy(strategy, engine, strength, beam_width, scaling)
+    chosen = configure_strategy(
+        strategy, engine, strength=strength, beam_width=beam_width, scaling=scaling, features=features
+    )
     terms = check_terms(engine, memory_limit, seed, progress)
     points = check_points(pool, labelled, metric, ids, standardise)
     limits = Limits(costs, spend, quotas, classes)

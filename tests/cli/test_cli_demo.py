@@ -54,7 +54,7 @@ def test_the_demo_tells_its_numbers_as_json_and_the_same_ones_again(run: Program
     assert ran.err == ""
     assert told["labels"] == [20, 40]
     names = [each["strategy"] for each in told["strategies"]]
-    assert names == ["random", "least-confidence", "margin", "coreset", "doubt-coreset", "entropy"]
+    assert names == ["random", "least-confidence", "margin", "coreset", "doubt-coreset", "auto", "entropy"]
     assert len({tuple(row[0] for row in each["accuracy"]) for each in told["strategies"]}) == 1
     for path in told["files"]:
         assert Path(path).stat().st_size > 1000

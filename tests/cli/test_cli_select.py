@@ -50,7 +50,8 @@ def test_a_process_writes_the_library_s_picks_to_stdout_and_a_note_to_stderr(poo
     assert ran.code == 0
     assert indices_of(ran.out) == expected(pool, 5)
     assert [row["id"] for row in rows_of(ran.out)] == [pool.ids[row] for row in expected(pool, 5)]
-    assert ran.err.startswith("dubito: 5 of 30 rows picked by doubt-coreset")
+    assert ran.err.startswith("dubito: 5 of 30 rows picked by doubt-coverage")
+    assert "dubito: auto took doubt-coverage, strength 3: features are frozen (too little is known" in ran.err
 
 
 def test_the_pool_s_own_file_gives_what_is_not_named(pool: Pool, run: Program) -> None:
@@ -162,8 +163,8 @@ def test_a_dry_run_tells_the_sizes_and_picks_nothing(pool: Pool, run: Program) -
 
 
 def test_a_dry_run_finds_what_a_run_would_find(pool: Pool, run: Program) -> None:
-    wet = run("select", "features.npy", "--budget", "3").complaint
-    dry = run("select", "features.npy", "--budget", "3", "--dry-run").complaint
+    wet = run("select", "features.npy", "--budget", "3", "--strength", "1").complaint
+    dry = run("select", "features.npy", "--budget", "3", "--strength", "1", "--dry-run").complaint
     assert dry == wet
     assert "pass --probabilities, --logits or --doubt" in dry
 
@@ -180,10 +181,11 @@ def test_a_dry_run_tells_the_engine_and_the_cost_of_the_run_that_would_follow(
     monkeypatch.setattr(CudaEngine, "refusals", lambda self, problem: [])
     monkeypatch.setattr(CudaEngine, "pays", lambda self, problem: len(problem.candidates) > 1)
     monkeypatch.setattr(CudaEngine, "estimate", estimate)
-    facts = json.loads(run("select", "pool.npz", "--budget", "3", "--dry-run", "--json").out)
+    command = ("select", "pool.npz", "--budget", "3", "--dry-run", "--json", "-s", "doubt-coreset")
+    facts = json.loads(run(*command).out)
     assert (facts["engine"], facts["megabytes"], facts["seconds"]) == ("cuda", 7.0, 0.25)
     assert [(len(problem.candidates), problem.budget) for problem in seen] == [(28, 3)]
-    facts = json.loads(run("select", "pool.npz", "--budget", "3", "--dry-run", "--json", "--engine", "cpu").out)
+    facts = json.loads(run(*command, "--engine", "cpu").out)
     assert facts["engine"] == "cpu"
     assert facts["megabytes"] < 1
 
@@ -233,7 +235,7 @@ def test_a_terminal_shows_a_bar_with_rate_and_radius_and_ctrl_c_keeps_the_picks(
 
 def test_ctrl_c_before_the_first_pick_writes_nothing(pool: Pool, run: Program) -> None:
     found = read_inputs("pool.npz", None, {}, Columns())
-    method = job.read_method("3", "coreset", "1", "1", "respective", "euclidean", "auto", None, "0")
+    method = job.read_method("3", "coreset", {}, "euclidean", "auto", None, "0")
     whole = job.pick(found, None, method, quiet=True)
     none = replace(whole, indices=whole.indices[:0], priorities=whole.priorities[:0], complete=False)
     target = job.check_target("picks.csv", None, False, False, False)

@@ -80,7 +80,8 @@ def digits_call(options: dict[str, Any]) -> dubito.Selection:
 
     features, _ = load_digits(return_X_y=True)
     doubt = (np.arange(len(features)) * 37 % 64 + 1) / 64
-    return dubito.select(features, 60, doubt=doubt, **{"labelled": np.arange(0, len(features), 90), **options})
+    usual = {"strategy": "doubt-coreset", "labelled": np.arange(0, len(features), 90)}
+    return dubito.select(features, 60, doubt=doubt, **{**usual, **options})
 
 
 def write_digits(path: Path) -> None:
@@ -109,7 +110,7 @@ def write_pool(path: Path) -> None:
     pool = dubito.Pool(pool_features())
     pool.label([3, 77, 200])
     for turn in range(2):
-        pool.label(pool.select(20, doubt=pool_doubt(turn)))
+        pool.label(pool.select(20, doubt=pool_doubt(turn), strategy="doubt-coreset"))
     pool.prepare()
     pool.save(str(path))
 

@@ -236,7 +236,7 @@ def test_a_cold_start_begins_with_what_is_near_the_mean_for_its_cost() -> None:
     assert dubito.select(pool, 1, strategy="coreset").indices.tolist() == [2]
     assert dubito.select(pool, 1, strategy="coreset", costs=[1, 1, 3, 1]).indices.tolist() == [1]
     assert dubito.select(pool, 1, strategy="coreset", costs=[1, 1, 3, 1], doubt=doubt).indices.tolist() == [1]
-    assert dubito.select(pool, 1, doubt=doubt, costs=[1, 1, 1, 2]).indices.tolist() == [2]
+    assert dubito.select(pool, 1, doubt=doubt, costs=[1, 1, 1, 2], strategy="doubt-coreset").indices.tolist() == [2]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -42,6 +42,18 @@ def engines_for(problem: P) -> dict[str, Engine[P]]:
     }
 
 
+def is_for(name: str, kind: type) -> bool:
+    """Whether the engine of that name solves problems of this class; ``"auto"`` finds one.
+
+    Examples
+    --------
+    >>> from dubito.problem import Problem
+    >>> is_for("cpu", Problem), is_for("cpu", int)
+    (True, False)
+    """
+    return name == "auto" or any(issubclass(kind, each.solves) for each in installed_engines().get(name, ()))
+
+
 def choose_engine(name: str, problem: P) -> Engine[P]:
     """The engine of that name, or for ``"auto"`` the first that pays and refuses nothing."""
     engines = engines_for(problem)

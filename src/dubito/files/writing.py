@@ -92,6 +92,11 @@ class Picks(Ranked, Protocol):
         """Whether distances were measured between standardised features."""
         ...
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a person should know of how the picks came about."""
+        ...
+
     def columns(self) -> PickColumns:
         """rank, index, id where there are ids, priority."""
         ...
@@ -204,6 +209,8 @@ def _object_bytes(selection: Picks) -> bytes:
     }
     if selection.standardised:
         content["standardised"] = True
+    if selection.notes:
+        content["notes"] = list(selection.notes)
     if len(selection.configurations) > 1:
         content["configurations"] = [_configuration(each) for each in selection.configurations]
     return (json.dumps(content, indent=2, allow_nan=False, default=str) + "\n").encode()

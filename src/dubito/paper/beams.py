@@ -11,6 +11,7 @@ from dubito.matrix import FloatArray, IntArray
 from dubito.paper.verdicts import Verdict
 from dubito.problem import Configuration
 from dubito.selecting import select
+from dubito.strategies import DoubtCoreset
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class BeamsStudy:
     def _select(self, seed: int, width: int) -> tuple[Configuration, ...]:
         pool = quadrants(seed, n=self.n, n_test=1).features
         likely, seen = quadrant_probabilities(pool), np.arange(self.initial)
-        return select(pool, self.budget, labelled=seen, probabilities=likely, beam_width=width).configurations
+        method = DoubtCoreset(beam_width=width)
+        return select(pool, self.budget, labelled=seen, probabilities=likely, strategy=method).configurations
 
 
 @dataclass(frozen=True, slots=True, eq=False)

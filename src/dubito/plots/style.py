@@ -31,6 +31,7 @@ FAINT = "#E3E3E3"
 
 STRATEGY_COLOURS = {
     "random": QUIET,
+    "auto": "#3300FF",
     "coreset": OKABE_ITO["blue"],
     "doubt-coreset": OKABE_ITO["vermilion"],
     "coverage": "#0B6E6E",

@@ -78,7 +78,7 @@ BUILT_IN: dict[str, Factory] = {
     "probabilistic-coreset": ProbabilisticCoreset,
 }
 STRATEGIES = Registry("dubito.strategies", BUILT_IN)
-BY_ARGUMENT = frozenset({"strength", "beam_width", "scaling"})
+BY_ARGUMENT = frozenset({"strength", "beam_width", "scaling", "features"})
 """Options that `dubito.select` and the command line have arguments for."""
 
 

@@ -12,12 +12,16 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from dubito.checks import check_choice
+from dubito.coverage import CoverageProblem
 from dubito.distances import read_rows
+from dubito.engines.dispatch import is_for
+from dubito.errors import InvalidArgument
 from dubito.matrix import BoolArray, FloatArray, IntArray, blocks, len_of
-from dubito.problem import Request
+from dubito.problem import Request, Scaling
 from dubito.strategies.base import Choice, Planner, Strategy
-from dubito.strategies.coreset import DoubtCoreset
+from dubito.strategies.coreset import Coreset, DoubtCoreset
 from dubito.strategies.coverage import Coverage, DoubtCoverage
+from dubito.wording import named
 
 Origin = Literal["frozen", "trained"]
 
@@ -45,16 +49,39 @@ class Auto:
     features : {"frozen", "trained"}, optional
         Whether the features were trained with the labels. By default the labelled rows answer: where the model hardly
         doubts them, and nearly all lie next to one of their own class, they were.
+    strength, beam_width, scaling : optional
+        Options of ``doubt-coreset``, which is taken where one of them is given, with its own defaults for the others.
     """
 
     name: ClassVar[str] = "auto"
     uses_engine: ClassVar[bool] = True
     keeps_limits: ClassVar[bool] = True
     features: Origin | None = None
+    strength: float | None = None
+    beam_width: int | None = None
+    scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
-        if self.features is not None:
-            check_choice("features", self.features, get_args(Origin))
+        if self.features is None:
+            self._paper()
+            return
+        check_choice("features", self.features, get_args(Origin))
+        for option in self._given():
+            problem = f"goes without {named(option)}, which is doubt-coreset's"
+            raise InvalidArgument(problem, argument="features", value=self.features, mend="leave one out.")
+
+    def _given(self) -> list[str]:
+        """Which options of the paper's method were given."""
+        return [name for name in ("strength", "beam_width", "scaling") if getattr(self, name) is not None]
+
+    def _paper(self) -> DoubtCoreset:
+        """The paper's method with the options that were given."""
+        usual = DoubtCoreset()
+        return DoubtCoreset(
+            strength=usual.strength if self.strength is None else self.strength,
+            beam_width=usual.beam_width if self.beam_width is None else self.beam_width,
+            scaling=usual.scaling if self.scaling is None else self.scaling,
+        )
 
     def choose(self, request: Request) -> Choice:
         """What the strategy that is taken chooses, and a note of which and why."""
@@ -69,11 +96,18 @@ class Auto:
 
     def take(self, request: Request) -> tuple[Strategy, str]:
         """The strategy, and why in a sentence."""
+        if given := self._given():
+            return self._paper(), f"auto took doubt-coreset, whose {' and '.join(given)} you set."
+        covers = is_for(request.engine, CoverageProblem)
         if request.doubt is None:
+            if not covers:
+                return Coreset(), f"auto took coreset: the engine {request.engine} does not cover."
             return of_sample(Coverage(), request), "auto took coverage: without a model's doubt every row counts alike."
         origin, why = (self.features, "as you say") if self.features else origin_of(request)
         if origin == "trained":
             return TRAINED, f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained ({why})."
+        if not covers:
+            return DoubtCoreset(), f"auto took doubt-coreset: the engine {request.engine} does not cover."
         told = f"auto took doubt-coverage, strength {FROZEN.strength:g}: features are frozen ({why})."
         return of_sample(FROZEN, request), told
 
@@ -86,7 +120,7 @@ def of_sample(strategy: Coverage | DoubtCoverage, request: Request) -> Strategy:
 def origin_of(request: Request) -> tuple[Origin, str]:
     """Frozen or trained, and what says so."""
     doubt, rows = request.doubt, request.labelled
-    if doubt is None or len(rows) < FEWEST or request.probabilities is None or len(request.probabilities.shape) != 2:
+    if doubt is None or len(rows) < FEWEST or request.probabilities is None:
         return "frozen", "too little is known to tell; where they were trained, say auto:features=trained"
     is_left = np.ones(len(doubt), dtype=np.bool_)
     is_left[rows] = False
@@ -102,11 +136,7 @@ def origin_of(request: Request) -> tuple[Origin, str]:
 
 def like_their_nearest(request: Request, rows: IntArray) -> BoolArray:
     """Whether each of some labelled rows has another of its class, as the model sees it, for its nearest one."""
-    assert request.probabilities is not None
-    asked = evenly(np.arange(len(rows)), ASKED)
-    classes = np.concatenate(
-        [np.asarray(request.probabilities[rows[span]]).argmax(axis=1) for span in blocks(len(rows), BLOCK)]
-    )
+    asked, classes = evenly(np.arange(len(rows)), ASKED), likeliest(request, rows)
     points, nearest = read_rows(request.pool, rows[asked], request.metric), np.full(len(asked), np.inf)
     own, found = (points * points).sum(axis=1), np.zeros(len(asked), dtype=np.int64)
     for span in blocks(len(rows), BLOCK):
@@ -119,6 +149,13 @@ def like_their_nearest(request: Request, rows: IntArray) -> BoolArray:
         found = np.where(smaller < nearest, span.start + best, found)
         nearest = np.minimum(nearest, smaller)
     return np.asarray(classes[found] == classes[asked])
+
+
+def likeliest(request: Request, rows: IntArray) -> IntArray:
+    """The class of each row as the model sees it; of posterior samples, as they see it together."""
+    assert request.probabilities is not None
+    read = [np.asarray(request.probabilities[rows[span]]) for span in blocks(len(rows), BLOCK)]
+    return np.concatenate([(each if each.ndim == 2 else each.mean(axis=1)).argmax(axis=1) for each in read])
 
 
 def evenly(rows: IntArray, most: int) -> IntArray:

@@ -64,6 +64,15 @@ class Planner(Protocol):
         ...
 
 
+@runtime_checkable
+class LeavesIt(Protocol):
+    """A strategy that leaves the choice to another."""
+
+    def take(self, request: Request) -> tuple[Strategy, str]:
+        """The one it leaves this request to, and why, as a person should be told."""
+        ...
+
+
 def ask_engine(request: Request, problem: object) -> Choice:
     """What the engine that was asked for makes of a problem."""
     engine = choose_engine(request.engine, problem)

@@ -195,8 +195,8 @@ def test_an_outlier_changes_neither_the_picks_nor_their_cost_much(
     pool, doubt = rng.standard_normal((600, 40)), rng.random(600)
     pool[3] *= factor
     budget = 300 if width == 1 else 30
-    ours = dubito.select(pool, budget, doubt=doubt, beam_width=width, engine="cpu")
-    oracle = dubito.select(pool, budget, doubt=doubt, beam_width=width, engine="reference")
+    ours = dubito.select(pool, budget, doubt=doubt, beam_width=width, engine="cpu", strategy="doubt-coreset")
+    oracle = dubito.select(pool, budget, doubt=doubt, beam_width=width, engine="reference", strategy="doubt-coreset")
     assert ours.indices.tolist() == oracle.indices.tolist()
     assert 0 < n_settled < 10 * len(pool) * budget * width, "the reference settles each row for each pick"
 
@@ -205,7 +205,7 @@ def test_an_outlier_changes_neither_the_picks_nor_their_cost_much(
 def test_doubts_whose_squares_lose_digits_give_exact_priorities(seed: int) -> None:
     rng = np.random.default_rng(seed)
     pool, doubt = rng.standard_normal((300, 2)), 10.0 ** rng.uniform(-162, -160, 300)
-    ours = dubito.select(pool, 150, labelled=[0], doubt=doubt)
-    oracle = dubito.select(pool, 150, labelled=[0], doubt=doubt, engine="reference")
+    ours = dubito.select(pool, 150, labelled=[0], doubt=doubt, strategy="doubt-coreset")
+    oracle = dubito.select(pool, 150, labelled=[0], doubt=doubt, engine="reference", strategy="doubt-coreset")
     assert ours.indices.tolist() == oracle.indices.tolist()
     assert ours.priorities.tobytes() == oracle.priorities.tobytes()

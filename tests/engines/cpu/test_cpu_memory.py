@@ -15,7 +15,7 @@ from dubito.matrix import FloatArray
 def peak_of(pool: object, budget: int, **options: Any) -> tuple[dubito.Selection, int]:
     tracemalloc.start()
     try:
-        picked = dubito.select(pool, budget, **options)
+        picked = dubito.select(pool, budget, **{"strategy": "doubt-coreset", **options})
         return picked, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -35,7 +35,7 @@ def test_a_mapped_pool_several_times_larger_than_the_limit_is_selected_from(tmp_
     doubt = np.random.default_rng(1).random(60_000) ** 8
     picked, peak = peak_of(pool, 300, labelled=np.arange(500), doubt=doubt, memory_limit=limit)
     assert peak < limit
-    roomy = dubito.select(pool, 300, labelled=np.arange(500), doubt=doubt)
+    roomy = dubito.select(pool, 300, labelled=np.arange(500), doubt=doubt, strategy="doubt-coreset")
     assert picked.indices.tolist() == roomy.indices.tolist()
 
 

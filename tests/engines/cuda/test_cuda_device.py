@@ -34,9 +34,9 @@ def test_tensors_on_the_gpu_stay_there(dtype: str, labelled: str, monkeypatch: p
         "nothing": None,
     }[labelled]
     there = None if given is None else given.cpu()
-    expected = dubito.select(pool.cpu(), 300, labelled=there, doubt=doubt, engine="cpu")
+    expected = dubito.select(pool.cpu(), 300, labelled=there, doubt=doubt, engine="cpu", strategy="doubt-coreset")
     monkeypatch.setattr(OnDevice, "__getitem__", None)
-    found = dubito.select(pool, 300, labelled=given, doubt=torch.tensor(doubt).cuda())
+    found = dubito.select(pool, 300, labelled=given, doubt=torch.tensor(doubt).cuda(), strategy="doubt-coreset")
     assert (found.engine, expected.engine) == ("cuda", "cpu")
     assert found.indices.tolist() == expected.indices.tolist()
     assert found.priorities.tobytes() == expected.priorities.tobytes()
@@ -47,7 +47,16 @@ def test_tensors_on_the_gpu_stay_there(dtype: str, labelled: str, monkeypatch: p
 def test_wide_beams_are_those_of_the_cpu(width: int, scaling: Scaling) -> None:
     points, doubt = real_pool()
     found, expected = (
-        dubito.select(points, 200, labelled=range(50), doubt=doubt, beam_width=width, scaling=scaling, engine=engine)
+        dubito.select(
+            points,
+            200,
+            labelled=range(50),
+            doubt=doubt,
+            beam_width=width,
+            scaling=scaling,
+            engine=engine,
+            strategy="doubt-coreset",
+        )
         for engine in ("cuda", "cpu")
     )
     for ours, theirs in zip(found.configurations, expected.configurations, strict=True):
@@ -58,22 +67,25 @@ def test_wide_beams_are_those_of_the_cpu(width: int, scaling: Scaling) -> None:
 
 def test_host_arrays_are_brought_to_the_gpu_when_asked() -> None:
     points, doubt = real_pool()
-    found = dubito.select(points, 300, labelled=[0], doubt=doubt, engine="cuda")
+    found = dubito.select(points, 300, labelled=[0], doubt=doubt, engine="cuda", strategy="doubt-coreset")
     assert found.engine == "cuda"
     assert (
-        found.indices.tolist() == dubito.select(points, 300, labelled=[0], doubt=doubt, engine="cpu").indices.tolist()
+        found.indices.tolist()
+        == dubito.select(
+            points, 300, labelled=[0], doubt=doubt, engine="cpu", strategy="doubt-coreset"
+        ).indices.tolist()
     )
 
 
 def test_selection_waits_for_what_the_current_stream_has_still_to_do() -> None:
     points, doubt = real_pool()
-    expected = dubito.select(points.astype(np.float32), 100, doubt=doubt, engine="cpu")
+    expected = dubito.select(points.astype(np.float32), 100, doubt=doubt, engine="cpu", strategy="doubt-coreset")
     source, pool = torch.tensor(points).float().cuda(), torch.zeros(points.shape, device="cuda")
     torch.cuda.synchronize()
     with torch.cuda.stream(torch.cuda.Stream()):
         torch.cuda._sleep(200_000_000)
         pool.copy_(source)
-        found = dubito.select(pool, 100, doubt=doubt)
+        found = dubito.select(pool, 100, doubt=doubt, strategy="doubt-coreset")
     assert found.indices.tolist() == expected.indices.tolist()
 
 
@@ -83,8 +95,8 @@ def test_deterministic_algorithms_may_be_asked_for(monkeypatch: pytest.MonkeyPat
     torch.use_deterministic_algorithms(True)
     try:
         for width in (1, 3):
-            found = dubito.select(points, 30, doubt=doubt, beam_width=width, engine="cuda")
-            expected = dubito.select(points, 30, doubt=doubt, beam_width=width, engine="cpu")
+            found = dubito.select(points, 30, doubt=doubt, beam_width=width, engine="cuda", strategy="doubt-coreset")
+            expected = dubito.select(points, 30, doubt=doubt, beam_width=width, engine="cpu", strategy="doubt-coreset")
             assert found.indices.tolist() == expected.indices.tolist()
     finally:
         torch.use_deterministic_algorithms(False)

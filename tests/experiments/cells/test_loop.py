@@ -220,4 +220,4 @@ def test_the_radius_is_the_engines_own_to_the_last_bit() -> None:
         pool = dubito.Pool(features)
         pool.label(rows=np.arange(100))
         assert nearest.largest() == pool.select(1, strategy="coreset").priorities[0]
-        assert nearest.largest(doubt) == pool.select(1, doubt=doubt).priorities[0]
+        assert nearest.largest(doubt) == pool.select(1, doubt=doubt, strategy="doubt-coreset").priorities[0]

@@ -31,7 +31,7 @@ def test_the_radius_is_the_engines_own_to_the_last_bit_as_labels_come(kind: type
         nearest.add(np.arange(start, start + 60))
         pool.label(rows=np.arange(start, start + 60))
         assert nearest.largest() == pool.select(1, strategy="coreset").priorities[0]
-        assert nearest.copy().largest(doubt) == pool.select(1, doubt=doubt).priorities[0]
+        assert nearest.copy().largest(doubt) == pool.select(1, doubt=doubt, strategy="doubt-coreset").priorities[0]
 
 
 def test_half_precision_and_whole_numbers_are_measured_in_full() -> None:

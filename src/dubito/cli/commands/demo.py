@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dubito.matrix import BoolArray
     from dubito.plots.picks import AskedPictures
 
-STRATEGIES = ("random", "least-confidence", "margin", "coreset", "doubt-coreset")
+STRATEGIES = ("random", "least-confidence", "margin", "coreset", "doubt-coreset", "auto")
 DIGITS, PICKED = "digits.npz", "picked.png"
 INITIAL = BUDGET = 20
 TEST_SHARE = 1 / 3
@@ -30,7 +30,7 @@ More = Annotated[
         "-s",
         metavar="NAME",
         autocompletion=options.strategy_names,
-        help="Another beside random, least-confidence, margin, coreset and doubt-coreset, such as "
+        help="Another beside random, least-confidence, margin, coreset, doubt-coreset and auto, such as "
         "doubt-coreset:strength=0.5. May be repeated.",
     ),
 ]
@@ -173,8 +173,8 @@ def what_was_asked(first: "Round", wrong: "BoolArray") -> "AskedPictures":
 def told_of_picks(asked: "list[AskedPictures]") -> str:
     """The picture's headline: how many of the first questions were misread, the method's against random's."""
     misread = {each.name: int(each.misread.sum()) for each in asked}
-    ours, random = misread["doubt-coreset"], misread["random"]
-    return f"of its first {BUDGET} digits doubt-coreset picks {ours} that were misread, random {random}"
+    ours, random = misread["auto"], misread["random"]
+    return f"of its first {BUDGET} digits auto picks {ours} that were misread, random {random}"
 
 
 def next_steps(folder: str) -> Iterator[str]:

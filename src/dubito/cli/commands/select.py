@@ -21,10 +21,11 @@ def select(
     no_label: options.NoLabel = None,
     missing: options.Missing = None,
     input_limit: options.InputLimit = None,
-    strategy: options.Strategy = "doubt-coreset",
-    strength: options.Strength = "1",
-    beam_width: options.BeamWidth = "1",
-    scaling: options.Scaling = "respective",
+    strategy: options.Strategy = "auto",
+    features: options.Features = None,
+    strength: options.Strength = None,
+    beam_width: options.BeamWidth = None,
+    scaling: options.Scaling = None,
     temperature: options.Temperature = None,
     spend: options.Spend = None,
     quota: options.Quota = None,
@@ -68,7 +69,8 @@ def select(
     from dubito.cli.jobs.sheet import check_sheet
 
     target = job.check_target(output, format, as_json, append, force).for_spreadsheets(safe_csv)
-    method = job.read_method(budget, strategy, strength, beam_width, scaling, metric, engine, memory_limit, seed)
+    own = job.read_own(features, strength, beam_width, scaling)
+    method = job.read_method(budget, strategy, own, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
     job.refuse_inputs(target, sheet, [pool, *sources.values(), *(labelled or []), candidates, costs, classes])
@@ -90,7 +92,7 @@ def select(
             allowed = None if allowed is None else kept.among(allowed)
             method = job.with_scale(method, found, when)
         if dry_run:
-            show_dry_run(found, allowed, method, as_json)
+            show_dry_run(found, allowed, method, as_json, quiet)
         else:
             picked = with_carried(kept.restored(job.pick(found, allowed, method, quiet)), texts)
             if page is not None and len(picked):

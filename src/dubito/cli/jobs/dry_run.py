@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from dubito.cli.inputs.files import Inputs
 from dubito.cli.jobs.select import Method, candidates_of
 from dubito.cli.printing.failures import naming_files
+from dubito.cli.printing.messages import say
 from dubito.cli.printing.plain import put
 from dubito.doubt.reading import Sources
 from dubito.estimating import forecast
@@ -32,16 +33,21 @@ class DryRunFacts:
     megabytes: float | None
     """Memory beyond the inputs, at most; None where that is not known."""
     seconds: float | None
+    notes: tuple[str, ...] = ()
+    """What a person should know of it: on stderr, and in JSON."""
 
 
-def show_dry_run(found: Inputs, allowed: IntArray | None, method: Method, as_json: bool) -> None:
+def show_dry_run(found: Inputs, allowed: IntArray | None, method: Method, as_json: bool, quiet: bool) -> None:
     """Print what would be done."""
     with naming_files(found.files, found.place):
         strategy = configure_strategy(method.strategy, method.engine)
         facts = asdict(foretell(strategy, read_request(found, allowed, method)))
+    for told in facts["notes"]:
+        say(told, quiet=quiet)
     if as_json:
         print(json.dumps({"schema": 1, **facts}, indent=2))
     else:
+        del facts["notes"]
         for name, value in facts.items():
             put([f"{name:<12}{'none' if value is None else value}"])
 
@@ -59,8 +65,9 @@ def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Req
 
 def foretell(strategy: Strategy, request: Request) -> DryRunFacts:
     """Sizes, engine and cost."""
-    engine, cost = forecast(strategy, request)
+    engine, cost, taken, note = forecast(strategy, request)
     (n, d), dtype = request.pool.shape, str(request.pool.dtype)
     megabytes, seconds = (None, None) if cost is None else (round(cost.bytes / 1e6, 1), round(cost.seconds, 2))
     sizes = (n, d, dtype, len_of(request.references), len(request.candidates), request.budget)
-    return DryRunFacts(*sizes, strategy.name, engine, megabytes, seconds)
+    notes = (*request.notes, *([] if note is None else [note]))
+    return DryRunFacts(*sizes, taken, engine, megabytes, seconds, notes)

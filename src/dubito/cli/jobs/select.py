@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import get_args
@@ -38,7 +38,6 @@ from dubito.matrix import BoolArray, IntArray, len_of
 from dubito.problem import Interrupted, Metric, Progress, Selection
 from dubito.selecting import select
 from dubito.strategies import Strategy, build_strategy
-from dubito.strategies.arguments import DEFAULTS
 
 BINARY = ("parquet", "npy")
 
@@ -135,20 +134,26 @@ class Method:
         return Limits(found.beside.get("costs"), self.spend, self.quotas, found.beside.get("classes"))
 
 
+def read_own(
+    features: str | None, strength: str | None, beam_width: str | None, scaling: str | None
+) -> dict[str, object]:
+    """Those options of strategies that were given."""
+    numbers = {"strength": strength, "beam_width": beam_width}
+    read = {name: None if text is None else read_number(text) for name, text in numbers.items()}
+    given: dict[str, object] = {**read, "scaling": scaling, "features": features}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def read_method(
     budget: str,
     strategy: str,
-    strength: str,
-    beam_width: str,
-    scaling: str,
+    own: Mapping[str, object],
     metric: str,
     engine: str,
     memory_limit: str | None,
     seed: str,
 ) -> Method:
     """The options as the library takes them."""
-    given = {"strength": read_number(strength), "beam_width": read_number(beam_width), "scaling": scaling}
-    own = {name: value for name, value in given.items() if value != DEFAULTS[name]}
     return Method(
         check_integer("budget", read_number(budget), least=1),
         build_strategy(strategy, own),
@@ -253,10 +258,11 @@ def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence
         raise Stopped(f"interrupted after {len(selection)} pick{'' if len(selection) == 1 else 's'}; {kept}.")
     engine = "" if selection.engine is None else f" on the {selection.engine} engine"
     radius = "" if selection.radius is None else f", radius {selection.radius:.4g}"
+    covered = "" if selection.covered is None else "".join(f", covering {x:.1%}" for x in selection.covered[-1:])
     spent = "" if selection.spent is None else f", costing {selection.spent:.6g}"
     say(
         f"{len(selection)} of {selection.n_pool} rows picked by {selection.strategy}{engine} "
-        f"in {selection.seconds:.2f} s{radius}{spent}; written {where}.",
+        f"in {selection.seconds:.2f} s{radius}{covered}{spent}; written {where}.",
         quiet=quiet,
     )
     for told in selection.notes:

@@ -25,7 +25,7 @@ from dubito.experiments.runs.run import check_folder, run_experiment
 from dubito.files import Columns, open_source, split_spec
 from dubito.wording import in_library, named
 
-STRATEGIES = ("random", "margin", "least-confidence", "coreset", "doubt-coreset", "doubt-coreset:strength=0.5")
+STRATEGIES = ("random", "auto", "margin", "least-confidence", "coreset", "doubt-coreset", "doubt-coreset:strength=0.5")
 """Compared where none is named."""
 ROUNDS, MOST_BUDGET, MOST_WORKERS = 10, 1000, 8
 WORTH_SHARING = 1_000_000

@@ -30,26 +30,44 @@ Strategy = Annotated[
         metavar="NAME",
         rich_help_panel=METHOD,
         autocompletion=strategy_names,
-        help="auto, doubt-coreset, coreset, doubt-coverage, coverage, random, least-confidence, margin, entropy, "
+        help="auto takes doubt-coverage, coverage without doubt, doubt-coreset where features were trained, and says "
+        "why. Or doubt-coreset, coreset, doubt-coverage, coverage, random, least-confidence, margin, entropy, "
         "largest-cluster, filter-then-cover, power, typiclust, closest-kmeans, optimal-coreset, badge, bald, batchbald "
         "or probabilistic-coreset. Options may follow it: doubt-coreset:doubt=margin, doubt-coverage:radius=2.",
     ),
 ]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        "--features",
+        "--features-are",
+        metavar="HOW",
+        rich_help_panel=METHOD,
+        help="For auto: frozen, or trained with the labels. If not given, the labelled rows answer.",
+    ),
+]
 Strength = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--strength",
         metavar="X",
         rich_help_panel=METHOD,
-        help="Doubt to this power scales distances: 1 is the paper, 0 the plain core-set.",
+        help="Doubt to this power scales distances: 1 is the paper, 0 the plain core-set. This and the next two, given "
+        "without a strategy, mean doubt-coreset.",
     ),
 ]
 BeamWidth = Annotated[
-    str, typer.Option("--beam-width", metavar="N", rich_help_panel=METHOD, help="Configurations a beam keeps.")
+    str | None,
+    typer.Option("--beam-width", metavar="N", rich_help_panel=METHOD, help="Configurations a beam keeps, 1 by itself."),
 ]
 Scaling = Annotated[
-    str,
-    typer.Option("--scaling", metavar="NAME", rich_help_panel=METHOD, help="Whose doubt scales: respective, acquired."),
+    str | None,
+    typer.Option(
+        "--scaling",
+        metavar="NAME",
+        rich_help_panel=METHOD,
+        help="Whose doubt scales: respective (as it is by itself), acquired.",
+    ),
 ]
 Metric = Annotated[
     str, typer.Option("--metric", metavar="NAME", rich_help_panel=METHOD, help="euclidean or cosine (the chord).")

@@ -1,0 +1,84 @@
+"""The command line where no strategy is named: what is taken, and that it is told."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dubito
+from dubito.strategies import DoubtCoreset
+
+from .conftest import Pool, Program
+
+
+def picks(out: str) -> list[int]:
+    return [pick["index"] for pick in json.loads(out)["picks"]]
+
+
+def test_what_was_taken_and_why_is_told_on_stderr_and_in_json(pool: Pool, run: Program) -> None:
+    ran = run("select", "pool.npz", "-b", "4", "--json")
+    wanted = dubito.select(pool.features, 4, labelled=np.array(pool.labelled), probabilities=pool.probabilities)
+    told = json.loads(ran.out)
+    assert picks(ran.out) == wanted.indices.tolist()
+    assert told["strategy"] == "doubt-coverage"
+    assert told["notes"] == list(wanted.notes)
+    assert f"dubito: {wanted.notes[-1]}\n" in ran.err
+    assert run("select", "pool.npz", "-b", "4", "-q").err == ""
+
+
+def test_without_a_model_the_pool_is_covered(pool: Pool, run: Program) -> None:
+    ran = run("select", "features.npy", "-b", "4", "--json")
+    assert picks(ran.out) == dubito.select(pool.features, 4, strategy="coverage").indices.tolist()
+    assert "auto took coverage: without a model's doubt every row counts alike." in ran.err
+
+
+@pytest.mark.parametrize("option", ["--features", "--features-are"])
+@pytest.mark.parametrize(("said", "taken"), [("frozen", "doubt-coverage"), ("trained", "doubt-coreset")])
+def test_whether_features_were_trained_may_be_said(
+    pool: Pool, run: Program, option: str, said: str, taken: str
+) -> None:
+    ran = run("select", "pool.npz", "-b", "4", option, said, "--json")
+    assert json.loads(ran.out)["strategy"] == taken
+    assert "(as you say)" in ran.err
+
+
+@pytest.mark.parametrize("strength", ["1", "0.5"])
+def test_an_option_of_the_paper_s_method_means_that_method(pool: Pool, run: Program, strength: str) -> None:
+    ran = run("select", "pool.npz", "-b", "4", "--strength", strength, "--json")
+    method = DoubtCoreset(float(strength))
+    wanted = dubito.select(
+        pool.features, 4, labelled=np.array(pool.labelled), probabilities=pool.probabilities, strategy=method
+    )
+    assert picks(ran.out) == wanted.indices.tolist()
+    assert "dubito: auto took doubt-coreset, whose strength you set.\n" in ran.err
+
+
+def test_a_dry_run_says_what_would_be_taken(pool: Pool, run: Program) -> None:
+    dry = run("select", "pool.npz", "-b", "4", "--dry-run")
+    assert "strategy    doubt-coverage\n" in dry.out
+    assert "notes" not in dry.out
+    wet = run("select", "pool.npz", "-b", "4", "--json")
+    assert dry.err.splitlines() == [f"dubito: {told}" for told in json.loads(wet.out)["notes"]]
+    facts = json.loads(run("select", "pool.npz", "-b", "4", "--dry-run", "--json", "--features", "trained").out)
+    assert (facts["strategy"], facts["engine"]) == ("doubt-coreset", "cpu")
+    assert facts["notes"] == ["auto took doubt-coreset, strength 0.25: features were trained (as you say)."]
+
+
+def test_round_after_round_nothing_is_asked_twice(pool: Pool, run: Program) -> None:
+    seen = list(pool.labelled)
+    for _ in range(3):
+        ran = run("select", "pool.npz", "-b", "4", "-o", "picks.csv", "--append")
+        assert (ran.code, "picked by doubt-coverage" in ran.err) == (0, True)
+        wanted = dubito.select(pool.features, 4, labelled=np.array(seen), probabilities=pool.probabilities)
+        seen += wanted.indices.tolist()
+    rows = [int(line.split(",")[1]) for line in Path("picks.csv").read_text().splitlines()[1:]]
+    assert rows == seen[len(pool.labelled) :]
+
+
+def test_a_simulation_compares_it_unasked(pool: Pool, run: Program) -> None:
+    classes = pool.probabilities.argmax(axis=1)
+    np.savez("data.npz", features=pool.features, labels=classes)
+    options = ("--seeds", "1", "--rounds", "1", "--initial", "8", "--budget", "2", "--json", "-q")
+    told = json.loads(run("simulate", "data.npz", *options).out)
+    assert [each["strategy"] for each in told["strategies"]][:2] == ["random", "auto"]
