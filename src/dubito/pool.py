@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from dubito.asking import Wanted, build_request, check_points, check_terms, with_model
 from dubito.checks import Labelled, check_rows
 from dubito.covering import Given
 from dubito.doubt.reading import Sources
@@ -17,7 +18,7 @@ from dubito.limits import Limits
 from dubito.matrix import AnyArray, BoolArray, IntArray, Rows, len_of
 from dubito.names import Ids
 from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
-from dubito.selecting import answer, build_request, check_points, check_terms
+from dubito.selecting import answer
 from dubito.strategies import Strategy
 from dubito.strategies.arguments import configure_strategy
 from dubito.strategies.auto import Origin
@@ -167,6 +168,8 @@ class Pool:
         doubt: object = None,
         temperature: float | Literal["fit"] | None = None,
         labels: object = None,
+        model: object = "linear",
+        no_label: object = None,
         strategy: str | Strategy = "auto",
         features: Origin | None = None,
         strength: float | None = None,
@@ -184,7 +187,8 @@ class Pool:
     ) -> Selection:
         """The next batch, as `dubito.select` would choose it; nothing counts as labelled until `label` is called.
 
-        ``labels`` are of the rows in `labelled`, in that order, or of all rows.
+        ``labels`` are of the rows in `labelled`: in that order, of all rows, or by id; a model is fitted on them as
+        there.
         """
         started = time.perf_counter()
         chosen = configure_strategy(
@@ -197,6 +201,7 @@ class Pool:
         points = self._points._replace(labelled=labelled)
         limits = Limits(costs, spend, quotas, classes)
         sources = Sources(probabilities, logits, doubt, temperature, labels, self.labelled)
+        points, sources, limits = with_model(points, sources, limits, chosen, Wanted(model, no_label), terms.seed)
         request = build_request(points, terms, budget, candidates, sources, self._known, limits)
         try:
             return answer(request, chosen, self.ids, started, Given(self._points.pool, None, is_checked=True))

@@ -6,16 +6,18 @@ Strategies, engines, models and data sets are kept alike: `BUILT_IN`, from names
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dubito.checks import check_choice
 from dubito.errors import InvalidArgument
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 Named = TypeVar("Named")
 
 
-def load_as_it_is(entry: EntryPoint) -> Any:
+def load_as_it_is(entry: "EntryPoint") -> Any:
     """What an entry point names."""
     return entry.load()
 
@@ -34,9 +36,9 @@ class Registry(Generic[Named]):
     group: str
     """The entry-point group in which other packages offer theirs; none takes the name of one of dubito's own."""
     built_in: Mapping[str, Named]
-    load: Callable[[EntryPoint], Named] = load_as_it_is
+    load: "Callable[[EntryPoint], Named]" = load_as_it_is
 
-    def offered(self) -> dict[str, EntryPoint]:
+    def offered(self) -> "dict[str, EntryPoint]":
         """What other packages offer; nothing is loaded for this."""
         return {name: entry for name, entry in _entries(self.group).items() if name not in self.built_in}
 
@@ -65,6 +67,8 @@ class Registry(Generic[Named]):
 
 
 @cache
-def _entries(group: str) -> dict[str, EntryPoint]:
+def _entries(group: str) -> "dict[str, EntryPoint]":
     """Of a name that several packages offer, the first; asked for once, as looking through all packages takes time."""
+    from importlib.metadata import entry_points
+
     return {entry.name: entry for entry in reversed(tuple(entry_points(group=group)))}

@@ -1,32 +1,16 @@
 """`select`: checks the call, lets the strategy decide, and returns a Selection."""
 
 import time
-from typing import Literal, NamedTuple, get_args
+from typing import Literal
 
 import numpy as np
 
-from dubito.checks import (
-    Labelled,
-    check_budget,
-    check_candidates,
-    check_choice,
-    check_integer,
-    check_labelled,
-    check_memory_limit,
-    check_pool,
-    check_standardise,
-    refuse_zero_rows,
-    standardise_points,
-    told_order,
-    warn_of_scales,
-)
+from dubito.asking import Wanted, build_request, check_points, check_terms, with_model
 from dubito.covering import Cover, Given
-from dubito.doubt.reading import Sources, find_temperature, read_doubt
-from dubito.errors import InvalidArgument
-from dubito.limits import NO_LIMITS, Asked, Limits, check_limits
-from dubito.matrix import AnyArray, Matrix, len_of
-from dubito.names import NO_NAMES, RowNames
-from dubito.problem import Interrupted, Known, Metric, Progress, Request, Scaling, Selection
+from dubito.doubt.reading import Sources
+from dubito.limits import Limits
+from dubito.matrix import AnyArray, len_of
+from dubito.problem import Interrupted, Metric, Progress, Request, Scaling, Selection
 from dubito.strategies import Strategy
 from dubito.strategies.arguments import configure_strategy
 from dubito.strategies.auto import Origin
@@ -43,6 +27,8 @@ def select(
     doubt: object = None,
     temperature: float | Literal["fit"] | None = None,
     labels: object = None,
+    model: object = "linear",
+    no_label: object = None,
     strategy: str | Strategy = "auto",
     features: Origin | None = None,
     strength: float | None = None,
@@ -83,8 +69,15 @@ def select(
     temperature : float or "fit", optional
         What ``logits`` are divided by: above 1 makes a model less sure. ``"fit"`` finds it on the labelled rows, which
         should not be rows that the model was trained on: see `dubito.doubt.fit_temperature`.
-    labels : array, optional
-        For ``"fit"``: classes from 0 on, of the rows in ``labelled`` or of all pool rows, where only those count.
+    labels : array, mapping or frame, optional
+        What is labelled as what, as `dubito.fit` takes it: an array (n,) with gaps, ``{id: label}``, a frame by id, or
+        the labels of ``labelled``, which need not be given beside the others. With none of the three above, a model is
+        fitted on them and its probabilities are taken: `Selection.notes` says what was fitted and how right it is. With
+        ``"fit"``: classes from 0 on, of the rows in ``labelled`` or of all pool rows, where only those count.
+    model : str or estimator
+        What is fitted on ``labels``, as `dubito.fit` has it; ``"none"`` for nothing.
+    no_label : object, optional
+        Labels that mean none, such as -1, as `dubito.fit` has it.
     strategy : str or Strategy
         A name, with options of its own behind it if you like (``"doubt-coreset:doubt=margin"``), or an object of
         `dubito.strategies`. ``"auto"`` covers the model's doubt (``doubt-coverage``); without doubt it covers the pool
@@ -160,108 +153,9 @@ def select(
     points = check_points(pool, labelled, metric, ids, standardise)
     limits = Limits(costs, spend, quotas, classes)
     sources = Sources(probabilities, logits, doubt, temperature, labels, labelled)
+    points, sources, limits = with_model(points, sources, limits, chosen, Wanted(model, no_label), terms.seed)
     request = build_request(points, terms, budget, candidates, sources, limits=limits)
     return answer(request, chosen, points.ids, started, Given(pool, labelled))
-
-
-class Terms(NamedTuple):
-    """How a selection is to run."""
-
-    engine: str
-    memory_limit: int | None
-    seed: int
-    progress: Progress | None
-
-
-class CheckedPoints(NamedTuple):
-    """What there is to choose from, checked."""
-
-    pool: Matrix
-    labelled: Labelled
-    metric: Metric
-    largest: float
-    names: RowNames = NO_NAMES
-    is_standardised: bool = False
-    notes: tuple[str, ...] = ()
-
-    @property
-    def ids(self) -> AnyArray | None:
-        """(n,) the pool's ids, where it has any."""
-        return None if self.names.ids is None else self.names.ids.values
-
-
-def check_terms(engine: str, memory_limit: object, seed: object, progress: Progress | None) -> Terms:
-    """Engine, memory, seed and progress."""
-    if progress is not None and not callable(progress):
-        raise InvalidArgument(
-            "cannot be called",
-            argument="progress",
-            value=progress,
-            mend="pass a function of (done, total, radius, seconds).",
-        )
-    return Terms(engine, check_memory_limit(memory_limit), check_integer("seed", seed, least=0), progress)
-
-
-def check_points(
-    pool: object, labelled: object, metric: object, ids: object = None, standardise: object = None
-) -> CheckedPoints:
-    """The pool, what is labelled, and how far apart points are; called by what the user calls."""
-    known_metric: Metric = check_choice("metric", metric, get_args(Metric))
-    wanted = check_standardise(standardise)
-    (matrix, largest), names = check_pool(pool, ids)
-    seen = check_labelled(labelled, matrix, names)
-    if wanted:
-        matrix, seen, largest, _ = standardise_points(matrix, seen)
-    elif wanted is None:
-        warn_of_scales(pool, matrix, stacklevel=3)
-    if known_metric == "cosine":
-        refuse_zero_rows("pool", matrix)
-        refuse_zero_rows("labelled", seen.references)
-    top = 1.0 if known_metric == "cosine" else max(largest, seen.largest)
-    notes = told_order(names, len_of(matrix), labelled=labelled)
-    return CheckedPoints(matrix, seen, known_metric, top, names, bool(wanted), notes)
-
-
-def build_request(
-    points: CheckedPoints,
-    terms: Terms,
-    budget: object,
-    candidates: object,
-    sources: Sources,
-    known: Known | None = None,
-    limits: Limits = NO_LIMITS,
-) -> Request:
-    """A request for a strategy."""
-    n_pool = len_of(points.pool)
-    allowed = check_candidates(candidates, n_pool, points.labelled.rows, points.names)
-    n_picks = check_budget(budget, len(allowed), n_pool)
-    heat = find_temperature(sources, points.labelled, n_pool, points.names)
-    probabilities, doubt = read_doubt(n_pool, *sources[:3], names=points.names, temperature=heat.value)
-    within = check_limits(limits, Asked(n_pool, allowed, n_picks, probabilities, points.names))
-    given = (candidates, *sources[:3], limits.costs)
-    beside = dict(zip(("candidates", "probabilities", "logits", "doubt", "costs"), given, strict=True))
-    return Request(
-        pool=points.pool,
-        budget=within.budget,
-        references=points.labelled.references,
-        candidates=within.candidates,
-        probabilities=probabilities,
-        doubt=doubt,
-        metric=points.metric,
-        largest=points.largest,
-        engine=terms.engine,
-        memory_limit=terms.memory_limit,
-        seed=terms.seed,
-        progress=terms.progress,
-        known=known,
-        labelled=points.labelled.rows,
-        standardised=points.is_standardised,
-        costs=within.costs,
-        spend=within.spend,
-        quotas=within.quotas,
-        temperature=None if sources.temperature is None else heat.value,
-        notes=points.notes + told_order(points.names, n_pool, **beside) + (() if heat.note is None else (heat.note,)),
-    )
 
 
 def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: float, given: Given) -> Selection:

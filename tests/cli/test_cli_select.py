@@ -19,6 +19,7 @@ import pytest
 import dubito
 from dubito.cli.inputs.files import read_inputs
 from dubito.cli.jobs import select as job
+from dubito.cli.jobs.target import check_target, finish
 from dubito.cli.printing.failures import Stopped
 from dubito.engines.base import Estimate
 from dubito.engines.cuda.engine import CudaEngine
@@ -238,9 +239,9 @@ def test_ctrl_c_before_the_first_pick_writes_nothing(pool: Pool, run: Program) -
     method = job.read_method("3", "coreset", {}, "euclidean", "auto", None, "0")
     whole = job.pick(found, None, method, quiet=True)
     none = replace(whole, indices=whole.indices[:0], priorities=whole.priorities[:0], complete=False)
-    target = job.check_target("picks.csv", None, False, False, False)
+    target = check_target("picks.csv", None, False, False, False)
     with pytest.raises(Stopped, match="interrupted after 0 picks; nothing was written"):
-        job.finish(none, target, quiet=True)
+        finish(none, target, quiet=True)
     assert not Path("picks.csv").exists()
 
 

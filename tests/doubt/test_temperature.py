@@ -169,7 +169,6 @@ def test_what_is_worth_knowing_of_a_fit_is_among_the_notes() -> None:
             {"temperature": 2.0, "logits": None, "probabilities": np.full((120, 2), 0.5)},
             "needs logits; pass logits= in",
         ),
-        ({"labels": LABELS}, "labels means nothing without a temperature to fit; pass temperature='fit', or leave"),
     ],
 )
 def test_temperatures_that_cannot_be_meant_are_refused(given: Mapping[str, Any], words: str) -> None:

@@ -169,9 +169,6 @@ def check_temperature(temperature: object) -> float | None:
 def find_temperature(sources: Sources, labelled: Labelled, n_pool: int, names: RowNames = NO_NAMES) -> Temperature:
     """The temperature that is given, or fitted on the labelled rows; 1 where nothing was said."""
     if sources.temperature is None:
-        if sources.labels is not None:
-            mend = f"pass {named('temperature', FIT)}, or leave it out."
-            raise InvalidArgument("means nothing without a temperature to fit", argument="labels", mend=mend)
         return Temperature(1.0)
     number = check_temperature(sources.temperature)
     if sources.logits is None:

@@ -5,11 +5,13 @@ core-sets, ``"auto"`` leaves them alone, and their cost is not known. One that c
 """
 
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dubito.engines.base import Engine, Estimate
 from dubito.problem import Problem, Solution
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 @runtime_checkable
@@ -98,7 +100,7 @@ class Unusable:
         raise NotImplementedError(self.reason)
 
 
-def load_engine(entry: EntryPoint) -> tuple[Engine[Any], ...]:
+def load_engine(entry: "EntryPoint") -> tuple[Engine[Any], ...]:
     """The engine of an entry point; one that fails to load must not take the others with it."""
     try:
         return (as_engine(entry.name, entry.load()()),)

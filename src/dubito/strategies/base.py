@@ -73,6 +73,21 @@ class LeavesIt(Protocol):
         ...
 
 
+@runtime_checkable
+class MindsDoubt(Protocol):
+    """A strategy that says whether it has a use for the model's doubt; one that does not say so has."""
+
+    @property
+    def uses_doubt(self) -> bool:
+        """Whether it has."""
+        ...
+
+
+def minds_doubt(strategy: Strategy) -> bool:
+    """Whether a model's doubt could change what it chooses."""
+    return strategy.uses_doubt if isinstance(strategy, MindsDoubt) else True
+
+
 def ask_engine(request: Request, problem: object) -> Choice:
     """What the engine that was asked for makes of a problem."""
     engine = choose_engine(request.engine, problem)

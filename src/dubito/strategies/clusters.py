@@ -39,6 +39,11 @@ class LargestCluster:
     def __post_init__(self) -> None:
         check_real("strength", self.strength, least=0.0)
 
+    @property
+    def uses_doubt(self) -> bool:
+        """With ``strength`` it does."""
+        return self.strength > 0.0
+
     def plan(self, request: Request) -> None:
         """With ``strength`` it needs doubt; never an engine."""
         if self.strength > 0.0:

@@ -28,6 +28,11 @@ class Coreset:
     def __post_init__(self) -> None:
         check_integer("beam_width", self.beam_width, least=1)
 
+    @property
+    def uses_doubt(self) -> bool:
+        """A beam does."""
+        return self.beam_width > 1
+
     def choose(self, request: Request) -> Choice:
         """See `dubito.reference` for the meaning, the engines for the cost."""
         return ask_within(request, self.plan(request))

@@ -34,6 +34,7 @@ class Coverage:
     name: ClassVar[str] = "coverage"
     uses_engine: ClassVar[bool] = True
     keeps_limits: ClassVar[bool] = True
+    uses_doubt: ClassVar[bool] = False
     radius: float | None = None
     factor: float = FACTOR
     sample: int | None = None

@@ -30,6 +30,7 @@ class ClosestKMeans:
 
     name: ClassVar[str] = "closest-kmeans"
     uses_engine: ClassVar[bool] = False
+    uses_doubt: ClassVar[bool] = False
 
     def plan(self, request: Request) -> None:
         """It takes any request, and no engine."""

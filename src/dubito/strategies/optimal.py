@@ -31,6 +31,7 @@ class OptimalCoreset:
 
     name: ClassVar[str] = "optimal-coreset"
     uses_engine: ClassVar[bool] = False
+    uses_doubt: ClassVar[bool] = False
     max_pool: int = 1000
     seconds: float = 60.0
 

@@ -52,6 +52,7 @@ class ProbabilisticCoreset:
 
     name: ClassVar[str] = "probabilistic-coreset"
     uses_engine: ClassVar[bool] = False
+    uses_doubt: ClassVar[bool] = False
     components: int = 32
     batches: int = 1000
     quantile: float = 0.5

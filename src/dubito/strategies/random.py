@@ -15,6 +15,7 @@ class Random:
 
     name: ClassVar[str] = "random"
     uses_engine: ClassVar[bool] = False
+    uses_doubt: ClassVar[bool] = False
 
     def plan(self, request: Request) -> None:
         """It takes any request, and no engine."""

@@ -35,6 +35,7 @@ class TypiClust:
 
     name: ClassVar[str] = "typiclust"
     uses_engine: ClassVar[bool] = False
+    uses_doubt: ClassVar[bool] = False
     neighbours: int = 20
 
     def __post_init__(self) -> None:

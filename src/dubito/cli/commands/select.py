@@ -27,6 +27,7 @@ def select(
     beam_width: options.BeamWidth = None,
     scaling: options.Scaling = None,
     temperature: options.Temperature = None,
+    model: options.Model = "linear",
     spend: options.Spend = None,
     quota: options.Quota = None,
     metric: options.Metric = "euclidean",
@@ -54,29 +55,31 @@ def select(
     pool.npz holds features, probabilities and, if you like, ids and labelled;
     each can be a file of its own. The picks are a table of rank, index, id,
     priority and the pool's columns of text. Add a column label to it, fill it
-    in, train your model, and:
+    in, train your model if you have one (else dubito fits its own), and:
 
     [bold]dubito select pool.npz --budget 100 --labelled picks.csv -o next.csv[/bold]
     """
     from dubito.cli.inputs import beside, files
     from dubito.cli.inputs.carried import read_carried, with_carried
     from dubito.cli.inputs.heat import read_heat
+    from dubito.cli.inputs.labels import with_labels
     from dubito.cli.inputs.missing import read_missing, settle
     from dubito.cli.inputs.scaling import read_when
     from dubito.cli.inputs.session import reading_files
     from dubito.cli.jobs import select as job
     from dubito.cli.jobs.dry_run import show_dry_run
     from dubito.cli.jobs.sheet import check_sheet
+    from dubito.cli.jobs.target import check_target, finish, refuse_inputs
 
-    target = job.check_target(output, format, as_json, append, force).for_spreadsheets(safe_csv)
+    target = check_target(output, format, as_json, append, force).for_spreadsheets(safe_csv)
     own = job.read_own(features, strength, beam_width, scaling)
     method = job.read_method(budget, strategy, own, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
-    job.refuse_inputs(target, sheet, [pool, *sources.values(), *(labelled or []), candidates, costs, classes])
+    refuse_inputs(target, sheet, [pool, *sources.values(), *(labelled or []), candidates, costs, classes])
     when, how = read_when(standardise), read_missing(missing)
     rows: beside.Specs = {"costs": costs, "classes": classes}
-    method = method.limited(beside.read_spend(spend), beside.read_quotas(quota))
+    method = method.limited(beside.read_spend(spend), beside.read_quotas(quota)).fitting(model)
     columns = files.read_columns(
         id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label, beside.claimed(rows)
     )
@@ -85,6 +88,7 @@ def select(
             found = files.read_inputs(pool, labelled, sources, columns, how)
             found = beside.with_beside(job.without_earlier_picks(found, target, columns), rows, columns)
             method = method.limited(method.spend, beside.numbered(method.quotas, found, columns))
+            found = found if model == "none" else with_labels(found, labelled or [], columns)
             method = method.heated(read_heat(temperature, found, labelled or [], columns))
             allowed = job.read_candidates(candidates, found, columns)
             texts = read_carried(pool, keep, found.pool, columns)
@@ -97,4 +101,4 @@ def select(
             picked = with_carried(kept.restored(job.pick(found, allowed, method, quiet)), texts)
             if page is not None and len(picked):
                 page.write(picked, quiet=quiet)
-            job.finish(picked, target, quiet, labelled or [])
+            finish(picked, target, quiet, labelled or [])

@@ -56,6 +56,8 @@ class Inputs:
     """What else there is for every row, by its argument's name: costs, classes."""
     kept: IntArray | None = None
     """The rows of the pool's file that are left, where some were left out."""
+    labels: Mapping[int, str] = field(default_factory=dict)
+    """The labels of rows, where they were asked for."""
 
     def place(self, row: int) -> str:
         """A row in the words of a message: by its id, and its number in the pool's file."""

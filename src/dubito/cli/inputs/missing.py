@@ -70,8 +70,12 @@ def settle(found: Inputs, missing: Missing | None) -> tuple[Inputs, KeptRows]:
     labelled = LabelledInputs(kept.among(found.labelled.rows), found.labelled.foreign)
     doubt = {role: _rows_of(role, array, kept) for role, array in found.doubt.items()}
     beside = {role: _rows_of(role, array, kept) for role, array in found.beside.items()}
+    rows = np.array(list(found.labels), dtype=np.int64)
+    left = np.array(list(found.labels.values()), dtype=object)[np.isin(rows, settled.rows)]
+    labels = dict(zip(kept.among(rows).tolist(), left.tolist(), strict=True))
     smaller = replace(pool, features=settled.features, names=pool.names.at(settled.rows))
-    return replace(found, pool=smaller, labelled=labelled, doubt=doubt, beside=beside, kept=settled.rows), kept
+    left_over = replace(found, pool=smaller, labelled=labelled, doubt=doubt, beside=beside, labels=labels)
+    return replace(left_over, kept=settled.rows), kept
 
 
 def _rows_of(role: str, array: AnyArray, kept: KeptRows) -> AnyArray:

@@ -3,16 +3,19 @@
 import json
 from dataclasses import asdict, dataclass
 
+from dubito.asking import Wanted, build_request, check_points, check_terms, with_model
 from dubito.cli.inputs.files import Inputs
+from dubito.cli.inputs.labels import labels_argument
 from dubito.cli.jobs.select import Method, candidates_of
 from dubito.cli.printing.failures import naming_files
 from dubito.cli.printing.messages import say
 from dubito.cli.printing.plain import put
 from dubito.doubt.reading import Sources
 from dubito.estimating import forecast
+from dubito.files.choosing import DOUBT_ROLES
 from dubito.matrix import IntArray, len_of
+from dubito.names.labels import EMPTY
 from dubito.problem import Request
-from dubito.selecting import build_request, check_points, check_terms
 from dubito.strategies import Strategy
 from dubito.strategies.arguments import configure_strategy
 
@@ -56,11 +59,13 @@ def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Req
     """The request of the run that would follow, after all the checks of `dubito.select`."""
     features = found.pool.features
     terms = check_terms(method.engine, method.memory_limit, method.seed, progress=None)
-    points = check_points(features, found.labelled.argument(features), method.metric)
-    said = found.doubt
-    doubts = Sources(said.get("probabilities"), said.get("logits"), said.get("doubt"), method.temperature)
-    allowed_rows = candidates_of(found, allowed)
-    return build_request(points, terms, method.budget, allowed_rows, doubts, limits=method.limits(found))
+    named = found.labelled.argument(features)
+    points = check_points(features, named, method.metric)
+    probabilities, logits, doubt = map(found.doubt.get, DOUBT_ROLES)
+    doubts = Sources(probabilities, logits, doubt, method.temperature, labels_argument(found), named)
+    wanted = Wanted(method.model, EMPTY)
+    points, doubts, limits = with_model(points, doubts, method.limits(found), method.strategy, wanted, terms.seed)
+    return build_request(points, terms, method.budget, candidates_of(found, allowed), doubts, limits=limits)
 
 
 def foretell(strategy: Strategy, request: Request) -> DryRunFacts:

@@ -51,7 +51,7 @@ from dubito.cli.options.output import (
     Sheet,
 )
 from dubito.cli.options.spelling import spelled_out
-from dubito.cli.options.terms import Classes, Costs, Quota, Spend, Temperature
+from dubito.cli.options.terms import Classes, Costs, Model, Quota, Spend, Temperature
 
 __all__ = [
     "FILES",
@@ -83,6 +83,7 @@ __all__ = [
     "MemoryLimit",
     "Metric",
     "Missing",
+    "Model",
     "NoLabel",
     "Output",
     "Pictures",

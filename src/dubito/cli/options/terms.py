@@ -52,3 +52,13 @@ Temperature = Annotated[
         "should be none that it was trained on.",
     ),
 ]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        rich_help_panel=METHOD,
+        help="What is fitted where there are labels and nobody says what a model makes of POOL: linear, forest, a "
+        "scikit-learn estimator by its import path, or none.",
+    ),
+]

@@ -1,0 +1,130 @@
+"""`select(labels=...)`: labels become doubt, in the library and in `Pool`, and it says so."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_digits
+
+import dubito
+from dubito.errors import DubitoError
+
+DIGITS, ANSWERS = load_digits(return_X_y=True)
+POOL = DIGITS[:500]
+SOME = np.sort(np.random.default_rng(0).permutation(500)[:60])
+LABELS = dict(zip(SOME.tolist(), ANSWERS[SOME].tolist(), strict=True))
+NAMES = [f"d{row}" for row in range(500)]
+METHOD = "doubt-coverage"
+
+
+def by_hand(strategy: str = METHOD, **options: Any) -> list[int]:
+    fitted = dubito.fit(POOL, LABELS)
+    picked = dubito.select(POOL, 12, labelled=SOME, probabilities=fitted.probabilities, strategy=strategy, **options)
+    return list(picked.indices)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"labels": LABELS},
+        {"labels": [LABELS.get(row) for row in range(500)]},
+        {"labels": pd.Series(LABELS)},
+        {"labels": list(LABELS.values()), "labelled": SOME},
+        {"labels": ANSWERS[:500], "labelled": SOME},
+        {"labels": [LABELS.get(row, -1) for row in range(500)], "no_label": [-1]},
+        {"labels": {NAMES[row]: label for row, label in LABELS.items()}, "ids": NAMES},
+    ],
+)
+def test_labels_are_learned_from_and_their_rows_never_picked(given: dict[str, Any]) -> None:
+    picked = dubito.select(POOL, 12, strategy=METHOD, **given)
+    assert picked.indices.tolist() == by_hand()
+    assert set(picked.indices.tolist()).isdisjoint(SOME.tolist())
+    told = [note for note in picked.notes if note.startswith("fitted: ")]
+    assert told == [f"fitted: {dubito.fit(POOL, LABELS).told()}."]
+    assert "linear model, 60 labels of 10 classes, right on " in told[0]
+
+
+@pytest.mark.parametrize("strategy", ["margin", "entropy", "badge", "doubt-coreset", "auto"])
+def test_every_strategy_that_minds_doubt_takes_it(strategy: str) -> None:
+    assert dubito.select(POOL, 12, labels=LABELS, strategy=strategy).indices.tolist() == by_hand(strategy)
+
+
+@pytest.mark.parametrize("strategy", ["coreset", "coverage", "typiclust", "closest-kmeans", "random"])
+def test_a_strategy_that_minds_no_doubt_has_nothing_fitted_for_it(strategy: str) -> None:
+    picked = dubito.select(POOL, 5, labels=LABELS, strategy=strategy)
+    plain = dubito.select(POOL, 5, labelled=SOME, strategy=strategy)
+    assert picked.indices.tolist() == plain.indices.tolist()
+    assert not [note for note in picked.notes if note.startswith("fitted")]
+
+
+def test_what_another_model_says_counts_more() -> None:
+    theirs = np.random.default_rng(1).dirichlet(np.ones(10), 500)
+    picked = dubito.select(POOL, 12, labels=LABELS, probabilities=theirs, strategy=METHOD)
+    plain = dubito.select(POOL, 12, labelled=SOME, probabilities=theirs, strategy=METHOD)
+    assert picked.indices.tolist() == plain.indices.tolist() != by_hand()
+    assert not [note for note in picked.notes if note.startswith("fitted")]
+
+
+def test_no_model_is_fitted_where_none_is_wanted_and_another_kind_where_it_is() -> None:
+    none = dubito.select(POOL, 12, labels=LABELS, model="none", strategy="auto")
+    assert none.strategy == "coverage"
+    assert set(none.indices.tolist()).isdisjoint(SOME.tolist())
+    forest = dubito.select(POOL, 12, labels=LABELS, model="forest", strategy=METHOD)
+    assert any(note.startswith("fitted: forest model, 60 labels") for note in forest.notes)
+    assert forest.indices.tolist() != by_hand()
+    with pytest.raises(DubitoError, match="model='linea' is not known"):
+        dubito.select(POOL, 12, labels=LABELS, model="linea", strategy=METHOD)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"), [({}, "nothing is labelled yet"), ({3: "a"}, "only one class has labels")]
+)
+def test_too_few_labels_are_a_cold_start_that_says_so(labels: dict[int, str], words: str) -> None:
+    picked = dubito.select(POOL, 5, labels=labels, strategy="auto")
+    assert picked.strategy == "coverage"
+    assert any(words in note for note in picked.notes)
+    assert 3 not in picked.indices or not labels
+
+
+def test_quotas_go_by_the_names_of_the_classes() -> None:
+    named = {row: f"digit {label}" for row, label in LABELS.items()}
+    picked = dubito.select(POOL, 12, labels=named, strategy=METHOD, quotas={"digit 8": 0, None: 2})
+    predicted = dubito.fit(POOL, named).predicted[picked.indices].tolist()
+    assert "digit 8" not in predicted
+    assert max(map(predicted.count, predicted)) <= 2
+
+
+@pytest.mark.parametrize("standardise", [None, True])
+def test_a_pool_learns_from_labels_round_after_round(standardise: bool | None) -> None:
+    pool = dubito.Pool(POOL, ids=NAMES, standardise=standardise)
+    pool.label(rows=SOME[:30])
+    first = pool.select(10, labels=ANSWERS[SOME[:30]], strategy="doubt-coreset")
+    plain = dubito.select(
+        POOL, 10, labels=ANSWERS[SOME[:30]], labelled=SOME[:30], strategy="doubt-coreset", standardise=standardise
+    )
+    assert first.indices.tolist() == plain.indices.tolist()
+    pool.label(first)
+    by_id = {NAMES[row]: int(ANSWERS[row]) for row in pool.labelled}
+    second = pool.select(10, labels=by_id, strategy="doubt-coreset")
+    assert set(second.indices.tolist()).isdisjoint(pool.labelled.tolist())
+    assert any(note.startswith("fitted: linear model, 40 labels") for note in second.notes)
+    with pytest.raises(DubitoError, match="rows that are not labelled"):
+        pool.select(10, labels={NAMES[int(second.indices[0])]: 1, **by_id})
+
+
+def test_a_class_found_late_turns_the_picks_to_it() -> None:
+    """Six rounds by labels alone: every class is found, and it beats as many labels at random."""
+    labels = {int(row): int(ANSWERS[row]) for row in np.flatnonzero(ANSWERS[:500] < 5)[:10]}
+    for _ in range(6):
+        picked = dubito.select(POOL, 15, labels=labels, strategy=METHOD)
+        labels |= {int(row): int(ANSWERS[row]) for row in picked.indices}
+    ours = dubito.fit(POOL, labels)
+    assert ours.classes.tolist() == list(range(10))
+    rest = np.setdiff1d(np.arange(500), list(labels))
+    by_chance = []
+    for seed in range(3):
+        rows = np.random.default_rng(seed).permutation(500)[: len(labels)]
+        left = np.setdiff1d(np.arange(500), rows)
+        by_chance.append((dubito.fit(POOL, ANSWERS[rows], labelled=rows).predicted[left] == ANSWERS[left]).mean())
+    assert (ours.predicted[rest] == ANSWERS[rest]).mean() > np.mean(by_chance)
