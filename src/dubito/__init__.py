@@ -1,7 +1,8 @@
 """dubito: which of my unlabelled data should I label next?
 
-`select` picks a batch from a pool of features, `Pool` does so round after round, `fit` learns from the labels so far,
-`estimate` tells the cost first, and `diagnose` reads the theory on your data.
+`select` picks a batch from a pool of features, `embed` makes such a pool of pictures or texts, `Pool` picks round after
+round, `fit` learns from the labels so far, `estimate` tells the cost first, and `diagnose` reads the theory on your
+data.
 """
 
 from importlib import import_module
@@ -22,6 +23,7 @@ from dubito.selecting import select
 
 if TYPE_CHECKING:
     from dubito.diagnosis import Diagnosis, diagnose
+    from dubito.embedding import Embedded, embed
     from dubito.estimating import Estimate, estimate
     from dubito.fitting import Fit, fit
     from dubito.pool import Pool
@@ -32,6 +34,7 @@ __all__ = [
     "Configuration",
     "Diagnosis",
     "DubitoError",
+    "Embedded",
     "Estimate",
     "Fit",
     "Interrupted",
@@ -45,6 +48,7 @@ __all__ = [
     "Selection",
     "SolverFailed",
     "diagnose",
+    "embed",
     "estimate",
     "fit",
     "select",
@@ -53,6 +57,8 @@ __all__ = [
 _LAZY = {
     "Diagnosis": "dubito.diagnosis",
     "diagnose": "dubito.diagnosis",
+    "Embedded": "dubito.embedding",
+    "embed": "dubito.embedding",
     "Estimate": "dubito.estimating",
     "estimate": "dubito.estimating",
     "Fit": "dubito.fitting",

@@ -12,6 +12,7 @@ import typer
 from dubito.cli.commands.demo import demo
 from dubito.cli.commands.diagnose import diagnose
 from dubito.cli.commands.doctor import doctor
+from dubito.cli.commands.embed import embed
 from dubito.cli.commands.report import report
 from dubito.cli.commands.reproduce import reproduce
 from dubito.cli.commands.resume import resume
@@ -25,6 +26,7 @@ from dubito.cli.printing.helping import HELP_NAMES, tidied
 __all__ = ["app", "main"]
 
 app = typer.Typer(name="dubito", rich_markup_mode="rich", context_settings={"help_option_names": HELP_NAMES})
+app.command(short_help="Turn a folder of pictures or a table of texts into a pool.")(embed)
 app.command(short_help="Pick the rows of a pool that are worth labelling next.")(select)
 app.command(short_help="Replay active learning on labelled data: would it save labels?")(simulate)
 app.command(short_help="Say where a pool stands in the theory, and what follows.")(diagnose)

@@ -41,6 +41,8 @@ class Bar:
     def __init__(self, verb: str, *, quiet: bool = False) -> None:
         self.verb = verb
         self.wanted = sys.stderr.isatty() and not quiet
+        self.before = 0
+        """What an earlier run had done, which counts in no rate."""
         self.drawn: tuple[Progress, TaskID] | None = None
 
     def __enter__(self) -> Self:
@@ -62,7 +64,7 @@ class Bar:
             progress.start()
         progress, task = self.drawn
         note = "" if radius is None else f"radius {radius:.4g}"
-        progress.update(task, completed=done, rate=f"{done / seconds:,.3g}/s", note=note)
+        progress.update(task, completed=done, rate=f"{(done - self.before) / seconds:,.3g}/s", note=note)
 
 
 def new_progress() -> "Progress":

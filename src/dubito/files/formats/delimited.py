@@ -170,6 +170,16 @@ def open_delimited(path: str, delimiter: str) -> Source:
 
     A first row that is all numbers is data, and the columns are then called column1, column2, and so on.
     """
+    table, data, notes = open_rows(path, delimiter)
+    entries = {
+        name: _entry(table, name, [row[place] for row in data if place < len(row)])
+        for name, place in table.places.items()
+    }
+    return Source(path, entries, table.numbers, notes)
+
+
+def open_rows(path: str, delimiter: str) -> tuple[DelimitedTable, list[list[str]], tuple[str, ...]]:
+    """The table, to be read row by row; the rows of data in a sample, and the remarks on how it is read."""
     with reading(path):
         text = find_text(path)
         with text.open() as file:
@@ -178,11 +188,7 @@ def open_delimited(path: str, delimiter: str) -> Source:
     if not any(any(row) for row in sample):
         raise InvalidData(f"{path} holds no rows.")
     table, data = _with_header(text, dialect, sample)
-    entries = {
-        name: _entry(table, name, [row[place] for row in data if place < len(row)])
-        for name, place in table.places.items()
-    }
-    return Source(path, entries, table.numbers, (*text.notes, *told_dialect(path, dialect, delimiter)))
+    return table, data, (*text.notes, *told_dialect(path, dialect, delimiter))
 
 
 def read_lines(text: Text, dialect: Dialect) -> Iterator[Line]:

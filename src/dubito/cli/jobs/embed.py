@@ -1,0 +1,193 @@
+"""What ``dubito embed`` does once its options are read."""
+
+import csv
+import io
+import json
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import typer
+
+from dubito import files
+from dubito.checks import check_integer, check_memory_limit, read_number
+from dubito.cli.printing.failures import Stopped
+from dubito.cli.printing.messages import Bar, program_name, say
+from dubito.embedding.calling import embed
+from dubito.embedding.embedded import Embedded
+from dubito.errors import InvalidArgument, MissingFile, OutputExists
+from dubito.files.formulas import safe_cell
+
+SOME_LEFT_OUT = 4
+"""The exit code where a pool was written and lacks some of its source."""
+MOST_SHOWN = 10
+"""Problems that are told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedCall:
+    """The options as the library takes them."""
+
+    source: str
+    embedder: str
+    out: str
+    options: dict[str, object]
+    batch: int | None
+    processes: int | None
+    shard: int
+
+
+def read_asked(
+    source: str,
+    embedder: str,
+    out: str,
+    option: Sequence[str] | None,
+    batch: str | None,
+    processes: str | None,
+    shard: str,
+) -> EmbedCall:
+    """Check what can be checked before anything is read."""
+    if not os.path.isdir(os.path.dirname(os.path.abspath(out))):
+        raise MissingFile(f"{out} cannot be written: its folder does not exist", mend="make it first.")
+    if os.path.realpath(out) == os.path.realpath(source):
+        raise InvalidArgument(f"{out} is read, and would be lost", mend="write to another file.")
+    return EmbedCall(
+        source,
+        embedder,
+        out,
+        dict(map(read_option, option or ())),
+        None if batch is None else check_integer("batch", read_number(batch), least=1),
+        None if processes is None else check_integer("processes", read_number(processes), least=1),
+        check_integer("shard", read_number(shard), least=1),
+    )
+
+
+def read_option(text: str) -> tuple[str, object]:
+    """``KEY=VALUE``.
+
+    Examples
+    --------
+    >>> read_option("size=224"), read_option("tokenizer=a=b.json")
+    (('size', '224'), ('tokenizer', 'a=b.json'))
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidArgument(f"--option {text} is not KEY=VALUE", mend="write size=224, for one.")
+    return name.strip(), value
+
+
+def check_errors_file(path: str | None, force: bool) -> None:
+    """Refuse a list that could not be written; one of an earlier run of the same command is replaced."""
+    if path is None:
+        return
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise MissingFile(f"{path} cannot be written: its folder does not exist", mend="make it first.")
+    if os.path.exists(path) and not force and not _is_list(path):
+        raise OutputExists(f"{path} exists", mend="pass --force to replace it, or another path.")
+
+
+def _is_list(path: str) -> bool:
+    """Whether a file is a list of what was left out."""
+    try:
+        with open(path, "rb") as file:
+            return file.readline().strip() == b"id,problem"
+    except OSError:
+        return False
+
+
+def run(
+    asked: EmbedCall,
+    text: str | None,
+    image: str | None,
+    id_column: str | None,
+    labels: bool,
+    half: bool,
+    input_limit: str | None,
+    force: bool,
+    quiet: bool,
+) -> Embedded:
+    """Embed with a progress bar; after Ctrl-C, say how to go on."""
+    is_begun = False
+    with Bar("embedding", quiet=quiet) as bar:
+
+        def progress(done: int, total: int, radius: None, seconds: float) -> None:
+            nonlocal is_begun
+            bar.before, is_begun = bar.before if is_begun else done, True
+            bar(done, total, radius, seconds)
+
+        try:
+            with files.input_limit(check_memory_limit(input_limit, "input_limit")):
+                return embed(
+                    asked.source,
+                    asked.embedder,
+                    asked.out,
+                    text=text,
+                    image=image,
+                    id_column=id_column,
+                    labels=labels,
+                    options=asked.options,
+                    half=half,
+                    batch=asked.batch,
+                    shard=asked.shard,
+                    processes=asked.processes,
+                    force=force,
+                    progress=progress,
+                )
+        except KeyboardInterrupt:
+            raise Stopped(f"interrupted; the same command goes on, from {asked.out}.parts.") from None
+
+
+def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool) -> None:
+    """Tell what was made, what was left out and what comes next; what was left out is in the exit code, too."""
+    for note in embedded.notes:
+        say(note, quiet=quiet)
+    for each in embedded.left_out[:MOST_SHOWN]:
+        say(f"left out: {each}", quiet=quiet)
+    rest = len(embedded.left_out) - MOST_SHOWN
+    if rest > 0:
+        where = f"{errors} lists them all" if errors else "--errors FILE lists them all"
+        say(f"left out: {rest} more; {where}", quiet=quiet)
+    if errors is not None:
+        files.write_atomically(errors, problem_list(embedded))
+    if as_json:
+        print(json.dumps(summary(embedded)))
+    say(told(embedded), quiet=quiet)
+    say(f"next: {program_name()} select {shlex.quote(embedded.path or '')} -b 50 -o batch.csv", quiet=quiet)
+    if embedded.left_out:
+        raise typer.Exit(SOME_LEFT_OUT)
+
+
+def told(embedded: Embedded) -> str:
+    """The summary in a line."""
+    made = f"{embedded.n_rows:,} {embedded.takes} embedded by {embedded.embedder}, {embedded.width:,} numbers each"
+    now = embedded.n_rows + len(embedded.left_out) - embedded.n_before
+    rate = f" in {embedded.seconds:.1f} s ({now / embedded.seconds:,.3g}/s)" if embedded.seconds and now > 0 else ""
+    before = f", {embedded.n_before:,} of them before" if embedded.n_before and now > 0 else ""
+    left = f"; {len(embedded.left_out):,} left out" if embedded.left_out else ""
+    place = f"written to {embedded.path}" if now > 0 else f"{embedded.path} was whole already"
+    return f"{made}{rate}{before}{left}; {place}."
+
+
+def problem_list(embedded: Embedded) -> bytes:
+    """What was left out, as CSV."""
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["id", "problem"])
+    writer.writerows([safe_cell(each.id), safe_cell(each.problem)] for each in embedded.left_out)
+    return buffer.getvalue().encode("utf-8", "backslashreplace")
+
+
+def summary(embedded: Embedded) -> dict[str, object]:
+    """The facts for a program."""
+    return {
+        "schema": 1,
+        "path": embedded.path,
+        "rows": embedded.n_rows,
+        "width": embedded.width,
+        "takes": embedded.takes,
+        "embedder": embedded.embedder,
+        "version": embedded.version,
+        "left_out": [{"id": each.id, "problem": each.problem} for each in embedded.left_out],
+        "seconds": embedded.seconds,
+    }

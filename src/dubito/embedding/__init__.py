@@ -1,0 +1,11 @@
+"""From a folder of pictures or a table of texts to a pool file: `embed`, its embedders, and what they embed.
+
+`embed` opens a source (`sources`), takes an embedder by its name (`models`), and writes shard by shard, so that a run
+that was killed goes on where it was and gives the same file.
+"""
+
+from dubito.embedding.base import Embedder, Framing, LearningEmbedder
+from dubito.embedding.calling import embed
+from dubito.embedding.embedded import Embedded, LeftOut
+
+__all__ = ["Embedded", "Embedder", "Framing", "LearningEmbedder", "LeftOut", "embed"]

@@ -1,0 +1,1 @@
+"""The embedders: one file a kind, and the dictionary of their names."""

@@ -1,0 +1,212 @@
+"""``onnx:FILE``: any ONNX model on disk, for pictures or texts (extra ``onnx``: onnxruntime and tokenizers).
+
+Texts go in as tokens of a ``tokenizer.json`` beside the model or named by an option, and outputs are averaged over the
+tokens that are no padding. Pictures go in as floats, normalised as the options say.
+"""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dubito.embedding.base import Framing, OptionsLike, Takes
+from dubito.embedding.models.devices import DEVICES
+from dubito.embedding.models.words import unit
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.files.entries import reading
+from dubito.matrix import AnyArray
+from dubito.optional import require
+
+TOKENIZER = "tokenizer.json"
+LETTERS_A_TOKEN = 32
+"""A text is cut after so many letters for every token that fits: the tokenizer would throw the rest away."""
+GPU, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
+
+
+def make_onnx(rest: str, options: OptionsLike) -> "OnnxPictures | OnnxTexts":
+    """The model in a file; what its inputs are tells whether it takes pictures or texts."""
+    if not os.path.isfile(rest):
+        raise MissingFile(f"onnx:{rest} names no file", mend="write onnx: and the path of a model.")
+    runtime = require("onnxruntime", extra="onnx")
+    session = _session(runtime, rest, options.choice("device", "auto", DEVICES), options.whole("threads", 0, 0))
+    inputs = {each.name: each for each in session.get_inputs()}
+    output = _output(session, options.text("output"))
+    if "input_ids" in inputs or all("int" in each.type for each in inputs.values()):
+        return _texts(rest, session, output, options)
+    return _pictures(rest, session, output, options)
+
+
+def _session(runtime: Any, path: str, device: str, threads: int) -> Any:
+    settings = runtime.SessionOptions()
+    settings.intra_op_num_threads = threads
+    settings.log_severity_level = 3
+    there = runtime.get_available_providers()
+    if device == "cuda" and GPU not in there:
+        mend = "install onnxruntime-gpu, or leave the device out."
+        raise InvalidArgument("is not there: onnxruntime finds no GPU", argument="device", value=device, mend=mend)
+    providers = [GPU, CPU] if GPU in there and device != "cpu" else [CPU]
+    with reading(path):
+        return runtime.InferenceSession(path, settings, providers=providers)
+
+
+def _output(session: Any, wanted: str) -> str:
+    names = [each.name for each in session.get_outputs()]
+    if wanted and wanted not in names:
+        raise InvalidArgument(
+            "is none of the model's", argument="output", value=wanted, mend=f"it has {', '.join(names)}."
+        )
+    return wanted or str(names[0])
+
+
+def digest_of(path: str) -> str:
+    """A few digits that change with any byte of a file."""
+    digest = hashlib.blake2b(digest_size=6)
+    with reading(path), open(path, "rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxTexts:
+    """A model of tokens, and its tokenizer."""
+
+    name: str
+    version: str
+    width: int
+    batch: int
+    session: Any
+    output: str
+    tokenizer: Any
+    pooling: str
+    normalise: bool
+    letters: int
+    """More of a text is never looked at."""
+    takes: Takes = "texts"
+    framing: Framing | None = None
+
+    def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
+        """Rows (k, width)."""
+        given = token_inputs(self.tokenizer, [str(text)[: self.letters] for text in batch], self.session)
+        (found,) = self.session.run([self.output], given)
+        rows = pooled(found, given.get("attention_mask"), self.pooling)
+        return unit(rows) if self.normalise else rows
+
+
+def token_inputs(tokenizer: Any, texts: Sequence[str], session: Any) -> dict[str, AnyArray]:
+    """What the model asks for, out of the tokens of some texts, padded to the longest."""
+    encoded = tokenizer.encode_batch(list(texts))
+    tokens: dict[str, AnyArray] = {
+        "input_ids": np.array([each.ids for each in encoded], dtype=np.int64),
+        "attention_mask": np.array([each.attention_mask for each in encoded], dtype=np.int64),
+        "token_type_ids": np.array([each.type_ids for each in encoded], dtype=np.int64),
+    }
+    tokens["position_ids"] = np.broadcast_to(np.arange(tokens["input_ids"].shape[1]), tokens["input_ids"].shape)
+    given: dict[str, AnyArray] = {}
+    for each in session.get_inputs():
+        if each.name not in tokens:
+            raise InvalidData(f"the model wants {each.name!r}, which no tokenizer gives", mend="export it without.")
+        given[each.name] = tokens[each.name].astype(np.int32 if "int32" in each.type else np.int64)
+    return given
+
+
+def pooled(found: AnyArray, mask: AnyArray | None, pooling: str) -> AnyArray:
+    """Rows (k, d) out of tokens (k, t, d): their mean over those that are no padding, or the first; rows stay rows.
+
+    Examples
+    --------
+    >>> tokens = np.array([[[1.0], [3.0], [9.0]]])
+    >>> pooled(tokens, np.array([[1, 1, 0]]), "mean").tolist(), pooled(tokens, None, "first").tolist()
+    ([[2.0]], [[1.0]])
+    """
+    found = np.asarray(found, dtype=np.float32)
+    if found.ndim == 2:
+        return found
+    if found.ndim != 3:
+        raise InvalidData(f"the model gives an array of shape {found.shape}", mend="name another output.")
+    if pooling == "first":
+        return found[:, 0]
+    if mask is None:
+        return np.asarray(found.mean(axis=1))
+    weights = np.asarray(mask, dtype=np.float32)[:, :, None]
+    return np.asarray((found * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1e-9))
+
+
+def _texts(path: str, session: Any, output: str, options: OptionsLike) -> OnnxTexts:
+    given = options.text("tokenizer")
+    place = given or os.path.join(os.path.dirname(path), TOKENIZER)
+    if not os.path.isfile(place):
+        raise MissingFile(f"{path} takes texts, and {place} is not there", mend="pass the option tokenizer=FILE.")
+    most = options.whole("tokens", 256, 2)
+    with reading(place):
+        tokenizer = require("tokenizers", extra="onnx").Tokenizer.from_file(place)
+        tokenizer.enable_truncation(max_length=most)
+        tokenizer.enable_padding()
+    pooling = options.choice("pooling", "mean", ("mean", "first"))
+    normalise = options.truth("normalise", True)
+    version = f"{digest_of(path)}, tokenizer {digest_of(place)}, {most} tokens, {pooling}{', unit' * normalise}"
+    facts = options.whole("batch", 32), session, output, tokenizer, pooling, normalise, LETTERS_A_TOKEN * most
+    trial = OnnxTexts(f"onnx:{path}", version, 0, *facts)
+    return OnnxTexts(trial.name, version, trial(["a text"]).shape[1], *facts)
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxPictures:
+    """A model of pictures, and how they go in."""
+
+    name: str
+    version: str
+    width: int
+    batch: int
+    framing: Framing
+    session: Any
+    output: str
+    mean: AnyArray
+    std: AnyArray
+    channels_first: bool
+    fixed: int | None
+    """Pictures at a time, where the model takes no other number."""
+    normalise: bool
+    takes: Takes = "pictures"
+
+    def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
+        """Rows (k, width)."""
+        pictures = np.asarray(batch)
+        step = self.fixed or len(pictures)
+        rows = np.concatenate([self._run(pictures[at : at + step]) for at in range(0, len(pictures), step)])
+        return unit(rows) if self.normalise else rows
+
+    def _run(self, pictures: AnyArray) -> AnyArray:
+        given = (pictures.astype(np.float32) / np.float32(255) - self.mean) / self.std
+        if self.fixed is not None and len(given) < self.fixed:
+            given = np.concatenate([given, np.zeros((self.fixed - len(given), *given.shape[1:]), np.float32)])
+        given = np.ascontiguousarray(given.transpose(0, 3, 1, 2)) if self.channels_first else given
+        entry = self.session.get_inputs()[0]
+        given = given.astype(np.float16) if "float16" in entry.type else given
+        (found,) = self.session.run([self.output], {entry.name: given})
+        found = np.asarray(found, dtype=np.float32)[: len(pictures)]
+        if found.ndim == 4:
+            found = found.mean(axis=(2, 3) if self.channels_first else (1, 2))
+        return pooled(found, None, "mean")
+
+
+def _pictures(path: str, session: Any, output: str, options: OptionsLike) -> OnnxPictures:
+    shape = session.get_inputs()[0].shape
+    if len(shape) != 4 or len(session.get_inputs()) != 1:
+        raise InvalidData(f"{path} takes inputs of shape {shape}", mend="pictures (k, 3, h, w) or texts are wanted.")
+    first = shape[1] == 3 or shape[3] != 3
+    own = [side for side in (shape[2:] if first else shape[1:3]) if isinstance(side, int)]
+    size = options.side("size", own[0] if own else 224)
+    fit = options.choice("fit", "crop", ("crop", "squash"))
+    mean, std = options.triple("mean", (0.485, 0.456, 0.406)), options.triple("std", (0.229, 0.224, 0.225))
+    normalise = options.truth("normalise", False)
+    version = f"{digest_of(path)}, {size[0]} x {size[1]} {fit}, mean {mean}, std {std}{', unit' * normalise}"
+    fixed = shape[0] if isinstance(shape[0], int) else None
+    framing = Framing(*size, "squash" if fit == "squash" else "crop")
+    facts = framing, session, output, np.array(mean, np.float32), np.array(std, np.float32), first, fixed, normalise
+    trial = OnnxPictures(f"onnx:{path}", version, 0, 1, *facts)
+    width = trial(np.zeros((1, *size, 3), dtype=np.uint8)).shape[1]
+    return OnnxPictures(trial.name, version, width, options.whole("batch", 32), *facts)

@@ -1,0 +1,91 @@
+"""One picture: every mode in the frame that is asked for, and what is wrong with it; processes that decode many."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dubito.embedding.base import Framing
+from dubito.embedding.decoders import Decoders
+from dubito.embedding.decoding import BrokenPicture, decode
+
+FRAME = Framing(4, 6)
+
+
+def saved(picture: Image.Image, kind: str = "PNG", **more: object) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, kind, **more)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_every_mode_becomes_bytes_in_the_frame(mode: str, channels: int) -> None:
+    whites: dict[str, int | tuple[int, ...] | str] = {"I;16": 65535, "CMYK": (0, 0, 0, 0)}
+    white = Image.new(mode, (12, 8), whites.get(mode, "white"))
+    data = saved(white, "TIFF" if mode in ("CMYK", "I;16") else "PNG")
+    found = decode(data, Framing(4, 6, "squash", channels))
+    assert found.shape == (4, 6, channels)
+    assert (found == 255).all()
+
+
+def test_transparent_parts_become_white() -> None:
+    assert (decode(saved(Image.new("RGBA", (6, 4), (255, 0, 0, 0))), FRAME) == 255).all()
+
+
+def test_a_camera_held_upright_is_followed() -> None:
+    picture = Image.new("RGB", (40, 60), "black")
+    picture.paste("white", (0, 0, 40, 30))
+    note = Image.Exif()
+    note[0x0112] = 8
+    found = decode(saved(picture, "JPEG", exif=note, quality=95), Framing(4, 6))
+    assert (found[:, :2] > 250).all()
+    assert (found[:, 4:] < 5).all()
+
+
+def test_a_crop_keeps_the_middle_and_its_shape() -> None:
+    picture = Image.new("L", (30, 10), 0)
+    picture.paste(255, (10, 0, 20, 10))
+    assert (decode(saved(picture), Framing(10, 10, "crop", 1)) == 255).all()
+    assert (decode(saved(picture), Framing(10, 10, "squash", 1)) == 255).mean() < 0.5
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"", "is empty"),
+        (b"GIF89a", "no picture of a known format|cut short"),
+        (saved(Image.new("RGB", (50, 50)))[:60], "cut short or damaged"),
+        (saved(Image.effect_noise((64, 64), 90), "JPEG")[:400], "cut short or damaged"),
+        (saved(Image.new("F", (3, 3), -5.0), "TIFF"), "more than 16 bits"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_few_words(data: bytes, problem: str) -> None:
+    with pytest.raises(BrokenPicture, match=problem):
+        decode(data, FRAME)
+
+
+def test_processes_give_pictures_in_order_and_problems_in_their_places(tmp_path: Path) -> None:
+    paths = []
+    for number in range(50):
+        paths.append(str(tmp_path / f"{number}.png"))
+        Image.new("L", (6, 4), number).save(paths[-1])
+    chunks: list[list[str | bytes]] = [[*paths[start : start + 7], b"broken"] for start in range(0, 50, 7)]
+    with Decoders(2, Framing(4, 6, "squash", 1)) as decoders:
+        found = [each for part in decoders.map(chunks) for each in part]
+    values = [int(each[0, 0, 0]) for each in found if isinstance(each, np.ndarray)]
+    assert values == list(range(50))
+    assert [place for place, each in enumerate(found) if isinstance(each, str)] == [7, 15, 23, 31, 39, 47, 55, 57]
+
+
+def test_a_process_that_is_killed_is_begun_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.png")
+    Image.new("L", (6, 4), 9).save(path)
+    with Decoders(1, Framing(4, 6, "squash", 1)) as decoders:
+        (first,) = decoders.map([[path]])
+        decoders.processes[0].process.kill()
+        decoders.processes[0].process.wait()
+        (again,) = decoders.map([[path, path]])
+    assert [int(np.asarray(each)[0, 0, 0]) for each in first + again] == [9, 9, 9]

@@ -1,0 +1,210 @@
+"""Tables of texts and of pictures: every form, which column is meant, and every other column carried through."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+import dubito
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+
+
+def columns_of(texts: list[str]) -> dict[str, list[object]]:
+    n = len(texts)
+    return {
+        "id": [f"t{row}" for row in range(n)],
+        "text": list(texts),
+        "stars": list(range(n)),
+        "price": [row / 2 for row in range(n)],
+        "label": ["late" if row < 2 else None for row in range(n)],
+    }
+
+
+def write_table(path: Path, columns: dict[str, list[object]]) -> Path:
+    names = list(columns)
+    rows = list(zip(*columns.values(), strict=True))
+    kind = path.suffix
+    if kind == ".parquet":
+        pq.write_table(pa.table(columns), path)
+    elif kind == ".jsonl":
+        path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    elif kind == ".json":
+        path.write_text(json.dumps([dict(zip(names, row, strict=True)) for row in rows]))
+    else:
+        mark = "\t" if kind == ".tsv" else ","
+        lines = [mark.join("" if cell is None else str(cell) for cell in row) for row in rows]
+        path.write_text("\n".join([mark.join(names), *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("kind", [".csv", ".tsv", ".jsonl", ".json", ".parquet"])
+def test_every_form_of_a_table_gives_the_same_pool(tmp_path: Path, texts: list[str], kind: str) -> None:
+    pool = dubito.embed(write_table(tmp_path / f"texts{kind}", columns_of(texts)))
+    assert pool.ids.tolist() == [f"t{row}" for row in range(60)]
+    assert pool.columns["text"].tolist() == texts
+    assert pool.columns["stars"].tolist() == list(range(60))
+    assert pool.columns["price"].tolist() == [row / 2 for row in range(60)]
+    assert [label or None for label in pool.columns["label"].tolist()] == ["late"] * 2 + [None] * 58
+    np.testing.assert_allclose(np.linalg.norm(pool.embedding, axis=1), 1, atol=1e-5)
+    first = dubito.embed(write_table(tmp_path / "again.csv", columns_of(texts)))
+    np.testing.assert_array_equal(first.embedding, pool.embedding)
+
+
+def test_texts_of_one_sort_lie_together(tmp_path: Path, texts: list[str]) -> None:
+    pool = dubito.embed(write_table(tmp_path / "texts.csv", columns_of(texts)))
+    alike = pool.embedding @ pool.embedding.T
+    same = np.arange(60)[:, None] % 3 == np.arange(60) % 3
+    assert alike[same].mean() > alike[~same].mean() + 0.3
+
+
+def test_rows_without_an_id_go_by_their_numbers(tmp_path: Path, texts: list[str]) -> None:
+    pool = dubito.embed(write_table(tmp_path / "texts.csv", {"text": list(texts)}))
+    assert pool.ids.tolist() == list(range(60))
+
+
+def test_empty_and_endless_texts_are_left_out(tmp_path: Path, texts: list[str]) -> None:
+    texts[3], texts[5], texts[7] = "", "   ", "ab " * 3_500_000
+    pool = dubito.embed(write_table(tmp_path / "texts.jsonl", columns_of(texts)))
+    assert len(pool) == 57
+    assert pool.left_out == (
+        ("t3", "has no text"),
+        ("t5", "has no text"),
+        ("t7", "has 10,500,000 letters, more than the 1,000,000 that are embedded"),
+    )
+
+
+def test_a_column_that_is_missing_is_told_with_those_there_are(tmp_path: Path, texts: list[str]) -> None:
+    path = write_table(tmp_path / "texts.csv", columns_of(texts))
+    with pytest.raises(MissingFile, match=r"has no column 'txt'; did you mean 'text'.* one of id, text, stars"):
+        dubito.embed(path, text="txt")
+    with pytest.raises(MissingFile, match="has no column 'name'"):
+        dubito.embed(path, id_column="name")
+    with pytest.raises(InvalidArgument, match=r"text='stars' names a column .* that holds int64, and no texts"):
+        dubito.embed(path, text="stars")
+    with pytest.raises(InvalidArgument, match="both given"):
+        dubito.embed(path, text="text", image="text")
+
+
+def test_two_columns_that_could_be_meant_are_asked_about(tmp_path: Path, texts: list[str]) -> None:
+    path = write_table(tmp_path / "t.csv", {"headline": list(texts), "story": list(texts)})
+    with pytest.raises(MissingFile, match=r"say what is embedded .* headline \(string\), story \(string\)"):
+        dubito.embed(path)
+    pool = dubito.embed(path, text="story")
+    assert list(pool.columns) == ["text", "headline"]
+
+
+def test_a_column_whose_name_means_something_else_in_a_pool_is_renamed(tmp_path: Path, texts: list[str]) -> None:
+    columns: dict[str, list[object]] = {"key": list(range(60)), "id": ["x"] * 60, "note": list(texts)}
+    columns |= {"text": ["old"] * 60, "embedding": [[1.0]] * 60}
+    path = write_table(tmp_path / "t.parquet", columns)
+    pool = dubito.embed(path, text="note", id_column="key")
+    assert pool.ids.tolist() == list(range(60))
+    assert list(pool.columns) == ["text", "id_source", "text_source", "embedding_source"]
+    assert any("'id' is called 'id_source'" in note for note in pool.notes)
+
+
+def test_ids_that_repeat_are_refused(tmp_path: Path, texts: list[str]) -> None:
+    columns = columns_of(texts)
+    columns["id"][9] = "t3 "
+    with pytest.raises(InvalidData, match=r"repeats the id 't3' \(rows 3 and 9\)"):
+        dubito.embed(write_table(tmp_path / "texts.jsonl", columns))
+
+
+def picture_bytes(row: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (6, 5), (row, 2 * row, 255 - row)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def test_pictures_as_bytes_stay_in_the_pool_to_be_shown(tmp_path: Path) -> None:
+    pictures: list[object] = [picture_bytes(row) for row in range(20)]
+    pictures[4], pictures[5] = None, b"damaged"
+    path = write_table(tmp_path / "p.parquet", {"photo": pictures, "label": ["a"] * 20})
+    pool = dubito.embed(path)
+    assert pool.width == 6 * 5 * 3
+    assert pool.left_out == (("4", "has no picture"), ("5", "is no picture of a known format"))
+    assert pool.columns["image"][0] == pictures[0]
+    np.testing.assert_allclose(pool.embedding[0, :3], [0, 0, 1], atol=1e-6)
+
+
+def test_paths_of_pictures_begin_where_the_table_is(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for row in range(3):
+        (tmp_path / "in" / f"{row}.png").write_bytes(picture_bytes(row))
+    names: list[object] = ["in/0.png", "in/1.png", "in/2.png", "in/9.png"]
+    pool = dubito.embed(write_table(tmp_path / "t.csv", {"file": names, "caption": ["a cat", "b", "c", "d"]}))
+    assert pool.columns["path"].tolist() == names[:3]
+    assert pool.left_out == (("3", "does not exist"),)
+
+
+def save_dataset(folder: Path, table: pa.Table, features: dict[str, object]) -> Path:
+    """As ``datasets.Dataset.save_to_disk`` writes it."""
+    folder.mkdir(parents=True)
+    files = [f"data-{part:05d}-of-00002.arrow" for part in range(2)]
+    half = len(table) // 2
+    for name, part in zip(files, (table.slice(0, half), table.slice(half)), strict=True):
+        with pa.OSFile(str(folder / name), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(part, max_chunksize=7)
+    (folder / "dataset_info.json").write_text(json.dumps({"features": features}))
+    state = {"_data_files": [{"filename": name} for name in files], "_split": "train"}
+    (folder / "state.json").write_text(json.dumps(state))
+    return folder
+
+
+def test_a_data_set_of_hugging_face_is_read_without_its_package(tmp_path: Path, texts: list[str]) -> None:
+    table = pa.table({"text": texts, "label": [0, 1, -1] * 20})
+    features = {"text": {"dtype": "string", "_type": "Value"}, "label": {"names": ["a", "b"], "_type": "ClassLabel"}}
+    pool = dubito.embed(save_dataset(tmp_path / "saved", table, features))
+    assert pool.columns["text"].tolist() == texts
+    assert pool.columns["label"].tolist() == ["a", "b", None] * 20
+
+
+def test_pictures_of_a_data_set_of_hugging_face(tmp_path: Path) -> None:
+    records = [{"bytes": picture_bytes(row), "path": None} for row in range(9)] + [None]
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    pool = dubito.embed(save_dataset(tmp_path / "saved", pa.table({"image": pa.array(records, kind)}), {}))
+    assert pool.columns["image"].tolist() == [picture_bytes(row) for row in range(9)]
+    assert pool.left_out == (("9", "has no picture"),)
+
+
+def test_one_split_of_several_must_be_named(tmp_path: Path, texts: list[str]) -> None:
+    save_dataset(tmp_path / "all" / "train", pa.table({"text": texts}), {})
+    (tmp_path / "all" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(InvalidArgument, match=r"holds 2 splits; name one: .*train, .*test"):
+        dubito.embed(tmp_path / "all")
+    assert len(dubito.embed(tmp_path / "all" / "train")) == 60
+
+
+@pytest.mark.parametrize("damage", ["cut", "state", "nothing", "shuffled"])
+def test_a_damaged_data_set_is_refused(tmp_path: Path, texts: list[str], damage: str) -> None:
+    folder = save_dataset(tmp_path / "saved", pa.table({"text": texts}), {})
+    if damage == "cut":
+        data = (folder / "data-00000-of-00002.arrow").read_bytes()
+        (folder / "data-00000-of-00002.arrow").write_bytes(data[: len(data) // 2])
+    else:
+        text = {"state": "{", "nothing": "{}", "shuffled": '{"_indices_files": [{"filename": "i"}]}'}[damage]
+        (folder / "state.json").write_text(text)
+    with pytest.raises(DubitoError, match="saved"):
+        dubito.embed(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "", "is empty"),
+        ("a.csv", "text\n", "holds no rows"),
+        ("a.jsonl", '{"text": "a"}\n{"text"\n', "line 2 of .* is no JSON"),
+        ("a.jsonl", "[1]\n", "line 1 of .* holds no object"),
+        ("a.parquet", "PAR1 and no more", "cannot be read as .parquet"),
+        ("a.docx", "x", "has the suffix '.docx'"),
+    ],
+)
+def test_a_damaged_table_is_one_error(tmp_path: Path, name: str, content: str, message: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DubitoError, match=message):
+        dubito.embed(tmp_path / name)
