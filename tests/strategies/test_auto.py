@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 
 import dubito
@@ -81,7 +81,28 @@ def test_too_few_labels_say_nothing() -> None:
     features, labelled, probabilities = bent()
     picked = dubito.select(features, 5, labelled=labelled[:10], probabilities=probabilities, strategy="auto")
     assert picked.strategy == "doubt-coverage"
-    assert "too little is known to tell" in picked.notes[-1]
+    assert "10 labels are too little to tell" in picked.notes[-1]
+
+
+@pytest.mark.parametrize(("n_labels", "strength"), [(0, 1.0), (19, 1.0), (20, 3.0)])
+def test_a_model_of_very_few_labels_has_less_say(n_labels: int, strength: float) -> None:
+    features, labelled, probabilities = digits()
+    for given in (labelled[:n_labels], features[labelled[:n_labels]] + 0.5):
+        picked = dubito.select(features, 10, labelled=given, probabilities=probabilities)
+        taken = DoubtCoverage(strength=strength)
+        wanted = dubito.select(features, 10, labelled=given, probabilities=probabilities, strategy=taken)
+        assert picked.indices.tolist() == wanted.indices.tolist()
+        assert f"auto took doubt-coverage, strength {strength:g}: " in picked.notes[-1]
+
+
+def test_a_class_that_no_label_is_of_is_asked_for_within_a_few_rounds() -> None:
+    features, classes = load_iris(return_X_y=True)
+    labelled = np.array([50, 51, 52, 100, 101, 102])
+    for _ in range(4):
+        model = LogisticRegression(max_iter=1000).fit(features[labelled], classes[labelled])
+        picked = dubito.select(features, 3, labelled=labelled, probabilities=model.predict_proba(features))
+        labelled = np.concatenate([labelled, picked.indices])
+    assert set(classes[labelled]) == {0, 1, 2}
 
 
 def test_a_large_pool_is_covered_by_a_sample_and_the_selection_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,13 +26,15 @@ from dubito.wording import named
 Origin = Literal["frozen", "trained"]
 
 FROZEN = DoubtCoverage(strength=3.0)
+EARLY = DoubtCoverage(strength=1.0)
+"""The same for a model of very few labels: it may be sure of a class that it has never seen."""
 TRAINED = DoubtCoreset(strength=0.25)
 LEARNED = 0.01
 """A model that has its labels by heart doubts them less than this, for each bit that it doubts the rest."""
 BENT = 0.99
 """In a space that was bent around labels at least this share of them have a label of their class next to them."""
 FEWEST = 20
-"""Fewer labels than this say nothing of the features."""
+"""Fewer labels than this say nothing of the features, and a model of them is sure too soon."""
 MOST, ASKED = 4096, 1024
 """Labelled rows among which neighbours are looked for, and those whose neighbour is, evenly chosen."""
 BLOCK = 512
@@ -108,8 +110,9 @@ class Auto:
             return TRAINED, f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained ({why})."
         if not covers:
             return DoubtCoreset(), f"auto took doubt-coreset: the engine {request.engine} does not cover."
-        told = f"auto took doubt-coverage, strength {FROZEN.strength:g}: features are frozen ({why})."
-        return of_sample(FROZEN, request), told
+        taken = EARLY if len_of(request.references) < FEWEST else FROZEN
+        told = f"auto took doubt-coverage, strength {taken.strength:g}: features are frozen ({why})."
+        return of_sample(taken, request), told
 
 
 def of_sample(strategy: Coverage | DoubtCoverage, request: Request) -> Strategy:
@@ -121,7 +124,10 @@ def origin_of(request: Request) -> tuple[Origin, str]:
     """Frozen or trained, and what says so."""
     doubt, rows = request.doubt, request.labelled
     if doubt is None or len(rows) < FEWEST or request.probabilities is None:
-        return "frozen", "too little is known to tell; where they were trained, say auto:features=trained"
+        known = (
+            f"{len_of(request.references)} labels are" if len_of(request.references) < FEWEST else "what is given is"
+        )
+        return "frozen", f"{known} too little to tell; where they were trained, say auto:features=trained"
     is_left = np.ones(len(doubt), dtype=np.bool_)
     is_left[rows] = False
     left = float(doubt[is_left].mean()) if is_left.any() else 0.0
