@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dubito.estimating import Estimate, estimate
     from dubito.fitting import Fit, fit
     from dubito.pool import Pool
+    from dubito.sharding.shards import Shards
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ __all__ = [
     "OutputExists",
     "Pool",
     "Selection",
+    "Shards",
     "SolverFailed",
     "diagnose",
     "embed",
@@ -64,6 +66,7 @@ _LAZY = {
     "Fit": "dubito.fitting",
     "fit": "dubito.fitting",
     "Pool": "dubito.pool",
+    "Shards": "dubito.sharding.shards",
 }
 
 

@@ -1,5 +1,6 @@
 """`select`: checks the call, lets the strategy decide, and returns a Selection."""
 
+import sys
 import time
 from typing import Literal
 
@@ -54,7 +55,7 @@ def select(
     pool : array (n, d)
         Features: a NumPy array, memory map, torch tensor, Arrow column, pandas or Polars frame. Never changed.
         float16 and float32 are kept; decisions are made in float64. A frame's rows are called by its column ``id`` or
-        ``ids``, or by a pandas index that is more than row numbers.
+        ``ids``, or by a pandas index that is more than row numbers. Or `dubito.Shards`, for a Ray cluster.
     budget : int
         How many rows to pick, from 1 to the number of candidates. Exactly so many are picked.
     labelled : array, optional
@@ -150,12 +151,25 @@ def select(
         strategy, engine, strength=strength, beam_width=beam_width, scaling=scaling, features=features
     )
     terms = check_terms(engine, memory_limit, seed, progress)
+    if is_shards(pool):
+        from dubito.sharding.run import select_from
+
+        beside = {"probabilities": probabilities, "logits": logits, "doubt": doubt, "candidates": candidates}
+        beside |= {"costs": costs, "spend": spend, "quotas": quotas, "ids": ids, "standardise": standardise}
+        beside |= {"temperature": temperature, "memory_limit": memory_limit, "labels": labels}
+        return select_from(pool, budget, labelled, chosen, metric, engine, terms.seed, progress, beside)
     points = check_points(pool, labelled, metric, ids, standardise)
     limits = Limits(costs, spend, quotas, classes)
     sources = Sources(probabilities, logits, doubt, temperature, labels, labelled)
     points, sources, limits = with_model(points, sources, limits, chosen, Wanted(model, no_label), terms.seed)
     request = build_request(points, terms, budget, candidates, sources, limits=limits)
     return answer(request, chosen, points.ids, started, Given(pool, labelled))
+
+
+def is_shards(pool: object) -> bool:
+    """Whether a pool is `dubito.Shards`; who has made some has loaded them."""
+    module = sys.modules.get("dubito.sharding.shards")
+    return module is not None and isinstance(pool, module.Shards)
 
 
 def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: float, given: Given) -> Selection:

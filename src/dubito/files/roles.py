@@ -55,7 +55,7 @@ class RowsFile:
     source: Source
 
 
-def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
+def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS, may_be_empty: bool = False) -> PoolFile:
     r"""Read the pool's features and ids.
 
     Parameters
@@ -65,6 +65,8 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
     columns : Columns
         ``id`` names the ids; without it ``ids`` or ``id`` is taken where the file has one, else the index of a pandas
         frame if it is more than row numbers.
+    may_be_empty : bool
+        Whether a file without rows is one, too, as one of many shards may be.
 
     Returns
     -------
@@ -87,7 +89,7 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS) -> PoolFile:
     if columns.id is not None:
         _check_id_column(source, columns.id)
     features = _read(source, "features", key, columns)
-    if not len_of(features):
+    if not len_of(features) and not may_be_empty:
         raise InvalidData(f"{spec} holds no rows", mend="a pool needs at least one.")
     names = find_names(source, columns.id, len_of(features))
     chosen = choose(source, "features", key, columns)

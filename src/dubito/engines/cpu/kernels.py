@@ -76,7 +76,7 @@ class CpuKernels:
         if known is None or (self.learned is None and self.references.n_labelled == 0):
             return rows[:0]
         priorities = self._scale(known.squared[rows], None)
-        priorities[self.references.picks] = -1.0
+        priorities[np.searchsorted(rows, self.references.picks)] = -1.0
         return rows[first_in_order(priorities, AHEAD * self.problem.budget)[0]]
 
     def _sample(self, n_rows: int) -> IntArray:
@@ -98,9 +98,10 @@ class CpuKernels:
 
     def add_references(self, picks: IntArray) -> None:
         """Candidates picked."""
-        self.references.add(picks)
+        rows = self.problem.candidates[picks]
+        self.references.add(rows)
         if self.learned is not None:
-            self.learned.added = np.concatenate([self.learned.added, self.problem.candidates[picks]])
+            self.learned.added = np.concatenate([self.learned.added, rows])
 
     def first_bounds(self) -> tuple[FloatArray, AnyArray]:
         """What is known from an earlier run; else the nearest of a few anchors, one product over the pool."""
@@ -116,8 +117,13 @@ class CpuKernels:
 
     def farthest_bounds(self, picks: IntArray) -> FloatArray:
         """Distance to the farthest of these candidates."""
-        own = self._weights(picks) if self.problem.scaling == "acquired" else None
-        points = read_rows(self.problem.pool, self.problem.candidates[picks], self.problem.metric)
+        return self.farthest_from(self.problem.candidates[picks])
+
+    def farthest_from(self, rows: IntArray) -> FloatArray:
+        """Distance to the farthest of some rows of the pool."""
+        problem = self.problem
+        own = problem.weights[rows] if problem.scaling == "acquired" and problem.weights is not None else None
+        points = read_rows(problem.pool, rows, problem.metric)
         return self._scale(self._bounds_to(points, own, np.ndarray.max), own)
 
     def _anchored(self, own: FloatArray | None) -> FloatArray:

@@ -45,6 +45,7 @@ class References:
         """No shifted point is longer."""
         self.n_labelled = len_of(problem.references)
         self.picks = np.empty(0, dtype=np.int64)
+        """Rows of the pool."""
         self.n_bounded = self.n_passed = 0
         self._make_room()
         self._fill(self._take_over(problem.known.kept if problem.known else None))
@@ -99,12 +100,11 @@ class References:
         return self.n_labelled + len(self.picks)
 
     def add(self, picks: IntArray) -> None:
-        """Candidates picked."""
+        """Rows of the pool that were picked."""
         start = len(self)
         self.picks = np.concatenate([self.picks, picks])
         for span in blocks(len(picks), READ_ROWS):
-            rows = self.problem.candidates[picks[span]]
-            self._store(start + span.start, self.sketch.read(self.problem.pool, rows, self.problem.metric))
+            self._store(start + span.start, self.sketch.read(self.problem.pool, picks[span], self.problem.metric))
 
     def _store(self, start: int, shifted: Float32Array) -> None:
         stop = start + len(shifted)
@@ -148,7 +148,7 @@ class References:
         if is_labelled.any():
             points[is_labelled] = read(problem.references, references[is_labelled], problem.metric)
         picks = self.picks[references[~is_labelled] - self.n_labelled]
-        points[~is_labelled] = read(problem.pool, problem.candidates[picks], problem.metric)
+        points[~is_labelled] = read(problem.pool, picks, problem.metric)
         return points
 
     def pick_weights(self, span: slice) -> FloatArray | None:
@@ -157,4 +157,4 @@ class References:
         if problem.weights is None or problem.scaling == "respective" or span.start < self.n_labelled:
             return None
         picks = self.picks[span.start - self.n_labelled : span.stop - self.n_labelled]
-        return problem.weights[problem.candidates[picks]]
+        return problem.weights[picks]

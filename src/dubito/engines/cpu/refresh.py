@@ -148,7 +148,7 @@ class CandidateGroup:
             return self.weights[rows]
         weights = self.weights[rows].copy()
         picks = self.references.picks[references[by_pick] - self.references.n_labelled]
-        weights[by_pick] = problem.weights[problem.candidates[picks]]
+        weights[by_pick] = problem.weights[picks]
         return weights
 
     def finish(self) -> FloatArray:

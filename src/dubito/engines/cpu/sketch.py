@@ -74,6 +74,8 @@ class Sketch:
 def plain_sketch(few: FloatArray, largest: float) -> Sketch:
     """The points themselves, shifted where a few of them (r, d), or the largest feature there is, ask for it."""
     slack = product_slack(few.shape[1])
+    if len(few) == 0:
+        return Sketch(None, 1.0, None, slack)
     # The middle of each feature: one outlier must not move the centre away from all the others.
     centre = np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
     spread = float(np.median(((few - centre) ** 2).sum(axis=1)))

@@ -16,7 +16,7 @@ from dubito.engines.cuda.fronts import Fronts, first_unpicked
 from dubito.engines.cuda.points import Tensor, to_device
 from dubito.engines.cuda.programs.steps import PLACES
 from dubito.engines.cuda.tables import StepsTaken, run_steps
-from dubito.engines.lazy.greedy import finished
+from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.progress import Reporter
 from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Configuration, Problem, Solution

@@ -17,8 +17,8 @@ from dubito.engines.cuda.points import Tensor
 from dubito.engines.cuda.programs.pairs import near_pairs
 from dubito.engines.cuda.programs.rounds import decide
 from dubito.engines.cuda.programs.settling import settle
+from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.front import Threshold
-from dubito.engines.lazy.greedy import finished
 from dubito.engines.lazy.progress import Reporter
 from dubito.problem import Configuration, Problem, Solution
 

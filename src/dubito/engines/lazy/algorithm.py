@@ -19,6 +19,8 @@ the order of additions in a product can change which pairs are settled, never wh
 """
 
 from dubito.engines.lazy.beam import Beam
+from dubito.engines.lazy.bounds import Bounds
+from dubito.engines.lazy.frontier import Frontier
 from dubito.engines.lazy.greedy import Greedy
 from dubito.engines.lazy.kernels import Kernels
 from dubito.problem import Problem, Solution
@@ -26,6 +28,11 @@ from dubito.problem import Problem, Solution
 
 def solve(problem: Problem, kernels: Kernels) -> Solution:
     """The reference's configurations, best first."""
-    if problem.scores is None or problem.beam_width == 1:
-        return Greedy(problem, kernels).solve()
-    return Beam(problem, kernels, problem.scores).solve()
+    return solve_over(problem, Bounds(problem, kernels))
+
+
+def solve_over(problem: Problem, frontier: Frontier) -> Solution:
+    """The same, wherever the candidates lie."""
+    run = (Greedy if problem.beam_width == 1 else Beam)(problem, frontier)
+    run.open()
+    return run.solve()

@@ -12,39 +12,39 @@ configurations only gain picks. It may lie under the base's own priority, but ne
 import numpy as np
 
 from dubito.engines.lazy.beamfront import BeamFront
-from dubito.engines.lazy.bounds import Bounds
 from dubito.engines.lazy.configurations import Leaf, Node, own_picks, path_of
-from dubito.engines.lazy.front import Threshold
-from dubito.engines.lazy.greedy import finished
-from dubito.engines.lazy.kernels import Kernels
+from dubito.engines.lazy.frontier import Fresh, Frontier
 from dubito.engines.lazy.progress import Reporter
-from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 from dubito.problem import Configuration, Problem, Solution
-from dubito.reference import cold_order
 
 
 class Beam:
-    """A beam's run: its configurations, and the bounds between fronts."""
+    """A beam's run: its configurations. Of the problem it looks at what is asked for, never at the points."""
 
-    def __init__(self, problem: Problem, kernels: Kernels, scores: IntArray) -> None:
-        self.problem, self.kernels, self.scores = problem, kernels, scores[problem.candidates]
+    def __init__(self, problem: Problem, frontier: Frontier) -> None:
+        self.problem, self.frontier = problem, frontier
         self.leaves = [Leaf(None, 0, frozenset())]
         self.n_steps = 0
         # Every configuration looks through the whole front now and then, so that a smaller one is quicker.
-        self.size = max(kernels.front_rows // 2, 8 * problem.beam_width)
-        first = self._cold_start() if len_of(problem.references) == 0 else kernels.first_bounds()
-        self.bounds = Bounds(kernels, *first, len_of(problem.references))
+        self.size = max(frontier.front_rows // 2, 8 * problem.beam_width)
 
-    def _cold_start(self) -> tuple[FloatArray, AnyArray]:
-        """The first step has no distances to go by: the first w of the cold order, the most uncertain ahead."""
-        first = cold_order(self.problem)[: self.problem.beam_width]
-        first = first[np.lexsort((first, -self.scores[first]))]
+    def open(self) -> None:
+        """Bound every candidate.
+
+        A cold start has no distances to go by: the first w of the cold order, the most uncertain ahead.
+        """
+        if not self.frontier.is_cold:
+            self.frontier.open(np.empty(0, dtype=np.int64))
+            return
+        first = self.frontier.cold_order(self.problem.beam_width)
+        scores = self.frontier.scores(first)
+        order = np.lexsort((first, -scores))
         self.leaves = [
-            Leaf(Node(pick, None, np.inf, True), int(self.scores[pick]), frozenset({pick})) for pick in first.tolist()
+            Leaf(Node(pick, None, np.inf, True), score, frozenset({pick}))
+            for pick, score in zip(first[order].tolist(), scores[order].tolist(), strict=True)
         ]
         self.n_steps = 1
-        bound = self.kernels.farthest_bounds(first)
-        return bound, np.zeros(len(bound), dtype=np.int32)
+        self.frontier.open_apart(first[order])
 
     def solve(self) -> Solution:
         """Step until the budget is met, or until Ctrl-C: then the leading configuration so far is first."""
@@ -52,14 +52,13 @@ class Beam:
         try:
             while self.n_steps < self.problem.budget:
                 self._step()
-                reporter.report(self.n_steps, float(self.bounds.bound.max()))
+                reporter.report(self.n_steps, self.frontier.largest())
         except KeyboardInterrupt:
             complete = False
         return Solution(self._configurations(), complete)
 
     def _step(self) -> None:
-        rows, threshold = self._fresh_rows()
-        front = self._front(rows, threshold)
+        front = self._front(self._fresh())
         before = {leaf.node: leaf.own for leaf in front.leaves}
         try:
             made = front.run(self.problem.budget - self.n_steps)
@@ -68,20 +67,16 @@ class Beam:
         if made == 0:
             self.size *= 2
 
-    def _fresh_rows(self) -> tuple[IntArray, Threshold]:
-        """The first candidates in order, with the configurations' own picks, all of them up to date."""
-        own = own_picks(self.leaves)
-        self.bounds.refresh(own, needed=0.0)
-        while True:
-            rows, threshold = self.bounds.first(self.size)
-            if not self.bounds.refresh_first(rows, threshold):
-                return np.union1d(rows, own), threshold
+    def _fresh(self) -> Fresh:
+        """The first candidates in order, with the configurations' own picks."""
+        return self.frontier.fresh(self.size, own_picks(self.leaves))
 
-    def _front(self, rows: IntArray, threshold: Threshold) -> BeamFront:
+    def _front(self, fresh: Fresh) -> BeamFront:
+        rows = fresh.rows
         place = {int(row): position for position, row in enumerate(rows)}
         leaves = [leaf._replace(own=frozenset(place[pick] for pick in leaf.own)) for leaf in self.leaves]
-        start, scores = self.bounds.bound[rows], self.scores[rows]
-        return BeamFront(self.kernels.front(rows), rows, start, scores, threshold, leaves, self.problem.beam_width)
+        front, scores = self.frontier.front(rows), self.frontier.scores(rows)
+        return BeamFront(front, rows, fresh.values, scores, fresh.threshold, leaves, self.problem.beam_width)
 
     def _close(self, front: BeamFront, before: dict[Node | None, frozenset[int]]) -> None:
         """Leave a front: settle its picks' priorities, write bounds back, and let the base have what is common."""
@@ -93,8 +88,7 @@ class Beam:
                 node = node.parent
             front.settle_nodes(before[node], nodes[::-1])
             new_nodes.update(nodes)
-        self.bounds.bound[rows] = front.highest()
-        self.bounds.pick(rows[front.common.picks])
+        self.frontier.close(rows, front.highest(), rows[front.common.picks])
         for node in new_nodes:
             node.pick = int(rows[node.pick])
         self.leaves = [leaf._replace(own=frozenset(rows[list(leaf.own)].tolist())) for leaf in front.leaves]
@@ -103,12 +97,11 @@ class Beam:
     def _configurations(self) -> tuple[Configuration, ...]:
         tops = None
         while tops is None:
-            tops = self._front(*self._fresh_rows()).tops()
+            tops = self._front(self._fresh()).tops()
             self.size *= 2
         return tuple(
-            finished(
-                self.problem,
-                self.problem.candidates[np.array([node.pick for node in nodes], dtype=np.int64)],
+            self.frontier.configuration(
+                np.array([node.pick for node in nodes], dtype=np.int64),
                 np.array([node.height for node in nodes]),
                 float(np.sqrt(max(top, 0.0))),
             )

@@ -2,9 +2,13 @@
 
 import numpy as np
 
-from dubito.engines.lazy.front import Threshold
+from dubito.engines.lazy.configurations import finished
+from dubito.engines.lazy.front import Front, Threshold
+from dubito.engines.lazy.frontier import Fresh
 from dubito.engines.lazy.kernels import Kernels
-from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, len_of
+from dubito.problem import Configuration, Problem
+from dubito.reference import cold_order
 
 LOOK_AHEAD = 512
 """Where fewer candidates are to be brought up to date, as many again go with them, and some at least."""
@@ -16,15 +20,87 @@ TOP_FRONTS = 8
 
 
 class Bounds:
-    """What the lazy algorithm knows of each candidate: O(n) numbers.
+    """What the lazy algorithm knows of each candidate of this process: O(n) numbers, and a machine's kernels.
 
     ``bound`` is an upper bound on the squared priority, -1 once picked. It is exact where every reference is ``seen``;
     otherwise it is exact for those seen, or the nearest reference is among those not seen.
+
+    It is a `Frontier`.
     """
 
-    def __init__(self, kernels: Kernels, bound: FloatArray, seen: AnyArray, n_references: int) -> None:
-        self.kernels, self.bound, self.seen, self.n_references = kernels, bound, seen, n_references
+    def __init__(self, problem: Problem, kernels: Kernels) -> None:
+        self.problem, self.kernels = problem, kernels
+        self.bound: FloatArray = np.empty(0)
+        self.seen: AnyArray = np.empty(0, dtype=np.int32)
+        self.n_references = len_of(problem.references)
         self._top, self._rest = np.empty(0, dtype=np.int64), Threshold(np.inf, 0)
+
+    @property
+    def front_rows(self) -> int:
+        """As the kernels have it."""
+        return self.kernels.front_rows
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether nothing is labelled."""
+        return len_of(self.problem.references) == 0
+
+    def cold_order(self, n_wanted: int) -> IntArray:
+        """See `dubito.reference.cold_order`."""
+        return cold_order(self.problem)[:n_wanted]
+
+    def open(self, first: IntArray) -> None:
+        """Bounds by what is labelled and by these picks."""
+        self.kernels.add_references(first)
+        self.bound, self.seen = self.kernels.first_bounds()
+        self.n_references += len(first)
+        self.bound[first] = -1.0
+
+    def open_apart(self, first: IntArray) -> None:
+        """Bounds by the farthest of these."""
+        self.bound = self.kernels.farthest_bounds(first)
+        self.seen = np.zeros(len(self.bound), dtype=np.int32)
+
+    def fresh(self, size: int, own: IntArray) -> Fresh:
+        """Refreshed until the first in order, and these others, are up to date."""
+        self.refresh(own, needed=0.0)
+        while True:
+            rows, threshold = self.first(size)
+            if not self.refresh_first(rows, threshold):
+                rows = np.union1d(rows, own) if len(own) else rows
+                return Fresh(rows, self.bound[rows], threshold)
+
+    def front(self, rows: IntArray) -> Front:
+        """As the kernels have it."""
+        return self.kernels.front(rows)
+
+    def close(self, rows: IntArray, values: FloatArray, picks: IntArray) -> None:
+        """Write bounds back; picks become references."""
+        self.bound[rows] = values
+        self.kernels.add_references(picks)
+        self.n_references += len(picks)
+        self.bound[picks] = -1.0
+
+    def drop(self, rows: IntArray) -> None:
+        """They count as picked."""
+        self.bound[rows] = -1.0
+
+    def zeros(self, n_wanted: int | None) -> IntArray:
+        """Candidates that nothing sets apart from a reference."""
+        return np.flatnonzero(self.bound == 0.0)[:n_wanted]
+
+    def largest(self) -> float:
+        """The largest bound."""
+        return float(self.bound.max())
+
+    def scores(self, rows: IntArray) -> IntArray:
+        """Fixed-point doubt; 0 where there is no beam."""
+        scores = self.problem.scores
+        return np.zeros(len(rows), dtype=np.int64) if scores is None else scores[self.problem.candidates[rows]]
+
+    def configuration(self, rows: IntArray, squared: FloatArray, radius: float) -> Configuration:
+        """In the pool's own row numbers."""
+        return finished(self.problem, self.problem.candidates[rows], squared, radius)
 
     def first(self, size: int) -> tuple[IntArray, Threshold]:
         """The first candidates in order, ascending by index, and what comes next.
@@ -70,12 +146,6 @@ class Bounds:
             self.bound[stale], is_fresh = self.kernels.refresh(stale, self.bound[stale], self.seen[stale], needed)
             self.seen[stale[is_fresh]] = self.n_references
         return len(stale) > 0
-
-    def pick(self, picks: IntArray) -> None:
-        """Candidates become references."""
-        self.kernels.add_references(picks)
-        self.n_references += len(picks)
-        self.bound[picks] = -1.0
 
 
 def first_in_order(bound: FloatArray, size: int) -> tuple[IntArray, Threshold]:

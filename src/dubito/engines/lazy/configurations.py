@@ -1,4 +1,4 @@
-"""A beam's configurations, as they stand between steps."""
+"""Configurations: as a beam has them between steps, and as they are handed out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dubito.matrix import IntArray
+from dubito.doubt import uncertainty
+from dubito.matrix import FloatArray, IntArray
+from dubito.problem import Configuration, Problem
 
 
 @dataclass(slots=True, eq=False)
@@ -41,3 +43,9 @@ def path_of(leaf: Leaf) -> list[Node]:
 def own_picks(leaves: Sequence[Leaf]) -> IntArray:
     """Picks, ascending, that some of the configurations hold and others do not."""
     return np.array(sorted(frozenset().union(*(leaf.own for leaf in leaves))), dtype=np.int64)
+
+
+def finished(problem: Problem, indices: IntArray, squared: FloatArray, radius: float) -> Configuration:
+    """A configuration of these picks."""
+    doubted = None if problem.doubt is None or len(indices) == 0 else uncertainty(problem.doubt[indices])
+    return Configuration(indices, np.sqrt(squared), radius, doubted)

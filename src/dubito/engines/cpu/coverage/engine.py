@@ -6,7 +6,6 @@ from typing import ClassVar
 from dubito.coverage import CoverageProblem
 from dubito.engines.base import Estimate
 from dubito.engines.cpu.coverage.cost import cost_of
-from dubito.engines.cpu.coverage.solver import solve
 from dubito.engines.lazy.rounding import WIDEST_ROW
 from dubito.problem import Solution
 
@@ -36,5 +35,7 @@ class CpuCoverage:
         """Nothing: distances to what is labelled are those of a core-set, which a `Pool` asks for."""
 
     def solve(self, problem: CoverageProblem) -> Solution:
-        """See `dubito.engines.cpu.coverage`."""
+        """See `dubito.engines.cpu.coverage`, which is loaded when it is wanted."""
+        from dubito.engines.cpu.coverage.solver import solve
+
         return solve(problem)

@@ -1,0 +1,144 @@
+"""What driver and shards tell each other: arrays and numbers."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from dubito.engines.lazy.front import Threshold
+from dubito.matrix import AnyArray, FloatArray, IntArray
+
+NOTHING = Threshold(-1.0, -1)
+"""What comes next where nothing is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a driver must know of a shard."""
+
+    n_rows: int
+    n_candidates: int
+    n_features: int
+    dtype: str
+    largest: float
+    """No feature is larger in magnitude."""
+    is_weighted: bool
+    is_scored: bool
+    is_doubted: bool
+
+    def no_points(self) -> "Points":
+        """None of its rows."""
+        numbers, values = np.empty(0, dtype=np.int64), np.empty(0)
+        return Points(
+            numbers,
+            np.empty((0, self.n_features), self.dtype),
+            values if self.is_weighted else None,
+            numbers if self.is_scored else None,
+            values if self.is_doubted else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Rows of the pool with all that is known of them, wherever they lie; numbered over the whole pool."""
+
+    rows: IntArray
+    features: AnyArray
+    """(k, d) as they are stored."""
+    weights: FloatArray | None
+    scores: IntArray | None
+    doubt: FloatArray | None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, places: IntArray) -> "Points":
+        """Some of them."""
+        return Points(
+            self.rows[places],
+            self.features[places],
+            None if self.weights is None else self.weights[places],
+            None if self.scores is None else self.scores[places],
+            None if self.doubt is None else self.doubt[places],
+        )
+
+    def at(self, rows: IntArray) -> "Points":
+        """Those of some rows, which ascend here."""
+        return self.take(np.searchsorted(self.rows, rows))
+
+    @property
+    def nbytes(self) -> int:
+        """What they take on the way."""
+        parts = (getattr(self, each.name) for each in fields(self))
+        return sum(part.nbytes for part in parts if part is not None)
+
+
+def joined(points: list[Points]) -> Points:
+    """All of them, one after another; a shard without rows need not know how wide they are."""
+    points = [each for each in points if len(each)] or points[:1]
+    return Points(
+        np.concatenate([each.rows for each in points]),
+        np.concatenate([each.features for each in points]),
+        _joined([each.weights for each in points]),
+        _joined([each.scores for each in points]),
+        _joined([each.doubt for each in points]),
+    )
+
+
+def _joined(parts: list[Any]) -> Any:
+    return None if parts[0] is None else np.concatenate(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a run begins, or goes on where a shard was lost: the same for every shard."""
+
+    references: AnyArray
+    """(m, d) what is labelled."""
+    largest: float
+    budget: int
+    picks: Points
+    """References beside what is labelled, in order."""
+    apart: Points
+    """Picks of different configurations, in a beam's cold start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What every shard is told at the beginning of a round."""
+
+    n_before: int
+    """Picks before the new ones."""
+    picks: Points
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one shard is told at the beginning of a round, of its own rows of the whole pool."""
+
+    size: int
+    """How many candidates it should answer with."""
+    own: IntArray
+    """Candidates that it should answer with, too."""
+    lowered: IntArray
+    values: FloatArray
+    """What candidates fell to in the last front."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The first candidates of a shard, all of them up to date."""
+
+    points: Points
+    values: FloatArray
+    """(k,) squared priorities."""
+    threshold: Threshold
+    """What comes next in the shard; its row is one of the whole pool."""
+    ranks: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    levels: FloatArray = field(default_factory=lambda: np.empty(0))
+    """Bounds at some ranks of the shard's order, falling."""
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes on the way."""
+        return self.points.nbytes + self.values.nbytes + self.ranks.nbytes + self.levels.nbytes

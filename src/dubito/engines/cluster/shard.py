@@ -1,0 +1,196 @@
+"""A shard: some rows of a pool in one process, and what the lazy algorithm knows of them."""
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from dubito.distances import read_rows, settle
+from dubito.engines.cluster.messages import NOTHING, Answer, Facts, Orders, Points, Share, Start
+from dubito.engines.cluster.room import Extended, Sums
+from dubito.engines.cpu.kernels import CpuKernels
+from dubito.engines.lazy.bounds import Bounds, first_in_order
+from dubito.engines.lazy.front import Threshold
+from dubito.matrix import AnyArray, FloatArray, IntArray, blocks, len_of, rows_per_read
+from dubito.problem import Problem
+
+LEVELS = 64
+"""Ranks whose bounds a shard tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A part that was read."""
+
+    problem: Problem
+    """These rows alone: their features, candidates, doubt, weights and scores, without references."""
+    labelled: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Rows that say so themselves; they are no candidates."""
+    ids: AnyArray | None = None
+    """(n,) what rows are called."""
+
+
+class Part(Protocol):
+    """Where a shard comes from: can be sent to another process, which reads it there."""
+
+    def open(self) -> Opened:
+        """Read it; an error names what cannot be read."""
+        ...
+
+
+class Shard:
+    """Does what a driver says; can be made again at any time from its part and a `Start`."""
+
+    def __init__(self, part: Part) -> None:
+        self.part, self.first_row, self.n_picks = part, 0, 0
+        self.bounds: Bounds | None = None
+
+    def open(self) -> Facts:
+        """Read the part; what it is."""
+        self.opened = self.part.open()
+        problem = self.problem = self.opened.problem
+        shape = len_of(problem.pool), len(problem.candidates), int(problem.pool.shape[1])
+        has = (part is not None for part in (problem.weights, problem.scores, problem.doubt))
+        return Facts(*shape, str(problem.pool.dtype), problem.largest, *has)
+
+    def place(self, first_row: int, left_out: IntArray) -> int:
+        """Where the shard begins in the whole pool, and rows of that which may not be picked; candidates that are left."""
+        self.first_row = first_row
+        candidates = np.setdiff1d(self.opened.problem.candidates, left_out - first_row)
+        self.problem = replace(self.opened.problem, candidates=candidates)
+        return len(candidates)
+
+    def labelled(self) -> AnyArray:
+        """Features of the rows that say that they are labelled."""
+        return np.asarray(self.problem.pool[self.opened.labelled])
+
+    def names(self, rows: IntArray) -> tuple[IntArray, AnyArray | None]:
+        """Those of some rows of the whole pool that are here, and what they are called."""
+        here = rows[(rows >= self.first_row) & (rows < self.first_row + len_of(self.problem.pool))]
+        return here, None if self.opened.ids is None else self.opened.ids[here - self.first_row]
+
+    def read(self, rows: IntArray) -> Points:
+        """Those of some rows of the whole pool that are here."""
+        local = rows - self.first_row
+        return self._points(local[(local >= 0) & (local < len_of(self.problem.pool))])
+
+    def add_up(self) -> None:
+        """Sum these rows, for `add_to`."""
+        self.sums = Sums(self.problem.pool, self.first_row, self.problem.metric)
+
+    def add_to(self, total: FloatArray, begun: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The sums of all shards up to this one."""
+        return self.sums.add_to(total, begun)
+
+    def coldest(self, n_wanted: int, n_pool: int, total: FloatArray | None) -> tuple[FloatArray, Points]:
+        """The first candidates as a cold start takes them, by doubt or, given the sum of all rows, by the mean."""
+        keys, rows = self._cold_keys(n_pool, total), self.problem.candidates
+        first = np.argsort(keys, kind="stable")[:n_wanted]
+        return keys[first], self._points(rows[first])
+
+    def _cold_keys(self, n_pool: int, total: FloatArray | None) -> FloatArray:
+        problem, rows = self.problem, self.problem.candidates
+        costs = 1.0 if problem.costs is None else problem.costs[rows]
+        if total is None:
+            assert problem.doubt is not None
+            return np.asarray(-problem.doubt[rows] / costs)
+        keys = np.empty(len(rows))
+        with np.errstate(over="ignore"):
+            for span in blocks(len(rows), rows_per_read(problem.pool)):
+                keys[span] = settle(n_pool * read_rows(problem.pool, rows[span], problem.metric), total)
+            return np.asarray(keys * (costs * costs))
+
+    def start(self, start: Start) -> None:
+        """Bound every candidate by what is labelled and picked; or by the farthest of those that stand apart."""
+        problem = self.problem
+        n_apart = len(start.apart)
+        room = max(start.budget, len(start.picks)) + n_apart
+        self.extended = Extended(problem.pool, room)
+        weights = None if problem.weights is None else np.concatenate([problem.weights, np.zeros(room)])
+        self.weights = weights
+        self.problem = problem = replace(problem, weights=None if weights is None else weights[: len_of(problem.pool)])
+        local = replace(
+            problem,
+            pool=self.extended,
+            references=start.references,
+            weights=weights,
+            budget=start.budget,
+            largest=start.largest,
+        )
+        self.n_picks = 0
+        if len(problem.candidates) == 0:
+            return
+        kernels = CpuKernels(local)
+        self.kernels, self.bounds = kernels, Bounds(local, kernels)
+        self._add(start.picks)
+        if len(kernels.references):
+            self.bounds.bound, self.bounds.seen = kernels.first_bounds()
+        else:
+            rows = self._store(start.apart, room - n_apart)
+            self.bounds.bound = kernels.farthest_from(rows)
+            self.bounds.seen = np.zeros(len(self.bounds.bound), dtype=np.int32)
+        self._leave_out(start.picks)
+
+    def advance(self, orders: Orders, share: Share) -> Answer:
+        """One round: hear what was picked, bring the first candidates up to date, and tell them."""
+        bounds = self.bounds
+        if bounds is None:
+            return Answer(self._points(np.empty(0, np.int64)), np.empty(0), NOTHING)
+        lowered = self._numbers(share.lowered)
+        # What a shard made anew knows may be less already: both hold.
+        bounds.bound[lowered] = np.minimum(bounds.bound[lowered], share.values)
+        if orders.n_before == self.n_picks:
+            self._add(orders.picks)
+            self._leave_out(orders.picks)
+        fresh = bounds.fresh(share.size, self._numbers(share.own))
+        return self._answer(fresh.rows, fresh.threshold, share.size)
+
+    def zeros(self, n_wanted: int) -> Points:
+        """The first candidates that nothing sets apart from a reference."""
+        numbers = np.empty(0, dtype=np.int64) if self.bounds is None else self.bounds.zeros(n_wanted)
+        return self._points(self.problem.candidates[numbers])
+
+    def _answer(self, numbers: IntArray, threshold: Threshold, size: int) -> Answer:
+        assert self.bounds is not None
+        bound, candidates = self.bounds.bound, self.problem.candidates
+        # As many again as were asked for, and more: the driver tells from it what to ask for next.
+        top = np.sort(bound[first_in_order(bound, 4 * max(size, LEVELS))[0]])[::-1]
+        ranks = np.unique(np.linspace(0, len(top) - 1, LEVELS).astype(np.int64)) if len(top) else numbers[:0]
+        if threshold.row >= 0:
+            threshold = Threshold(threshold.value, int(candidates[threshold.row]) + self.first_row)
+        return Answer(self._points(candidates[numbers]), bound[numbers], threshold, ranks, top[ranks])
+
+    def _points(self, rows: IntArray) -> Points:
+        """Rows of the shard with all that is known of them."""
+        problem = self.problem
+        return Points(
+            rows + self.first_row,
+            np.asarray(problem.pool[rows]),
+            None if problem.weights is None else problem.weights[rows],
+            None if problem.scores is None else problem.scores[rows],
+            None if problem.doubt is None else problem.doubt[rows],
+        )
+
+    def _add(self, picks: Points) -> None:
+        """Picks of the whole pool become references."""
+        if self.bounds is not None:
+            self.kernels.references.add(self._store(picks, self.n_picks))
+            self.bounds.n_references = len(self.kernels.references)
+        self.n_picks += len(picks)
+
+    def _store(self, points: Points, start: int) -> IntArray:
+        """Keep points behind the shard's own; their rows there."""
+        rows = self.extended.store(start, points.features)
+        if self.weights is not None and points.weights is not None:
+            self.weights[rows] = points.weights
+        return rows
+
+    def _leave_out(self, picks: Points) -> None:
+        """Candidates of this shard that are picked."""
+        here = (picks.rows >= self.first_row) & (picks.rows < self.first_row + len_of(self.problem.pool))
+        if self.bounds is not None:
+            self.bounds.drop(self._numbers(picks.rows[here]))
+
+    def _numbers(self, rows: IntArray) -> IntArray:
+        """Which candidates some rows of the whole pool are."""
+        return np.searchsorted(self.problem.candidates, rows - self.first_row)

@@ -1,0 +1,61 @@
+"""Processes that hold shards: asked all at once, and made again when they die."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from dubito.engines.cluster.shard import Part, Shard
+
+Restore = Callable[[int], list[tuple[str, tuple[Any, ...]]]]
+"""The calls that bring a shard made anew up to date."""
+
+
+class Workers(Protocol):
+    """One worker a shard. ``restore`` is set by whoever knows what a shard made anew must hear."""
+
+    restore: Restore
+
+    def __len__(self) -> int:
+        """How many shards there are."""
+        ...
+
+    def ask(self, method: str, common: Sequence[Any] = (), each: Sequence[Sequence[Any]] | None = None) -> list[Any]:
+        """Call a method of every shard, with what they all hear and what each hears; the answers in order."""
+        ...
+
+    def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
+        """Call a method of one shard."""
+        ...
+
+    def close(self) -> None:
+        """Let them go."""
+        ...
+
+
+class Here:
+    """Shards in this process, one after another: what is computed on a cluster, without one."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+        self.shards = [Shard(part) for part in parts]
+        self.restore: Restore = lambda shard: [("open", ())]
+
+    def __len__(self) -> int:
+        return len(self.shards)
+
+    def ask(self, method: str, common: Sequence[Any] = (), each: Sequence[Sequence[Any]] | None = None) -> list[Any]:
+        """One after another."""
+        own: Sequence[Sequence[Any]] = each if each is not None else [()] * len(self)
+        return [self.ask_one(shard, method, *common, *own[shard]) for shard in range(len(self))]
+
+    def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
+        """A call."""
+        return getattr(self.shards[shard], method)(*arguments)
+
+    def lose(self, shard: int) -> None:
+        """Forget all that a shard knows, as if its process had died, and make it anew."""
+        self.shards[shard] = Shard(self.parts[shard])
+        for method, arguments in self.restore(shard):
+            self.ask_one(shard, method, *arguments)
+
+    def close(self) -> None:
+        """Nothing to let go."""

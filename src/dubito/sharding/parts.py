@@ -1,0 +1,129 @@
+"""A worker's part of the pool: a few shards one below another, read and made a problem where they are wanted."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dubito.checks import refuse_zero_rows
+from dubito.checks.rows import check_finite
+from dubito.doubt.reading import read_doubt
+from dubito.engines.cluster.shard import Opened
+from dubito.errors import InvalidArgument
+from dubito.files.choosing import DOUBT_ROLES
+from dubito.files.entries import one_below_another
+from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, len_of
+from dubito.problem import Metric, Problem, Request
+from dubito.sharding.items import Item, Read
+from dubito.strategies.base import Choice, Planner, Strategy
+from dubito.strategies.coreset import Coreset, DoubtCoreset
+from dubito.wording import named
+
+NO_ROWS = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyCoreset:
+    """The doubt-weighted core-set where shards have doubt, and else the plain one."""
+
+    name: ClassVar[str] = "auto"
+    uses_engine: ClassVar[bool] = True
+
+    def plan(self, request: Request) -> Problem:
+        """By what there is."""
+        return (Coreset() if request.doubt is None else DoubtCoreset()).plan(request)
+
+    def choose(self, request: Request) -> Choice:
+        """As one machine would."""
+        return (Coreset() if request.doubt is None else DoubtCoreset()).choose(request)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Shards that one worker holds."""
+
+    items: tuple[Item, ...]
+    strategy: Strategy
+    metric: Metric
+
+    def open(self) -> Opened:
+        """Read every one of them, check it, and let the strategy make a problem of them."""
+        read = [item.read() for item in self.items]
+        features = _joined([each.features for each in read], [name_of(item) for item in self.items])
+        largest = check_finite("pool", features)
+        if self.metric == "cosine":
+            refuse_zero_rows("pool", features)
+        marked = np.concatenate([_mask(each) for each in read])
+        candidates, labelled = np.flatnonzero(~marked), np.flatnonzero(marked)
+        top = 1.0 if self.metric == "cosine" else largest
+        probabilities, doubt = _doubt(read)
+        if getattr(self.strategy, "doubt", "confidence") == "confidence":
+            probabilities = None  # All that is asked of them is known by now.
+        problem = plan(self.strategy, features, candidates, (probabilities, doubt), self.metric, top)
+        ids = [each.ids for each in read if each.ids is not None]
+        return Opened(problem, labelled, np.concatenate(ids) if len(ids) == len(read) else None)
+
+
+def plan(
+    strategy: Strategy,
+    features: Matrix,
+    candidates: IntArray,
+    doubt: tuple[AnyArray | None, FloatArray | None],
+    metric: Metric,
+    largest: float,
+) -> Problem:
+    """What a strategy asks of an engine, of these rows alone."""
+    request = Request(
+        pool=features,
+        budget=1,
+        references=np.empty((0, features.shape[1])),
+        candidates=candidates,
+        probabilities=doubt[0],
+        doubt=doubt[1],
+        metric=metric,
+        largest=largest,
+        engine="cluster",
+        memory_limit=None,
+        seed=0,
+        progress=None,
+    )
+    problem = strategy.plan(request) if isinstance(strategy, Planner) else None
+    if not isinstance(problem, Problem):
+        mend = f"pass {named('strategy', 'coreset')} or {named('strategy', 'doubt-coreset')}."
+        raise InvalidArgument("cannot choose from shards", argument="strategy", value=strategy.name, mend=mend)
+    return problem
+
+
+def name_of(item: Item) -> str:
+    """What messages call a shard."""
+    return str(getattr(item, "address", None) or getattr(item, "name", None) or name_of(getattr(item, "item", item)))
+
+
+def _joined(parts: list[Matrix], names: list[str]) -> Matrix:
+    return parts[0] if len(parts) == 1 else one_below_another(parts, names)
+
+
+def _mask(read: Read) -> AnyArray:
+    return np.zeros(len_of(read.features), dtype=np.bool_) if read.labelled is None else read.labelled
+
+
+def _doubt(read: list[Read]) -> tuple[AnyArray | None, FloatArray | None]:
+    """Probabilities, where there are any, and doubt; each shard is checked by itself, and brought to doubt there."""
+    found = [_doubt_of(each) for each in read]
+    doubts = [doubt for _, doubt in found if doubt is not None]
+    if len(doubts) < len(read):
+        return None, None
+    probabilities = [each for each, _ in found if each is not None]
+    whole = np.concatenate(probabilities) if len(probabilities) == len(read) else None
+    return whole, np.concatenate(doubts)
+
+
+def _doubt_of(read: Read) -> tuple[AnyArray | None, FloatArray | None]:
+    if read.doubt is None:
+        return None, None
+    role, values = read.doubt
+    if len(values) == 0:
+        return None, np.empty(0)
+    given = (values if role == each else None for each in DOUBT_ROLES)
+    probabilities, doubt = read_doubt(len(values), *given)
+    return (None if probabilities is None else np.asarray(probabilities[:])), doubt

@@ -1,0 +1,179 @@
+"""Selecting from shards on a Ray cluster."""
+
+import hashlib
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dubito.checks import check_budget, check_choice, check_integer
+from dubito.checks.rows import check_features
+from dubito.engines.cluster.frontier import Placed, Traffic, leading
+from dubito.engines.cluster.rays import RayWorkers, connect, n_processors
+from dubito.engines.cluster.solving import leave_out, open_all, solve
+from dubito.errors import InvalidArgument
+from dubito.matrix import AnyArray, IntArray
+from dubito.problem import Interrupted, Metric, Problem, Progress, Selection
+from dubito.sharding.journal import PickJournal
+from dubito.sharding.parts import AnyCoreset, Group, name_of, plan
+from dubito.sharding.shards import Shards
+from dubito.strategies.base import Strategy
+from dubito.wording import named
+
+
+def select_from(
+    pool: object,
+    budget: object,
+    labelled: object,
+    strategy: Strategy,
+    metric: object,
+    engine: str,
+    seed: int,
+    progress: Progress | None,
+    beside: Mapping[str, object],
+) -> Selection:
+    """What `dubito.select` makes of shards; what goes with an array alone is refused."""
+    assert isinstance(pool, Shards)
+    for name, value in beside.items():
+        if value is not None:
+            mend = "leave it out; what belongs to rows goes into dubito.Shards, beside the features."
+            raise InvalidArgument("means nothing to shards", argument=name, mend=mend)
+    check_choice("engine", engine, ("auto", "cluster"))
+    known: Metric = check_choice("metric", metric, get_args(Metric))
+    more: dict[str, Any] = {"labelled": labelled, "metric": known, "seed": seed, "progress": progress}
+    if strategy.name != "auto":
+        return select_shards(pool, budget, strategy=strategy, **more)
+    found = select_shards(pool, budget, strategy=AnyCoreset(), **more)
+    name = "coreset" if found.uncertainty is None else "doubt-coreset"
+    return replace(found, strategy=name, notes=(f"auto took {name}: of shards a cluster picks core-sets", *found.notes))
+
+
+def select_shards(
+    shards: Shards,
+    budget: object,
+    *,
+    labelled: object = None,
+    strategy: Strategy,
+    metric: Metric = "euclidean",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Selection:
+    """The picks that one machine would make of all shards one below another."""
+    started = time.perf_counter()
+    check_integer("budget", budget, least=1)
+    ray = connect()
+    groups = shards.groups(n_processors(ray))
+    workers = RayWorkers((Group(items, strategy, metric) for items in groups), ray)
+    try:
+        placed, references = _opened(workers, labelled, groups)
+        n_candidates, n_pool = int(placed.n_candidates.sum()), int(placed.starts[-1])
+        problem = _asked(strategy, metric, placed, references, check_budget(budget, n_candidates, n_pool), progress)
+        journal = _journal(shards, strategy, problem, placed)
+        solution, traffic = solve(problem, workers, placed, journal)
+        best = solution.configurations[0]
+        selection = Selection(
+            indices=best.indices,
+            priorities=best.priorities,
+            radius=best.radius,
+            uncertainty=best.uncertainty,
+            configurations=solution.configurations,
+            strategy=strategy.name,
+            engine="cluster",
+            seed=seed,
+            seconds=time.perf_counter() - started,
+            n_pool=n_pool,
+            ids=_names(workers, best.indices),
+            complete=solution.complete,
+            notes=(told(workers, traffic, journal),),
+        )
+    finally:
+        workers.close()
+    if not solution.complete:
+        raise Interrupted(selection)
+    return selection
+
+
+def told(workers: RayWorkers, traffic: Traffic, journal: PickJournal | None) -> str:
+    """What a person may want to know of the run."""
+    lost = f", {workers.n_lost} of which died and were made anew" if workers.n_lost else ""
+    earlier = (
+        f"; {len(journal.rows):,} picks were in the journal already" if journal is not None and journal.rows else ""
+    )
+    moved = (traffic.sent + traffic.received) / 1e6
+    return f"cluster: {len(workers)} workers{lost}, {traffic.rounds} rounds, {moved:.1f} MB moved{earlier}"
+
+
+def _opened(workers: RayWorkers, labelled: object, groups: Any) -> tuple[Placed, AnyArray]:
+    """Shards read and placed, and the features of what is labelled: marked in them, named by row, or given."""
+    placed = open_all(workers, [name_of(items[0]) for items in groups])
+    parts = [part for part in workers.ask("labelled") if len(part)]
+    width = placed.facts[leading(placed.facts)].n_features
+    if labelled is not None:
+        given = np.asarray(labelled)
+        if given.ndim == 1 and given.dtype.kind in "iu":
+            rows = _checked_rows(given.astype(np.int64), int(placed.starts[-1]))
+            placed = leave_out(workers, placed, rows)
+            parts += [each.features for each in workers.ask("read", (rows,)) if len(each)]
+        else:
+            parts.append(np.asarray(check_features("labelled", labelled).matrix[:]))
+            if parts[-1].shape[1] != width:
+                problem = f"has {parts[-1].shape[1]} features, and the shards {width}"
+                raise InvalidArgument(problem, argument="labelled", mend="embed them alike, or name rows of the pool.")
+    return placed, np.concatenate(parts) if parts else np.empty((0, width))
+
+
+def _checked_rows(rows: IntArray, n_pool: int) -> IntArray:
+    wrong = rows[(rows < 0) | (rows >= n_pool)]
+    if len(wrong):
+        mend = f"rows go from 0 to {n_pool - 1:,}, through all shards."
+        raise InvalidArgument(f"names row {wrong[0]}, which is not there", argument="labelled", mend=mend)
+    return np.unique(rows)
+
+
+def _asked(
+    strategy: Strategy, metric: Metric, placed: Placed, references: AnyArray, budget: int, progress: Progress | None
+) -> Problem:
+    """What is asked for, without a row of the pool."""
+    facts = placed.facts[leading(placed.facts)]
+    doubt = np.ones(1) if facts.is_doubted else None
+    like = plan(strategy, np.zeros((1, facts.n_features)), np.zeros(1, np.int64), (None, doubt), metric, 1.0)
+    largest = float(np.abs(references.astype(np.float64)).max(initial=0.0))
+    return replace(
+        like,
+        pool=np.empty((0, facts.n_features), facts.dtype),
+        references=references,
+        budget=budget,
+        largest=1.0 if metric == "cosine" else largest,
+        progress=progress,
+    )
+
+
+def _journal(shards: Shards, strategy: Strategy, problem: Problem, placed: Placed) -> PickJournal | None:
+    if shards.journal is None:
+        return None
+    if problem.beam_width > 1:
+        mend = f"leave it out, or {named('beam_width')}."
+        raise InvalidArgument("cannot keep the configurations of a beam", argument="journal", mend=mend)
+    signature = {
+        "strategy": repr(strategy),
+        "metric": problem.metric,
+        "shards": [name_of(item) for item in shards.items],
+        "rows": int(placed.starts[-1]),
+        "candidates": int(placed.n_candidates.sum()),
+        "largest": max(each.largest for each in placed.facts).hex(),
+        "labelled": hashlib.sha256(np.ascontiguousarray(problem.references).tobytes()).hexdigest(),
+    }
+    journal = PickJournal(shards.journal, signature)
+    journal.limit(problem.budget)
+    return journal
+
+
+def _names(workers: RayWorkers, rows: IntArray) -> AnyArray | None:
+    """(b,) what picks are called, where every shard that has any of them knows."""
+    found = [(here, ids) for here, ids in workers.ask("names", (rows,)) if len(here)]
+    if not found or any(ids is None for _, ids in found):
+        return None
+    here, ids = np.concatenate([each for each, _ in found]), np.concatenate([each for _, each in found])
+    order = np.argsort(here, kind="stable")
+    return np.asarray(ids[order][np.searchsorted(here[order], rows)])
