@@ -22,8 +22,8 @@ class Shards:
     Parameters
     ----------
     shards : str, sequence or ray.data.Dataset
-        Files (``.npy``, ``.safetensors``, Parquet and whatever else a pool can be), at local paths or at any address that
-        fsspec knows, such as ``s3://bucket/part-0.parquet``; a local folder of them; arrays (n, d), or mappings of
+        Files (``.npy``, ``.safetensors``, Parquet and whatever else a pool can be), at local paths or at any address
+        that fsspec knows, such as ``s3://bucket/part-0.parquet``; a local folder of them; arrays (n, d), or mappings of
         columns; or a Ray data set, each block of which is a shard. They may be uneven and empty.
         Rows are numbered through all of them.
     probabilities, logits, doubt : sequence, optional

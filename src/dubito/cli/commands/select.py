@@ -33,6 +33,8 @@ def select(
     metric: options.Metric = "euclidean",
     standardise: options.Standardise = "auto",
     engine: options.Engine = "auto",
+    address: options.Address = None,
+    journal: options.Journal = None,
     memory_limit: options.MemoryLimit = None,
     seed: options.Seed = "0",
     output: options.Output = None,
@@ -66,6 +68,7 @@ def select(
     from dubito.cli.inputs.missing import read_missing, settle
     from dubito.cli.inputs.scaling import read_when
     from dubito.cli.inputs.session import reading_files
+    from dubito.cli.jobs import cluster
     from dubito.cli.jobs import select as job
     from dubito.cli.jobs.dry_run import show_dry_run
     from dubito.cli.jobs.sheet import check_sheet
@@ -83,6 +86,18 @@ def select(
     columns = files.read_columns(
         id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label, beside.claimed(rows)
     )
+    if not dry_run and cluster.is_asked(engine, address, journal):
+        others: dict[str, object] = {
+            "candidates": candidates,
+            "costs": costs,
+            "classes": classes,
+            "temperature": temperature,
+        }
+        others |= {"spend": spend, "quota": quota, "missing": missing, "keep": keep, "sheet": sheet}
+        cluster.refuse(target, {**others, "standardise": None if standardise == "auto" else standardise})
+        picked = cluster.pick(pool, labelled or [], sources, columns, method, address, journal, quiet=quiet)
+        job.finish(picked, target, quiet, labelled or [])
+        return
     with job.holding(target, dry_run, quiet):
         with reading_files(input_limit, memory_limit, quiet=quiet):
             found = files.read_inputs(pool, labelled, sources, columns, how)

@@ -21,10 +21,12 @@ from dubito.cli.options.files import (
 )
 from dubito.cli.options.method import (
     METHOD,
+    Address,
     BeamWidth,
     Budget,
     Engine,
     Features,
+    Journal,
     MemoryLimit,
     Metric,
     Scaling,
@@ -57,6 +59,7 @@ __all__ = [
     "FILES",
     "METHOD",
     "OUTPUT",
+    "Address",
     "Append",
     "AsJson",
     "BeamWidth",
@@ -76,6 +79,7 @@ __all__ = [
     "IdColumn",
     "IgnoreColumns",
     "InputLimit",
+    "Journal",
     "Keep",
     "LabelColumn",
     "Labelled",

@@ -93,6 +93,24 @@ Engine = Annotated[
         help="auto, or one that dubito doctor lists.",
     ),
 ]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="ADDRESS",
+        rich_help_panel=METHOD,
+        help="The Ray cluster for --engine cluster, such as ray://head:10001; this machine without it.",
+    ),
+]
+Journal = Annotated[
+    str | None,
+    typer.Option(
+        "--journal",
+        metavar="FILE",
+        rich_help_panel=METHOD,
+        help="For --engine cluster: write picks there as they are made; named again, a run goes on behind them.",
+    ),
+]
 MemoryLimit = Annotated[
     str | None,
     typer.Option("--memory-limit", metavar="SIZE", rich_help_panel=METHOD, help="Beyond the inputs, such as 2GB."),

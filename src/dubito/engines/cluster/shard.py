@@ -54,7 +54,7 @@ class Shard:
         return Facts(*shape, str(problem.pool.dtype), problem.largest, *has)
 
     def place(self, first_row: int, left_out: IntArray) -> int:
-        """Where the shard begins in the whole pool, and rows of that which may not be picked; candidates that are left."""
+        """Hear where the shard begins in the whole pool, and rows of that which may not be picked; candidates left."""
         self.first_row = first_row
         candidates = np.setdiff1d(self.opened.problem.candidates, left_out - first_row)
         self.problem = replace(self.opened.problem, candidates=candidates)

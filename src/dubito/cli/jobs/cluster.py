@@ -1,0 +1,84 @@
+"""``dubito select --engine cluster``: shards that a Ray cluster reads, and this process does not."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dubito.cli.inputs.files import DoubtSpecs
+from dubito.cli.jobs.select import Method, Target
+from dubito.cli.printing.messages import Bar, say
+from dubito.doubt.reading import two_sources
+from dubito.errors import InvalidArgument
+from dubito.files import Columns, open_source, read_array, read_picks, split_spec
+from dubito.matrix import AnyArray
+from dubito.problem import Interrupted, Selection
+from dubito.selecting import select
+
+
+def is_asked(engine: str, address: str | None, journal: str | None) -> bool:
+    """Whether a cluster is to select; options of a cluster without one are refused."""
+    for name, value in {"address": address, "journal": journal}.items():
+        if value is not None and engine != "cluster":
+            raise InvalidArgument("is for --engine cluster", argument=name, value=value, mend="pass that, too.")
+    return engine == "cluster"
+
+
+def refuse(target: Target, others: Mapping[str, object]) -> None:
+    """Refuse what one machine alone can do."""
+    given = next((name for name, value in others.items() if value), "append" if target.append else None)
+    if given is not None:
+        mend = "leave it out, or --engine cluster."
+        raise InvalidArgument("does not go with --engine cluster", argument=given, mend=mend)
+
+
+def pick(
+    pool: str,
+    labelled: Sequence[str],
+    sources: DoubtSpecs,
+    columns: Columns,
+    method: Method,
+    address: str | None,
+    journal: str | None,
+    *,
+    quiet: bool,
+) -> Selection:
+    """Select from a file or a folder of shards; doubt beside it lies in as many."""
+    from dubito.engines.cluster.rays import connect
+    from dubito.sharding.shards import Shards, listed
+
+    given = {role: listed(spec) for role, spec in sources.items() if spec is not None}
+    if len(given) > 1:
+        raise two_sources(given)
+    shards = Shards(pool, columns=columns, journal=journal, **given)
+    rows = _read_labelled(labelled, columns)
+    say("connecting to Ray" + ("" if address is None else f" at {address}"), quiet=quiet)
+    connect(address)
+    with Bar("picking", quiet=quiet) as bar:
+        try:
+            return select(
+                shards,
+                method.budget,
+                labelled=rows,
+                strategy=method.strategy,
+                metric=method.metric,
+                engine="cluster",
+                seed=method.seed,
+                progress=bar,
+            )
+        except Interrupted as stopped:
+            return stopped.selection
+
+
+def _read_labelled(specs: Sequence[str], columns: Columns) -> AnyArray | None:
+    """Rows of the whole pool, from files of picks, or features; not both."""
+    if not specs:
+        return None
+    parts = [
+        read_picks(spec)
+        if "index" in open_source(split_spec(spec)[0]).names
+        else np.asarray(read_array(spec, "labelled", columns=columns)[:])
+        for spec in specs
+    ]
+    if len({part.ndim for part in parts}) > 1:
+        raise InvalidArgument("names both rows and features", argument="labelled", mend="pass files of one kind.")
+    return np.concatenate(parts)
