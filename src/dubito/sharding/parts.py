@@ -114,7 +114,8 @@ def _doubt(read: list[Read]) -> tuple[AnyArray | None, FloatArray | None]:
     if len(doubts) < len(read):
         return None, None
     probabilities = [each for each, _ in found if each is not None]
-    whole = np.concatenate(probabilities) if len(probabilities) == len(read) else None
+    n_filled = sum(len(doubt) > 0 for doubt in doubts)
+    whole = np.concatenate(probabilities) if len(probabilities) == n_filled > 0 else None
     return whole, np.concatenate(doubts)
 
 

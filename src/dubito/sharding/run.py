@@ -2,8 +2,8 @@
 
 import hashlib
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -11,15 +11,21 @@ from dubito.checks import check_budget, check_choice, check_integer
 from dubito.checks.rows import check_features
 from dubito.engines.cluster.frontier import Placed, Traffic, leading
 from dubito.engines.cluster.rays import RayWorkers, connect, n_processors
+from dubito.engines.cluster.shard import Part
 from dubito.engines.cluster.solving import leave_out, open_all, solve
+from dubito.engines.cluster.workers import Workers
 from dubito.errors import InvalidArgument
 from dubito.matrix import AnyArray, IntArray
 from dubito.problem import Interrupted, Metric, Problem, Progress, Selection
+from dubito.sharding.items import Item
 from dubito.sharding.journal import PickJournal
 from dubito.sharding.parts import AnyCoreset, Group, name_of, plan
 from dubito.sharding.shards import Shards
 from dubito.strategies.base import Strategy
 from dubito.wording import named
+
+Hire = Callable[[Iterable[Part]], Workers]
+"""Processes for some parts."""
 
 
 def select_from(
@@ -58,13 +64,20 @@ def select_shards(
     metric: Metric = "euclidean",
     seed: int = 0,
     progress: Progress | None = None,
+    hire: Hire | None = None,
+    n_workers: int | None = None,
 ) -> Selection:
-    """The picks that one machine would make of all shards one below another."""
+    """The picks that one machine would make of all shards one below another.
+
+    Workers are those of a Ray cluster, one for each processor, unless others are given.
+    """
     started = time.perf_counter()
     check_integer("budget", budget, least=1)
-    ray = connect()
-    groups = shards.groups(n_processors(ray))
-    workers = RayWorkers((Group(items, strategy, metric) for items in groups), ray)
+    if hire is None:
+        ray = connect()
+        hire, n_workers = (lambda parts: RayWorkers(parts, ray)), n_processors(ray)
+    groups = shards.groups(n_workers or 1)
+    workers = hire(Group(items, strategy, metric) for items in groups)
     try:
         placed, references = _opened(workers, labelled, groups)
         n_candidates, n_pool = int(placed.n_candidates.sum()), int(placed.starts[-1])
@@ -94,7 +107,7 @@ def select_shards(
     return selection
 
 
-def told(workers: RayWorkers, traffic: Traffic, journal: PickJournal | None) -> str:
+def told(workers: Workers, traffic: Traffic, journal: PickJournal | None) -> str:
     """What a person may want to know of the run."""
     lost = f", {workers.n_lost} of which died and were made anew" if workers.n_lost else ""
     earlier = (
@@ -104,7 +117,7 @@ def told(workers: RayWorkers, traffic: Traffic, journal: PickJournal | None) -> 
     return f"cluster: {len(workers)} workers{lost}, {traffic.rounds} rounds, {moved:.1f} MB moved{earlier}"
 
 
-def _opened(workers: RayWorkers, labelled: object, groups: Any) -> tuple[Placed, AnyArray]:
+def _opened(workers: Workers, labelled: object, groups: Sequence[Sequence[Item]]) -> tuple[Placed, AnyArray]:
     """Shards read and placed, and the features of what is labelled: marked in them, named by row, or given."""
     placed = open_all(workers, [name_of(items[0]) for items in groups])
     parts = [part for part in workers.ask("labelled") if len(part)]
@@ -169,7 +182,7 @@ def _journal(shards: Shards, strategy: Strategy, problem: Problem, placed: Place
     return journal
 
 
-def _names(workers: RayWorkers, rows: IntArray) -> AnyArray | None:
+def _names(workers: Workers, rows: IntArray) -> AnyArray | None:
     """(b,) what picks are called, where every shard that has any of them knows."""
     found = [(here, ids) for here, ids in workers.ask("names", (rows,)) if len(here)]
     if not found or any(ids is None for _, ids in found):

@@ -14,7 +14,7 @@ from dubito.engines.lazy.frontier import Fresh
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 from dubito.problem import Configuration, Problem
 
-FRONT_ROWS = 4096
+FRONT_ROWS = 2048
 """Candidates in a merged front: a round goes over the network, so that it should bring many picks."""
 FEWEST = 16
 """What every shard is asked for at least."""

@@ -122,13 +122,16 @@ class Shard:
             return
         kernels = CpuKernels(local)
         self.kernels, self.bounds = kernels, Bounds(local, kernels)
-        self._add(start.picks)
-        if len(kernels.references):
+        # A pick scales what is near it by its own weight, and labelled points do not: first bounds know one kind alone.
+        is_mixed = problem.scaling == "acquired" and len(kernels.references) > 0
+        if is_mixed:
             self.bounds.bound, self.bounds.seen = kernels.first_bounds()
-        else:
-            rows = self._store(start.apart, room - n_apart)
-            self.bounds.bound = kernels.farthest_from(rows)
+        self._add(start.picks)
+        if len(kernels.references) == 0:
+            self.bounds.bound = kernels.farthest_from(self._store(start.apart, room - n_apart))
             self.bounds.seen = np.zeros(len(self.bounds.bound), dtype=np.int32)
+        elif not is_mixed:
+            self.bounds.bound, self.bounds.seen = kernels.first_bounds()
         self._leave_out(start.picks)
 
     def advance(self, orders: Orders, share: Share) -> Answer:

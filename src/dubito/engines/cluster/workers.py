@@ -1,6 +1,6 @@
 """Processes that hold shards: asked all at once, and made again when they die."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from dubito.engines.cluster.shard import Part, Shard
@@ -13,6 +13,8 @@ class Workers(Protocol):
     """One worker a shard. ``restore`` is set by whoever knows what a shard made anew must hear."""
 
     restore: Restore
+    n_lost: int
+    """How many died and were made anew."""
 
     def __len__(self) -> int:
         """How many shards there are."""
@@ -34,9 +36,10 @@ class Workers(Protocol):
 class Here:
     """Shards in this process, one after another: what is computed on a cluster, without one."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self.parts = parts
-        self.shards = [Shard(part) for part in parts]
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self.parts = list(parts)
+        self.shards = [Shard(part) for part in self.parts]
+        self.n_lost = 0
         self.restore: Restore = lambda shard: [("open", ())]
 
     def __len__(self) -> int:
@@ -53,6 +56,7 @@ class Here:
 
     def lose(self, shard: int) -> None:
         """Forget all that a shard knows, as if its process had died, and make it anew."""
+        self.n_lost += 1
         self.shards[shard] = Shard(self.parts[shard])
         for method, arguments in self.restore(shard):
             self.ask_one(shard, method, *arguments)

@@ -86,8 +86,8 @@ class Bounds:
         self.bound[rows] = -1.0
 
     def zeros(self, n_wanted: int | None) -> IntArray:
-        """Candidates that nothing sets apart from a reference."""
-        return np.flatnonzero(self.bound == 0.0)[:n_wanted]
+        """Candidates that are left, whatever is known of them: a shard made anew may not know yet that they are 0."""
+        return np.flatnonzero(self.bound >= 0.0)[:n_wanted]
 
     def largest(self) -> float:
         """The largest bound."""

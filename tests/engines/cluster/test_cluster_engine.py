@@ -1,0 +1,168 @@
+"""Shards give the reference's picks, however the pool is cut, and whatever is lost on the way."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from dubito.distances import column_sums
+from dubito.engines.base import Engine, Estimate
+from dubito.engines.cluster import frontier
+from dubito.engines.cluster.arrays import cut, even_edges
+from dubito.engines.cluster.frontier import first_of, parts_of_first
+from dubito.engines.cluster.messages import NOTHING, Answer, Facts
+from dubito.engines.cluster.room import Extended, Sums, whole_sum
+from dubito.engines.cluster.solving import open_all, refuse_unlike, solve
+from dubito.engines.cluster.workers import Here
+from dubito.engines.dispatch import choose_engine
+from dubito.engines.lazy.front import Threshold
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.estimating import estimate
+from dubito.matrix import len_of
+from dubito.problem import Problem, Solution
+from dubito.testing import check_engine
+
+
+class Losing(Here):
+    """Shards that are lost between calls."""
+
+    def __init__(self, parts: Any, rng: np.random.Generator, share: float) -> None:
+        super().__init__(parts)
+        self.rng, self.share = rng, share
+
+    def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
+        if method in ("advance", "start", "zeros", "coldest", "add_to") and self.rng.random() < self.share:
+            share, self.share = self.share, 0.0
+            self.lose(shard)
+            self.share = share
+        return super().ask_one(shard, method, *arguments)
+
+
+@dataclass(frozen=True)
+class InPieces(Engine[Problem]):
+    """The driver and its shards in one process."""
+
+    name: ClassVar[str] = "in pieces"
+    n_shards: int
+    seed: int = 0
+    lost: float = 0.0
+
+    def refusals(self, problem: Problem) -> list[str]:
+        return []
+
+    def solve(self, problem: Problem) -> Solution:
+        rng = np.random.default_rng(self.seed)
+        n_pool = len_of(problem.pool)
+        edges = sorted([0, n_pool, *rng.integers(0, n_pool + 1, self.n_shards - 1).tolist()])
+        workers = Losing(cut(problem, edges), rng, self.lost)
+        solution, _ = solve(problem, workers, open_all(workers))
+        assert self.lost == 0.0 or workers.n_lost or len(solution.configurations[0].indices) < 3
+        return solution
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 3, 7])
+def test_the_picks_do_not_depend_on_how_a_pool_is_cut(n_shards: int) -> None:
+    check_engine(InPieces(n_shards), examples=80, seed=100 * n_shards)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 64])
+def test_nor_on_how_large_a_front_is(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frontier, "FRONT_ROWS", rows)
+    monkeypatch.setattr(frontier, "FEWEST", 1)
+    check_engine(InPieces(3), examples=40, seed=5000)
+
+
+@pytest.mark.parametrize("n_shards", [1, 4])
+def test_a_shard_that_is_lost_and_made_anew_changes_nothing(n_shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frontier, "FRONT_ROWS", 8)
+    check_engine(InPieces(n_shards, lost=0.5), examples=60, seed=7000)
+
+
+def test_rounds_follow_fronts_and_not_picks() -> None:
+    rng = np.random.default_rng(0)
+    pool, weights = rng.normal(size=(20_000, 16)).astype(np.float32), rng.random(20_000)
+    candidates = np.arange(100, len(pool))
+    problem = Problem(pool, pool[:100], candidates, 3000, weights=weights, largest=float(np.abs(pool).max()))
+    workers = Here(cut(problem, even_edges(problem, 4)))
+    _, traffic = solve(problem, workers, open_all(workers))
+    assert traffic.rounds <= 30
+    assert traffic.sent + traffic.received < 10 * 3000 * pool[0].nbytes
+
+
+def test_a_pool_sorted_by_priority_is_asked_where_its_first_candidates_are() -> None:
+    rng = np.random.default_rng(1)
+    pool = rng.normal(size=(20_000, 8)).astype(np.float32)
+    pool = pool[np.argsort((pool**2).sum(axis=1))]
+    problem = Problem(pool, np.zeros((1, 8), np.float32), np.arange(len(pool)), 2000, largest=float(np.abs(pool).max()))
+    workers = Here(cut(problem, even_edges(problem, 5)))
+    _, traffic = solve(problem, workers, open_all(workers))
+    assert traffic.rounds <= 20
+
+
+@pytest.mark.parametrize("edges", [[0, 5000], [0, 1, 1023, 1024, 1025, 4000, 4000, 5000], [0, 10, 20, 2048, 5000]])
+def test_the_sum_of_shards_is_that_of_one_machine_to_the_last_bit(edges: list[int]) -> None:
+    pool = np.random.default_rng(2).normal(size=(5000, 3)) * 1e3
+    total, begun = np.zeros(3), np.empty((0, 3))
+    for start, stop in itertools.pairwise(edges):
+        total, begun = Sums(pool[start:stop], start, "euclidean").add_to(total, begun)
+    assert whole_sum(total, begun).tobytes() == column_sums(pool).tobytes()
+
+
+def test_rows_and_picks_behind_them_are_read_as_one_matrix() -> None:
+    own = np.arange(8.0).reshape(4, 2)
+    extended = Extended(own, 2)
+    assert extended.store(0, np.array([[-1.0, -2.0]])).tolist() == [4]
+    assert extended[1:3].tolist() == own[1:3].tolist()
+    assert extended[np.array([4, 0])].tolist() == [[-1, -2], [0, 1]]
+    assert extended[np.array([4])].tolist() == [[-1, -2]]
+    assert extended[3:5].tolist() == [[6, 7], [-1, -2]]
+
+
+def test_the_threshold_is_what_comes_first_of_all_that_was_left_out() -> None:
+    one, other = Threshold(2.0, 7), Threshold(2.0, 3)
+    assert first_of([NOTHING, one, other]) == other
+    assert first_of([NOTHING, NOTHING]) == NOTHING
+
+
+def answer(ranks: Sequence[int], levels: Sequence[float]) -> Answer:
+    facts = Facts(0, 0, 1, "float64", 0.0, False, False, False)
+    return Answer(facts.no_points(), np.empty(0), NOTHING, np.array(ranks), np.array(levels))
+
+
+def test_shards_are_asked_for_their_part_of_what_seems_to_be_first() -> None:
+    parts = parts_of_first([answer([0, 1, 2, 3], [9.0, 8.0, 7.0, 6.0]), answer([0, 1, 2, 3], [6.5, 1.0, 1.0, 1.0])], 4)
+    assert parts.tolist() == [0.75, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("odd", "words"),
+    [
+        (Facts(3, 3, 5, "float32", 1.0, True, False, True), "b has 5 features, and a has 4"),
+        (Facts(3, 3, 4, "float16", 1.0, True, False, True), "b holds float16, and a float32"),
+        (Facts(3, 3, 4, "float32", 1.0, False, False, False), "a has doubt, and b none"),
+    ],
+)
+def test_shards_that_do_not_go_together_are_named(odd: Facts, words: str) -> None:
+    empty, first = (
+        Facts(0, 0, 0, "float64", 0.0, False, False, False),
+        Facts(2, 2, 4, "float32", 1.0, True, False, True),
+    )
+    refuse_unlike([empty, first, first], ["none", "a", "b"])
+    with pytest.raises(InvalidData, match=words):
+        refuse_unlike([empty, first, odd], ["none", "a", "b"])
+
+
+def test_auto_never_takes_a_cluster_by_itself_and_estimate_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem(np.zeros((4, 2)), np.zeros((1, 2)), np.arange(4), 1)
+    assert choose_engine("auto", problem).name != "cluster"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InvalidArgument, match=r"Ray is not installed: pip install 'dubito\[ray\]'"):
+        choose_engine("cluster", problem)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    found = estimate(10_000, 64, 10, 100, engine="cluster")
+    assert isinstance(found, Estimate)
+    assert found.engine == "cluster"
+    assert found.bytes > 10_000 * 64 * 4
