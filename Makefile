@@ -14,7 +14,7 @@ MINUTES ?= 30
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench faults clean
+.PHONY: help demo test check cluster docs bench faults clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 14
@@ -33,6 +33,9 @@ check: .venv/.ready ## Check format, lint, types and the layers of imports
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m mypy
 	.venv/bin/lint-imports
+
+cluster: .venv/.cluster ## Run the tests that need Ray: clusters of several nodes on this machine, and nodes that die
+	.venv/bin/python -m pytest tests/cluster $(ARGS)
 
 docs: .venv-docs/.ready ## Build the documentation site into site/
 	.venv-docs/bin/python docs/generate.py
@@ -61,6 +64,11 @@ clean: ## Remove the environments and everything built
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".$(EXTRAS)" || { \
 	  echo "make: pip could not install into $(@D); its message above says why. Mend that, then run make again." >&2; \
 	  exit 1; }
+	@touch $@
+
+.venv/.cluster: .venv/.ready
+	@echo "make: installing Ray into .venv (once)"
+	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[ray]"
 	@touch $@
 
 is_new_enough = -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null

@@ -15,7 +15,7 @@ from dubito.engines.cluster.workers import Here
 from dubito.errors import DubitoError
 from dubito.matrix import AnyArray, FloatArray
 from dubito.problem import Interrupted, Selection
-from dubito.sharding.items import Span
+from dubito.sharding.items import SomeRows
 from dubito.sharding.journal import PickJournal
 from dubito.sharding.run import select_shards
 from dubito.sharding.shards import Shards
@@ -66,6 +66,17 @@ def test_arrays_in_memory(
     assert_same(choose(shards, strategy=strategy, labelled=labelled), wanted)
 
 
+def test_a_worker_lost_before_the_first_round_knows_where_it_is(pool: FloatArray) -> None:
+    class Losing(Here):
+        def ask(self, method: str, common: Any = (), each: Any = None) -> list[Any]:
+            if method in ("labelled", "read", "start", "names"):
+                self.lose(1)
+            return super().ask(method, common, each)
+
+    wanted = dubito.select(pool, BUDGET, labelled=[3, 41, 499], strategy="coreset", engine="cpu")
+    assert_same(choose(Shards(parts(pool)), strategy="coreset", labelled=[3, 41, 499], hire=Losing), wanted)
+
+
 @pytest.mark.parametrize("suffix", ["npy", "safetensors", "parquet", "npz"])
 def test_files_of_every_form_with_ids_and_marks(
     suffix: str, pool: FloatArray, probabilities: FloatArray, tmp_path: Path
@@ -110,7 +121,11 @@ def test_a_single_file_that_can_be_mapped_is_cut(pool: FloatArray, tmp_path: Pat
     np.save(tmp_path / "pool.npy", pool)
     shards = Shards(tmp_path / "pool.npy")
     spans = [item for group in shards.groups(3) for item in group]
-    assert [(item.start, item.stop) for item in spans if isinstance(item, Span)] == [(0, 166), (166, 333), (333, 500)]
+    assert [(item.start, item.stop) for item in spans if isinstance(item, SomeRows)] == [
+        (0, 166),
+        (166, 333),
+        (333, 500),
+    ]
     assert_same(choose(shards, strategy="coreset"), dubito.select(pool, BUDGET, strategy="coreset", engine="cpu"))
 
 

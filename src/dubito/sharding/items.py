@@ -95,7 +95,7 @@ class ArrayItem:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Span:
+class SomeRows:
     """Some rows of an item: of a file that is mapped into memory, only those are read."""
 
     item: FileItem | ArrayItem
@@ -113,7 +113,7 @@ class Span:
         )
 
 
-Item = FileItem | ArrayItem | Span
+Item = FileItem | ArrayItem | SomeRows
 
 
 def _stacked(column: AnyArray) -> AnyArray:

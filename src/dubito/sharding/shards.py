@@ -10,7 +10,7 @@ from dubito.files import Columns, DoubtRole, read_pool
 from dubito.files.choosing import ANY_COLUMNS
 from dubito.files.entries import natural_order, suffix_of
 from dubito.matrix import len_of
-from dubito.sharding.items import ArrayItem, FileItem, Item, Span
+from dubito.sharding.items import ArrayItem, FileItem, Item, SomeRows
 
 MAPPED = (".npy", ".safetensors")
 """Forms of file of which only the rows that are wanted are read."""
@@ -91,7 +91,7 @@ class Shards:
         if len(items) == 1 and isinstance(items[0], FileItem) and is_mapped(items[0].address):
             n_rows = len_of(read_pool(items[0].address, columns=self.columns).features)
             edges = [n_rows * place // n_workers for place in range(n_workers + 1)]
-            items = [Span(items[0], *edge) for edge in itertools.pairwise(edges) if edge[0] < edge[1]]
+            items = [SomeRows(items[0], *edge) for edge in itertools.pairwise(edges) if edge[0] < edge[1]]
         n_groups = min(n_workers, len(items))
         edges = [len(items) * place // n_groups for place in range(n_groups + 1)]
         return [tuple(items[start:stop]) for start, stop in itertools.pairwise(edges)]

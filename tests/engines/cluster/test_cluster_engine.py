@@ -34,7 +34,7 @@ class Losing(Here):
         self.rng, self.share = rng, share
 
     def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
-        if method in ("advance", "start", "zeros", "coldest", "add_to") and self.rng.random() < self.share:
+        if method not in ("open", "place") and self.rng.random() < self.share:
             share, self.share = self.share, 0.0
             self.lose(shard)
             self.share = share

@@ -87,16 +87,11 @@ def select(
         id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label, beside.claimed(rows)
     )
     if not dry_run and cluster.is_asked(engine, address, journal):
-        others: dict[str, object] = {
-            "candidates": candidates,
-            "costs": costs,
-            "classes": classes,
-            "temperature": temperature,
-        }
-        others |= {"spend": spend, "quota": quota, "missing": missing, "keep": keep, "sheet": sheet}
+        others: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
+        others |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
         cluster.refuse(target, {**others, "standardise": None if standardise == "auto" else standardise})
         picked = cluster.pick(pool, labelled or [], sources, columns, method, address, journal, quiet=quiet)
-        job.finish(picked, target, quiet, labelled or [])
+        finish(picked, target, quiet, labelled or [])
         return
     with job.holding(target, dry_run, quiet):
         with reading_files(input_limit, memory_limit, quiet=quiet):

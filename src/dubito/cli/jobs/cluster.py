@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dubito.cli.inputs.files import DoubtSpecs
-from dubito.cli.jobs.select import Method, Target
+from dubito.cli.jobs.select import Method
+from dubito.cli.jobs.target import Target
 from dubito.cli.printing.messages import Bar, say
 from dubito.doubt.reading import two_sources
 from dubito.errors import InvalidArgument

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dubito.doubt import uncertainty
-from dubito.engines.cluster.messages import NOTHING, Answer, Facts, Orders, Points, Share, Start, joined
+from dubito.engines.cluster.messages import NOTHING, Answer, Errand, Facts, Orders, Points, Start, joined
 from dubito.engines.cluster.room import whole_sum
 from dubito.engines.cluster.workers import Workers
 from dubito.engines.cpu.kernels import CpuKernels
@@ -37,6 +37,10 @@ class Placed:
     def of(self, shard: int) -> tuple[int, IntArray]:
         """What one shard is told."""
         return int(self.starts[shard]), self.left_out
+
+    def restore(self, shard: int) -> list[tuple[str, tuple[object, ...]]]:
+        """What a shard made anew must hear before a run."""
+        return [("open", ()), ("place", self.of(shard))]
 
 
 @dataclass(slots=True)
@@ -136,7 +140,7 @@ class ClusterFrontier:
 
     def restore(self, shard: int) -> list[tuple[str, tuple[object, ...]]]:
         """What a shard made anew must hear; picks that are still to be told are told with the next round."""
-        calls: list[tuple[str, tuple[object, ...]]] = [("open", ()), ("place", self.placed.of(shard))]
+        calls = self.placed.restore(shard)
         if self.is_adding:
             calls.append(("add_up", ()))
         if self.is_started:
@@ -165,9 +169,9 @@ class ClusterFrontier:
         self.seen = points.take(np.flatnonzero(kept))
         return Fresh(self.seen.rows, values[kept], threshold)
 
-    def _share(self, shard: int, size: int, own: IntArray) -> Share:
+    def _share(self, shard: int, size: int, own: IntArray) -> Errand:
         here = own[(own >= self.starts[shard]) & (own < self.starts[shard + 1])]
-        return Share(size, here, *self.lowered[shard])
+        return Errand(size, here, *self.lowered[shard])
 
     def _split(self, size: int) -> list[int]:
         """How many candidates each shard should answer with: its part of those that seem to be first."""

@@ -113,7 +113,7 @@ class Orders:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Errand:
     """What one shard is told at the beginning of a round, of its own rows of the whole pool."""
 
     size: int

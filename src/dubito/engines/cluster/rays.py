@@ -32,14 +32,14 @@ def n_processors(ray: Any) -> int:
 class RayWorkers:
     """See `dubito.engines.cluster.workers.Workers`."""
 
-    def __init__(self, parts: Iterable[Part], ray: Any) -> None:
+    def __init__(self, parts: Iterable[Part], ray: Any, n_processors: float = 1.0) -> None:
         self.ray = ray
         self.restore: Restore = lambda shard: [("open", ())]
         self.n_lost = 0
         """Workers that died and were made anew."""
         # Put one after another, so that parts which are made here need not be here all at once.
         self.parts = [ray.put(part) for part in parts]
-        self.actors = [self._start(part, n_processors=1.0) for part in self.parts]
+        self.actors = [self._start(part, n_processors) for part in self.parts]
 
     def __len__(self) -> int:
         return len(self.parts)

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from dubito.distances import read_rows, settle
-from dubito.engines.cluster.messages import NOTHING, Answer, Facts, Orders, Points, Share, Start
+from dubito.engines.cluster.messages import NOTHING, Answer, Errand, Facts, Orders, Points, Start
 from dubito.engines.cluster.room import Extended, Sums
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy.bounds import Bounds, first_in_order
@@ -134,19 +134,19 @@ class Shard:
             self.bounds.bound, self.bounds.seen = kernels.first_bounds()
         self._leave_out(start.picks)
 
-    def advance(self, orders: Orders, share: Share) -> Answer:
+    def advance(self, orders: Orders, errand: Errand) -> Answer:
         """One round: hear what was picked, bring the first candidates up to date, and tell them."""
         bounds = self.bounds
         if bounds is None:
             return Answer(self._points(np.empty(0, np.int64)), np.empty(0), NOTHING)
-        lowered = self._numbers(share.lowered)
+        lowered = self._numbers(errand.lowered)
         # What a shard made anew knows may be less already: both hold.
-        bounds.bound[lowered] = np.minimum(bounds.bound[lowered], share.values)
+        bounds.bound[lowered] = np.minimum(bounds.bound[lowered], errand.values)
         if orders.n_before == self.n_picks:
             self._add(orders.picks)
             self._leave_out(orders.picks)
-        fresh = bounds.fresh(share.size, self._numbers(share.own))
-        return self._answer(fresh.rows, fresh.threshold, share.size)
+        fresh = bounds.fresh(errand.size, self._numbers(errand.own))
+        return self._answer(fresh.rows, fresh.threshold, errand.size)
 
     def zeros(self, n_wanted: int) -> Points:
         """The first candidates that nothing sets apart from a reference."""

@@ -9,7 +9,7 @@ from dubito.engines.cluster.frontier import ClusterFrontier, Placed, Traffic, le
 from dubito.engines.cluster.messages import Facts
 from dubito.engines.cluster.workers import Workers
 from dubito.engines.lazy.algorithm import solve_over
-from dubito.engines.lazy.greedy import Greedy, Journal
+from dubito.engines.lazy.greedy import Greedy, PickLog
 from dubito.errors import InvalidData
 from dubito.matrix import IntArray
 from dubito.problem import Problem, Solution
@@ -18,7 +18,7 @@ NONE = np.empty(0, dtype=np.int64)
 
 
 def solve(
-    problem: Problem, workers: Workers, placed: Placed, journal: Journal | None = None
+    problem: Problem, workers: Workers, placed: Placed, journal: PickLog | None = None
 ) -> tuple[Solution, Traffic]:
     """The picks of one machine, and what went between driver and shards."""
     frontier = ClusterFrontier(problem, workers, placed)
@@ -45,6 +45,7 @@ def leave_out(workers: Workers, placed: Placed, rows: IntArray) -> Placed:
     """The same without some rows of the whole pool, which may not be picked."""
     placed = replace(placed, left_out=np.union1d(placed.left_out, rows))
     counts = workers.ask("place", (), [placed.of(shard) for shard in range(len(workers))])
+    workers.restore = placed.restore
     return replace(placed, n_candidates=np.array(counts))
 
 

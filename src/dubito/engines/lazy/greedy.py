@@ -14,7 +14,7 @@ RADIUS_FRONT = 64
 NONE = np.empty(0, dtype=np.int64)
 
 
-class Journal(Protocol):
+class PickLog(Protocol):
     """Where picks are written down as they are made, so that a run can go on behind them."""
 
     @property
@@ -30,7 +30,7 @@ class Journal(Protocol):
 class Greedy:
     """A greedy run: what is picked. Of the problem it looks at what is asked for, never at the points."""
 
-    def __init__(self, problem: Problem, frontier: Frontier, journal: Journal | None = None) -> None:
+    def __init__(self, problem: Problem, frontier: Frontier, journal: PickLog | None = None) -> None:
         self.problem, self.frontier, self.journal = problem, frontier, journal
         self.picks: list[IntArray] = []
         self.squared: list[FloatArray] = []
