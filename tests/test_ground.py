@@ -22,7 +22,7 @@ from dubito import theory
 from dubito.cli import app
 
 ROOT = Path(__file__).parents[1]
-TARGETS = ("help", "demo", "test", "check", "cluster", "docs", "bench", "faults", "clean")
+TARGETS = ("help", "demo", "test", "check", "cluster", "docs", "bench", "faults", "models", "clean")
 
 
 def read_toml(name: str) -> dict[str, Any]:
