@@ -13,6 +13,8 @@ from dubito.cli.commands.demo import demo
 from dubito.cli.commands.diagnose import diagnose
 from dubito.cli.commands.doctor import doctor
 from dubito.cli.commands.embed import embed
+from dubito.cli.commands.export import export
+from dubito.cli.commands.import_ import import_
 from dubito.cli.commands.report import report
 from dubito.cli.commands.reproduce import reproduce
 from dubito.cli.commands.resume import resume
@@ -28,6 +30,8 @@ __all__ = ["app", "main"]
 app = typer.Typer(name="dubito", rich_markup_mode="rich", context_settings={"help_option_names": HELP_NAMES})
 app.command(short_help="Turn a folder of pictures or a table of texts into a pool.")(embed)
 app.command(short_help="Pick the rows of a pool that are worth labelling next.")(select)
+app.command(short_help="Write picks for Label Studio, Prodigy, doccano, folders or a table.")(export)
+app.command(name="import", short_help="Bring labels back from such a tool.")(import_)
 app.command(short_help="Replay active learning on labelled data: would it save labels?")(simulate)
 app.command(short_help="Say where a pool stands in the theory, and what follows.")(diagnose)
 app.command(short_help="Play an experiment that a TOML file describes.")(run)

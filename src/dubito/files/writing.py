@@ -251,7 +251,7 @@ def _jsonl_bytes(columns: PickColumns) -> bytes:
 def _parquet_bytes(columns: PickColumns) -> bytes:
     pyarrow, parquet = require("pyarrow", extra="files"), require("pyarrow.parquet", extra="files")
     types = {"rank": pyarrow.int64(), "index": pyarrow.int64(), "priority": pyarrow.float64()}
-    if not len(columns["rank"]):
+    if not any(map(len, columns.values())):
         types["id"] = pyarrow.string()
     arrays = {name: pyarrow.array(list(values), types.get(name)) for name, values in columns.items()}
     buffer = io.BytesIO()

@@ -1,0 +1,62 @@
+"""``dubito export``: picks for a labelling tool."""
+
+from typing import Annotated
+
+import typer
+
+from dubito.cli import options
+
+Classes = Annotated[
+    str | None,
+    typer.Option("--classes", metavar="NAMES", help="The classes people choose from, with commas between."),
+]
+
+
+def export(
+    picks: Annotated[
+        str, typer.Argument(metavar="PICKS", show_default=False, help="A table that dubito select wrote.")
+    ],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="TOOL",
+            show_default=False,
+            help="label-studio, prodigy, doccano, folders (one a class), csv or parquet.",
+        ),
+    ],
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="FILE", show_default=False, help="The file, or folder, to write."),
+    ],
+    classes: Classes = None,
+    show: Annotated[
+        str | None, typer.Option("--show", metavar="COLUMN", help="What people look at; text or path if not given.")
+    ] = None,
+    prefix: Annotated[
+        str, typer.Option("--prefix", metavar="TEXT", help="What stands before a picture's path, such as a server's.")
+    ] = "",
+    pictures: Annotated[
+        str, typer.Option("--pictures", metavar="FOLDER", help="Where the pictures are, for folders.")
+    ] = ".",
+    force: options.Force = False,
+    input_limit: options.InputLimit = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """
+    [bold]dubito export batch.csv --to label-studio --classes cat,dog -o tasks.json[/bold]
+
+    Write picks for a labelling tool. Each carries its id along, so that
+    [bold]dubito import[/bold] brings labels back to the rows they are of.
+    """
+    from dubito.cli.inputs.session import reading_files
+    from dubito.cli.printing.messages import say
+    from dubito.exchange import export_picks, read_items
+    from dubito.exchange.label_studio import labelling_config
+
+    known = [name.strip() for name in (classes or "").split(",") if name.strip()]
+    with reading_files(input_limit, None, quiet=quiet):
+        n = export_picks(picks, output, to, classes=known, show=show, prefix=prefix, pictures=pictures, force=force)
+        if to == "label-studio" and known and n:
+            say(f"labelling config: {labelling_config(read_items(picks, show)[0].kind, known)}", quiet=quiet)
+    say(f"{n} items written to {output} for {to}.", quiet=quiet)

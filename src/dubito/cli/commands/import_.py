@@ -1,0 +1,55 @@
+"""``dubito import``: labels back from a labelling tool."""
+
+from typing import Annotated
+
+import typer
+
+from dubito.cli import options
+from dubito.cli.commands.export import Classes
+
+
+def import_(
+    labels: Annotated[
+        str, typer.Argument(metavar="LABELS", show_default=False, help="What the tool exported: a file, or a folder.")
+    ],
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="TOOL",
+            show_default=False,
+            help="label-studio, label-studio-min, label-studio-csv, prodigy, doccano, folders, csv or parquet.",
+        ),
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", show_default=False, help="A .csv, .jsonl or .parquet.")
+    ],
+    classes: Classes = None,
+    force: options.Force = False,
+    input_limit: options.InputLimit = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """
+    [bold]dubito import export.json --from label-studio -o labels.csv[/bold]
+
+    Bring labels back: a table of id, label, annotators and agreement, for
+    [bold]dubito select --labelled labels.csv[/bold]. Skipped items are no labels,
+    several people's labels become that of most of them, and a tie is none.
+    """
+    from dubito.cli.inputs.session import reading_files
+    from dubito.cli.printing.messages import say
+    from dubito.exchange import import_labels
+    from dubito.files import output_format, write_atomically
+    from dubito.files.writing import render_columns
+
+    known = [name.strip() for name in (classes or "").split(",") if name.strip()]
+    format = output_format(output)
+    with reading_files(input_limit, None, quiet=quiet):
+        found = import_labels(labels, source, classes=known)
+    write_atomically(output, render_columns(found.columns(), format, safe_csv=True), new=not force)
+    split = sum(share < 1.0 for share in found.agreements)
+    say(
+        f"{len(found.names)} labels of {len(set(found.labels))} classes written to {output}; {len(found.skipped)} "
+        f"skipped, {len(found.tied)} tied, {split} by a majority that was not all.",
+        quiet=quiet,
+    )
