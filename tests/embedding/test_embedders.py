@@ -109,16 +109,16 @@ def nothing():
 
 @pytest.fixture
 def networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "own_networks.py").write_text(NETWORKS)
+    (tmp_path / "own_embedders.py").write_text(NETWORKS)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "own_networks", raising=False)
+    monkeypatch.delitem(sys.modules, "own_embedders", raising=False)
 
 
 @pytest.mark.usefixtures("networks")
 def test_a_network_of_ones_own_embeds_pictures(make_digits: MakeDigits) -> None:
     folder = make_digits(10)
     asked = {"size": 8, "mean": "half", "std": "half", "fit": "squash", "device": "cpu"}
-    pool = dubito.embed(folder, "torch:own_networks.tiny", options=asked)
+    pool = dubito.embed(folder, "torch:own_embedders.tiny", options=asked)
     import torch
 
     torch.manual_seed(0)
@@ -127,7 +127,7 @@ def test_a_network_of_ones_own_embeds_pictures(make_digits: MakeDigits) -> None:
     with torch.inference_mode():
         wanted = network(torch.tensor(pixels / 127.5 - 1, dtype=torch.float32).permute(0, 3, 1, 2)).mean(dim=(2, 3))
     np.testing.assert_allclose(pool.embedding, wanted.numpy(), atol=1e-5)
-    other = dubito.embed(folder, "torch:own_networks.other", options=asked)
+    other = dubito.embed(folder, "torch:own_embedders.other", options=asked)
     assert other.version != pool.version
 
 
@@ -135,7 +135,7 @@ def test_a_network_of_ones_own_embeds_pictures(make_digits: MakeDigits) -> None:
 def test_a_network_of_ones_own_embeds_texts_in_their_order(tmp_path: Path, texts: list[str]) -> None:
     (tmp_path / "t.csv").write_text("text\n" + "\n".join(texts) + "\n")
     asked = {"takes": "texts", "batch": 7}
-    pool = dubito.embed(tmp_path / "t.csv", "torch:own_networks.lengths", options=asked)
+    pool = dubito.embed(tmp_path / "t.csv", "torch:own_embedders.lengths", options=asked)
     assert pool.embedding[:, 0].tolist() == [len(text) for text in texts]
 
 
@@ -143,10 +143,10 @@ def test_a_network_of_ones_own_embeds_texts_in_their_order(tmp_path: Path, texts
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("torch:own_networks.gone", "own_networks has no gone"),
+        ("torch:own_embedders.gone", "own_embedders has no gone"),
         ("torch:no_such_module.x", "cannot be imported"),
-        ("torch:own_networks.nothing", "returns int, which cannot be called"),
-        ("torch:own_networks.flat", r"a tensor \(k, d\) is wanted"),
+        ("torch:own_embedders.nothing", "returns int, which cannot be called"),
+        ("torch:own_embedders.flat", r"a tensor \(k, d\) is wanted"),
     ],
 )
 def test_what_is_no_network_is_refused(make_digits: MakeDigits, name: str, message: str) -> None:
