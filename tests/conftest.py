@@ -37,6 +37,13 @@ def share_the_cores() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children without coverage, whose lock Ctrl-C can leave locked for good: for tests that interrupt them."""
+    for name in [name for name in os.environ if name.startswith("COVERAGE")]:
+        monkeypatch.delenv(name)
+
+
 PATIENCE = 600.0
 """Seconds that a test waits for what must happen, on a machine that may be busy with other work."""
 LONGEST = 3600

@@ -104,7 +104,8 @@ def test_the_only_array_that_fits_is_taken(tmp_path: Path) -> None:
 def test_two_arrays_that_fit_are_listed(tmp_path: Path) -> None:
     path = save(tmp_path / "all.npz", x=FEATURES, y=FEATURES)
     with pytest.raises(
-        MissingFile, match=r"no array called features or embeddings or embedding or pool, and 2 that could .* x \(4, 3\) float32, y"
+        MissingFile,
+        match=r"no array called features or embeddings or embedding or pool, and 2 that could .* x \(4, 3\) float32, y",
     ):
         read_array(path, "features")
     with pytest.raises(MissingFile, match=r"and none that could be the doubt .*Name one with .*all.npz::NAME"):
