@@ -54,9 +54,9 @@ class Pool:
     >>> import numpy as np, dubito
     >>> pool = dubito.Pool(np.array([[0.0], [1.0], [5.0], [9.0]]))
     >>> pool.label([0])
-    >>> first = pool.select(1, doubt=[0.0, 0.5, 0.5, 0.5])
+    >>> first = pool.select(1, doubt=[0.0, 0.5, 0.5, 0.5], strategy="doubt-coreset")
     >>> pool.label(first)
-    >>> pool.select(1, doubt=[0.0, 0.5, 0.5, 0.0]).indices.tolist()
+    >>> pool.select(1, doubt=[0.0, 0.5, 0.5, 0.0], strategy="doubt-coreset").indices.tolist()
     [2]
     """
 
