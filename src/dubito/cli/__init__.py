@@ -21,6 +21,7 @@ from dubito.cli.commands.resume import resume
 from dubito.cli.commands.run import run
 from dubito.cli.commands.select import select
 from dubito.cli.commands.simulate import simulate
+from dubito.cli.commands.status import status
 from dubito.cli.options import spelled_out
 from dubito.cli.printing.failures import exit_code_of, in_words_of
 from dubito.cli.printing.helping import HELP_NAMES, tidied
@@ -32,6 +33,7 @@ app.command(short_help="Turn a folder of pictures or a table of texts into a poo
 app.command(short_help="Pick the rows of a pool that are worth labelling next.")(select)
 app.command(short_help="Write picks for Label Studio, Prodigy, doccano, folders or a table.")(export)
 app.command(name="import", short_help="Bring labels back from such a tool.")(import_)
+app.command(short_help="Say what is labelled, how well a model does, and whether to go on.")(status)
 app.command(short_help="Replay active learning on labelled data: would it save labels?")(simulate)
 app.command(short_help="Say where a pool stands in the theory, and what follows.")(diagnose)
 app.command(short_help="Play an experiment that a TOML file describes.")(run)

@@ -1,0 +1,33 @@
+"""``dubito status``: what is labelled, how well a model does on it, and whether to go on."""
+
+from dubito.cli import options
+
+
+def status(
+    pool: options.Pool,
+    labelled: options.Labelled = None,
+    id_column: options.IdColumn = None,
+    label_column: options.LabelColumn = None,
+    feature_columns: options.FeatureColumns = None,
+    ignore_columns: options.IgnoreColumns = None,
+    no_label: options.NoLabel = None,
+    missing: options.Missing = None,
+    model: options.Model = "linear",
+    input_limit: options.InputLimit = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """
+    [bold]dubito status pool.parquet --labelled round-1.csv --labelled round-2.csv[/bold]
+
+    Say how many labels each class has, how well a model fitted on them does on
+    those held out, how many of the last file's labels it named right before it
+    had seen them, and whether it is worth going on.
+    """
+    from dubito.cli.inputs.session import reading_files
+    from dubito.cli.jobs import status as job
+
+    columns = job.read_names(id_column, label_column, feature_columns, ignore_columns, no_label)
+    with reading_files(input_limit, None, quiet=quiet):
+        found, before = job.read_labelled_pool(pool, labelled or [], columns, missing)
+    job.show(job.standing_of(found, before, model), as_json)

@@ -1,0 +1,85 @@
+"""What ``dubito status`` does once its options are read."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dubito.cli.inputs.files import Inputs, read_columns, read_inputs
+from dubito.cli.inputs.labels import read_labels
+from dubito.cli.inputs.missing import read_missing, settle
+from dubito.cli.printing.failures import naming_files
+from dubito.cli.printing.plain import put
+from dubito.files import Columns
+from dubito.fitting.folds import Share
+from dubito.fitting.standing import Standing, stand
+
+MOST_SHOWN = 30
+"""Classes that are listed, the most frequent first."""
+
+
+def read_names(
+    ids: str | None, labels: str | None, features: str | None, ignore: str | None, no_label: str | None
+) -> Columns:
+    """The names of columns given on the command line."""
+    return read_columns(ids, labels, features, ignore, None, no_label)
+
+
+def read_labelled_pool(
+    pool: str, specs: Sequence[str], columns: Columns, missing: str | None
+) -> tuple[Inputs, dict[int, str]]:
+    """The pool with its labels, and those that were there before the last file."""
+    found = read_inputs(pool, specs, {}, columns, read_missing(missing))
+    found = replace(found, doubt={}, labels=read_labels(found.pool, specs, columns))
+    earlier = read_labels(found.pool, specs[:-1], columns)
+    settled, kept = settle(found, read_missing(missing))
+    numbers = range(kept.n_rows) if kept.rows is None else kept.rows.tolist()
+    return settled, {row: label for row, label in settled.labels.items() if numbers[row] in earlier}
+
+
+def standing_of(found: Inputs, before: dict[int, str], model: str) -> Standing:
+    """Where it stands; an error says which file it is about."""
+    with naming_files(found.files, found.place):
+        return stand(found.pool.features, found.labels, before, model)
+
+
+def facts_of(found: Standing) -> dict[str, object]:
+    """The same as JSON has it."""
+
+    def share(each: Share | None) -> dict[str, object] | None:
+        if each is None:
+            return None
+        low, high = each.interval
+        return {"right": each.right, "of": each.of, "share": each.value, "low": low, "high": high}
+
+    return {
+        "schema": 1,
+        "rows": found.n_pool,
+        "labels": found.fitted.n_labels,
+        "classes": found.counts,
+        "model": found.fitted.model,
+        "held_out": share(found.fitted.tested),
+        "log_loss": found.fitted.log_loss,
+        "last_batch": share(found.foreseen),
+        "expected": found.expected,
+        "in_doubt": found.in_doubt,
+        "notes": list(found.fitted.notes),
+        "advice": found.advice(),
+    }
+
+
+def show(found: Standing, as_json: bool) -> None:
+    """Print it."""
+    if as_json:
+        print(json.dumps(facts_of(found), indent=2, ensure_ascii=False))
+        return
+    ranked = sorted(found.counts.items(), key=lambda each: -each[1])
+    shown = ", ".join(f"{name} {n}" for name, n in ranked[:MOST_SHOWN]) + (", ..." if len(ranked) > MOST_SHOWN else "")
+    lines = [f"labelled    {found.fitted.n_labels} of {found.n_pool} rows" + (f": {shown}" if shown else "")]
+    lines.append(f"model       {found.fitted.told()}")
+    if found.foreseen is not None:
+        lines.append(f"last batch  {found.foreseen} named right before the model had seen them")
+    if found.expected is not None:
+        lines.append(
+            f"the rest    the model expects to be right on {found.expected:.1%}; {found.in_doubt} rows in doubt"
+        )
+    put([*lines, *(f"note        {note}" for note in found.fitted.notes), f"advice      {found.advice()}"])

@@ -1,0 +1,89 @@
+"""``dubito status``: labels, model, last batch and advice, in words and as JSON."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import dubito
+
+from .conftest import Program
+
+DIGITS, ANSWERS = load_digits(return_X_y=True)
+N = 400
+ROWS = np.random.default_rng(2).permutation(N)[:120]
+
+
+def write(path: str, rows: np.ndarray, labels: list[str] | None = None) -> None:
+    said = [str(ANSWERS[row]) for row in rows] if labels is None else labels
+    lines = [f"{row},{label}" for row, label in zip(rows.tolist(), said, strict=True)]
+    Path(path).write_text("\n".join(["index,label", *lines]) + "\n")
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("pool.npy", DIGITS[:N])
+    write("one.csv", ROWS[:80])
+    write("two.csv", ROWS[80:])
+
+
+def test_the_last_batch_is_named_before_it_is_seen(run: Program) -> None:
+    ran = run("status", "pool.npy", "--labelled", "one.csv", "--labelled", "two.csv", "--json")
+    assert ran.code == 0
+    told = json.loads(ran.out)
+    before = dubito.fit(DIGITS[:N], ANSWERS[ROWS[:80]], labelled=ROWS[:80])
+    right = int((before.predicted[ROWS[80:]] == ANSWERS[ROWS[80:]]).sum())
+    assert (told["last_batch"]["right"], told["last_batch"]["of"]) == (right, 40)
+    everything = dubito.fit(DIGITS[:N], ANSWERS[ROWS], labelled=ROWS)
+    assert everything.tested is not None
+    assert told["held_out"]["right"] == everything.tested.right
+    assert told["classes"] == {str(digit): int((ANSWERS[ROWS] == digit).sum()) for digit in range(10)}
+    rest = np.setdiff1d(np.arange(N), ROWS)
+    assert everything.doubt is not None
+    assert told["expected"] == pytest.approx(1.0 - everything.doubt[rest].mean())
+    assert told["advice"].startswith("go on")
+
+
+def test_words_say_the_same(run: Program) -> None:
+    ran = run("status", "pool.npy", "--labelled", "one.csv", "--labelled", "two.csv", "-q")
+    assert "labelled    120 of 400 rows: " in ran.out
+    assert "model       linear model, 120 labels of 10 classes, right on " in ran.out
+    assert "named right before the model had seen them" in ran.out
+    assert "advice      go on" in ran.out
+    alone = run("status", "pool.npy", "--labelled", "one.csv", "-q")
+    assert "last batch" not in alone.out
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "words"),
+    [
+        (ROWS[:5], ["a"] * 5, "label until at least two classes have labels"),
+        (ROWS[:6], ["a", "b"] * 3, "6 labels are too few to tell"),
+        (ROWS[:40], ["a", "b"] * 19 + ["a", "c"], "1 of 3 classes have one label only"),
+    ],
+)
+def test_advice_is_careful_where_little_is_known(rows: np.ndarray, labels: list[str], words: str, run: Program) -> None:
+    write("few.csv", rows, labels)
+    told = json.loads(run("status", "pool.npy", "--labelled", "few.csv", "--json", "-q").out)
+    assert words in told["advice"]
+    assert told["last_batch"] is None
+
+
+def test_a_pool_without_labels_is_told_so(run: Program) -> None:
+    told = json.loads(run("status", "pool.npy", "--json", "-q").out)
+    assert told["labels"] == 0
+    assert told["held_out"] is None
+    assert told["notes"] == ["nothing is labelled yet, so this is a cold start."]
+
+
+def test_easy_classes_may_be_done_but_a_random_sample_is_advised(run: Program) -> None:
+    rng = np.random.default_rng(0)
+    codes = np.arange(300) % 2
+    np.save("easy.npy", rng.normal(size=(300, 5)) + 20.0 * codes[:, None])
+    write("easy.csv", np.arange(200), ["x" if code else "y" for code in codes[:200]])
+    told = json.loads(run("status", "easy.npy", "--labelled", "easy.csv", "--json", "-q").out)
+    assert "further labels may teach little" in told["advice"]
+    assert "--strategy random" in told["advice"]
