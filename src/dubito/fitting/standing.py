@@ -19,7 +19,7 @@ FEWEST = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class LabelsSoFar:
     """What is known after a round of labels."""
 
     n_pool: int
@@ -60,7 +60,7 @@ class Standing:
         )
 
 
-def stand(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object = "linear") -> Standing:
+def stand(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object = "linear") -> LabelsSoFar:
     """What labels by row say, those among them that were there ``before`` the last batch set apart.
 
     Examples
@@ -78,7 +78,7 @@ def stand(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], mo
         likeliest = fitted.probabilities[rest].max(axis=1)
         expected = float(likeliest.mean()) if len(rest) else None
         in_doubt = int((likeliest < DOUBTED).sum())
-    return Standing(n_pool, fitted, _foreseen(pool, labels, before, model), expected, in_doubt)
+    return LabelsSoFar(n_pool, fitted, _foreseen(pool, labels, before, model), expected, in_doubt)
 
 
 def _foreseen(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object) -> Share | None:

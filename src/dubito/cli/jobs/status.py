@@ -11,7 +11,7 @@ from dubito.cli.printing.failures import naming_files
 from dubito.cli.printing.plain import put
 from dubito.files import Columns
 from dubito.fitting.folds import Share
-from dubito.fitting.standing import Standing, stand
+from dubito.fitting.standing import LabelsSoFar, stand
 
 MOST_SHOWN = 30
 """Classes that are listed, the most frequent first."""
@@ -36,13 +36,13 @@ def read_labelled_pool(
     return settled, {row: label for row, label in settled.labels.items() if numbers[row] in earlier}
 
 
-def standing_of(found: Inputs, before: dict[int, str], model: str) -> Standing:
+def standing_of(found: Inputs, before: dict[int, str], model: str) -> LabelsSoFar:
     """Where it stands; an error says which file it is about."""
     with naming_files(found.files, found.place):
         return stand(found.pool.features, found.labels, before, model)
 
 
-def facts_of(found: Standing) -> dict[str, object]:
+def facts_of(found: LabelsSoFar) -> dict[str, object]:
     """The same as JSON has it."""
 
     def share(each: Share | None) -> dict[str, object] | None:
@@ -67,7 +67,7 @@ def facts_of(found: Standing) -> dict[str, object]:
     }
 
 
-def show(found: Standing, as_json: bool) -> None:
+def show(found: LabelsSoFar, as_json: bool) -> None:
     """Print it."""
     if as_json:
         print(json.dumps(facts_of(found), indent=2, ensure_ascii=False))
