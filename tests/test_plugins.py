@@ -149,6 +149,24 @@ def test_an_installed_strategy_and_engine_meet_the_contract(installed: Path) -> 
     assert run_with(installed, program) == "met"
 
 
+def test_an_installed_embedder_is_known_by_its_name_and_takes_its_options(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("text\na\nbcd\n")
+    program = (
+        "import dubito\n"
+        f"pool = dubito.embed({str(tmp_path / 't.csv')!r}, 'lengths', options={{'factor': 2}})\n"
+        "print(pool.embedding.tolist(), pool.embedder, pool.version)\n"
+        f"try: dubito.embed({str(tmp_path / 't.csv')!r}, 'lengths', options={{'faktor': 2}})\n"
+        "except dubito.InvalidArgument as error: print(error)\n"
+        "from dubito.embedding.models.kinds import EMBEDDERS\n"
+        "print(EMBEDDERS.find('embedder', 'pixels').__name__)"
+    )
+    assert run_with(installed, program).splitlines() == [
+        "[[2.0], [6.0]] lengths 1",
+        "lengths has no option 'faktor'; did you mean 'factor'? It takes factor.",
+        "make_pixels",
+    ]
+
+
 def test_an_installed_package_cannot_take_the_names_of_dubitos_own(installed: Path) -> None:
     program = (
         "from dubito.engines.dispatch import installed_engines\n"
