@@ -173,3 +173,16 @@ def test_a_bad_source_of_doubt_is_named_with_its_mend(
 ) -> None:
     with pytest.raises(kind, match=message):
         read_doubt(2, given_.get("probabilities"), given_.get("logits"), given_.get("doubt"))
+
+
+@pytest.mark.parametrize(("whole", "words"), [(1, "are probabilities"), (100, "are percent")])
+@pytest.mark.parametrize("digits", [2, 12])
+def test_logits_that_are_none_are_refused(whole: int, words: str, digits: int) -> None:
+    shares = (whole * np.random.default_rng(1).dirichlet(np.ones(4), 50)).round(digits)
+    with pytest.raises(InvalidData, match=words) as caught:
+        read_doubt(50, logits=shares)
+    divided = ", divided by 100" * (whole == 100)
+    assert str(caught.value).endswith(f"pass them as probabilities={divided}.")
+    assert read_doubt(50, logits=np.log(shares + 1e-3))[1] is not None
+    shares[0, 0] += 0.2 * whole
+    assert read_doubt(50, logits=shares)[1] is not None

@@ -143,7 +143,7 @@ def with_model(
     """
     if sources.labels is None or sources.temperature is not None:
         return points, sources, limits
-    from dubito.fitting.door import fit_given, is_off
+    from dubito.fitting.door import first_met, fit_given, is_off
     from dubito.fitting.given import read_given
 
     given = read_given(sources.labels, sources.labelled, points.labelled, points.pool, points.names, wanted.no_label)
@@ -157,5 +157,9 @@ def with_model(
     points = points._replace(notes=points.notes + notes)
     if found.probabilities is None:
         return points, sources, limits
-    limits = limits._replace(classes=found.predicted) if needs_classes else limits
-    return points, sources._replace(probabilities=found.probabilities), limits
+    # Columns in the order in which classes are met, so that ties and rounding do not depend on their names.
+    order = first_met(given.values)
+    probabilities = found.probabilities[:, order]
+    if needs_classes:
+        limits = limits._replace(classes=found.classes[order][probabilities.argmax(axis=1)])
+    return points, sources._replace(probabilities=probabilities), limits

@@ -107,8 +107,11 @@ def test_codes_with_zeros_before_them_are_named(run: Program) -> None:
 @pytest.mark.parametrize("role", ["probabilities", "logits"])
 def test_columns_that_count_as_classes_are_named(run: Program, role: str) -> None:
     Path("pool.csv").write_text("id,x,y\na,1,3\nb,2,1\nc,7,0\n")
-    Path("p.csv").write_text("dog,id,cat\n0.5,a,0.5\n0.25,c,0.75\n1,b,0\n")
+    Path("p.csv").write_text(
+        "dog,id,cat\n0.5,a,0.5\n0.25,c,0.75\n1,b,0\n".replace("1,b", f"{1 + 4 * (role == 'logits')},b")
+    )
     ran = run("select", "pool.csv", "-b", "1", f"--{role}", "p.csv")
+    assert ran.code == 0
     assert f"dubito: {role} of 2 classes: dog, cat\n" in ran.err
     Path("own.csv").write_text("id,x,p_b,p_a\na,1,0.5,0.5\nb,2,0.25,0.75\n")
     ran = run("select", "own.csv", "-b", "1", "--probability-columns", "p_*")

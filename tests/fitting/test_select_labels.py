@@ -128,3 +128,33 @@ def test_a_class_found_late_turns_the_picks_to_it() -> None:
         left = np.setdiff1d(np.arange(500), rows)
         by_chance.append((dubito.fit(POOL, ANSWERS[rows], labelled=rows).predicted[left] == ANSWERS[left]).mean())
     assert (ours.predicted[rest] == ANSWERS[rest]).mean() > np.mean(by_chance)
+
+
+@pytest.mark.parametrize("strategy", ["doubt-coverage", "badge", "entropy", "doubt-coreset"])
+def test_names_of_classes_change_no_pick(strategy: str) -> None:
+    rng = np.random.default_rng(4)
+    wanted = dubito.select(POOL, 20, labels=LABELS, strategy=strategy)
+    for _ in range(3):
+        names = [f"{name}" for name in rng.permutation([*"qwertzuiop"])]
+        renamed = {row: names[label] for row, label in LABELS.items()}
+        picked = dubito.select(POOL, 20, labels=renamed, strategy=strategy)
+        assert picked.indices.tolist() == wanted.indices.tolist()
+        assert picked.priorities.tolist() == wanted.priorities.tolist()
+
+
+@pytest.mark.parametrize("model", ["linear", "forest"])
+def test_columns_of_a_fit_go_by_the_names_of_classes_and_are_the_same_under_any(model: str) -> None:
+    names = np.array([*"qwertzuiop"])
+    one = dubito.fit(POOL, LABELS, model=model)
+    other = dubito.fit(POOL, {row: names[label] for row, label in LABELS.items()}, model=model)
+    assert one.classes.tolist() == list(range(10))
+    assert other.classes.tolist() == sorted(names)
+    assert one.probabilities is not None
+    assert other.probabilities is not None
+    assert one.held_out is not None
+    assert other.held_out is not None
+    order = np.argsort(names)
+    assert np.array_equal(one.probabilities[:, order], other.probabilities)
+    assert np.array_equal(one.held_out[:, order], other.held_out, equal_nan=True)
+    assert one.counts[order].tolist() == other.counts.tolist()
+    assert (one.predicted[SOME] == ANSWERS[SOME]).mean() > 0.9

@@ -17,6 +17,8 @@ SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
 BFLOAT16_TOLERANCE = 0.06
 ROUNDED, MOST_ROUNDED = 0.02, 0.08
 """How far rows miss 1 that look rounded: by the least and the most, whatever the number of classes."""
+MOST_SHOWN = 4
+"""Numbers of a row that a message shows."""
 LEAST, MOST = 1e-6, 1e6
 """Temperatures that may be given."""
 FIT = "fit"
@@ -105,8 +107,30 @@ def check_doubt(doubt: object, n_pool: int) -> FloatArray:
 
 
 def check_logits(logits: object, n_pool: int) -> AnyArray:
-    """(n, c) finite numbers."""
-    return _check_rows_of_classes("logits", logits, n_pool, (2,))
+    """(n, c) finite numbers; probabilities, and percent, are refused."""
+    array = _check_rows_of_classes("logits", logits, n_pool, (2,))
+    is_share = len(array) > 1 and array.min() >= 0  # One row alone may be so by chance.
+    whole = next((each for each in (1.0, 100.0) if is_share and _sum_to(array, each)), None)
+    if whole is not None:
+        first = ", ".join(f"{number:g}" for number in array[0, :MOST_SHOWN].tolist())
+        what, mend = ("probabilities", "") if whole == 1.0 else ("percent", ", divided by 100")
+        raise InvalidData(
+            f"are {what}: no number is below 0, and every row sums to {whole:g} ({first} at {at_row(0)})",
+            argument="logits",
+            mend=f"pass them as {keyword('probabilities')}{mend}.",
+        )
+    return array
+
+
+def _sum_to(array: AnyArray, whole: float) -> bool:
+    """Whether every row sums to this, but for rounding."""
+    sums = array.sum(axis=-1, dtype=np.float64) / whole
+    return bool((np.abs(sums - 1.0) <= _rounded(array.shape[-1])).all())
+
+
+def _rounded(n_classes: int) -> float:
+    """How far a row may miss 1 where each class was rounded to hundredths."""
+    return min(max(ROUNDED, 0.005 * n_classes), MOST_ROUNDED)
 
 
 def check_probabilities(probabilities: object, n_pool: int) -> AnyArray:
@@ -129,7 +153,7 @@ def check_probabilities(probabilities: object, n_pool: int) -> AnyArray:
 
 def _mend_of_sums(sums: FloatArray, n_classes: int) -> str:
     """What to do about rows that sum to this: each class may have been rounded to hundredths."""
-    rounded = min(max(ROUNDED, 0.005 * n_classes), MOST_ROUNDED)
+    rounded = _rounded(n_classes)
     if (np.abs(sums - 1.0) <= rounded).all():
         return "pass rows that sum to 1: these look rounded, so divide each row by its sum."
     if (np.abs(sums / 100.0 - 1.0) <= rounded).all():

@@ -1,5 +1,7 @@
 """`fit`: checks the call, lets a model learn, and says how far it can be trusted."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dubito.checks import check_integer, check_labelled, check_pool
@@ -80,15 +82,35 @@ def fit(
 def fit_given(pool: Matrix, given: GivenLabels, model: object, seed: int) -> Fit:
     """The same of labels that are read already."""
     name, learn = find_model(model)
-    classes, codes = np.unique(given.values, return_inverse=True)
-    codes = codes.astype(np.int64)
-    counts = np.bincount(codes, minlength=len(classes)).astype(np.int64)
+    classes, by_name, counts = np.unique(given.values, return_inverse=True, return_counts=True)
     if len(classes) < 2:
-        note = cold_start(classes, len(codes))
+        note = cold_start(classes, len(by_name))
         return Fit(None, classes, counts, given.rows, NO_MODEL, None, None, None, {}, (note,))
+    # Learned by the order in which classes are met: another name for a class changes nothing.
+    places = np.argsort(first_met(given.values)).astype(np.int64)
+    codes = places[by_name]
     folds = deal(codes)
     learned = learn(Course(pool, given.features, codes, folds, seed))
-    return _judged(learned, given.rows, codes, folds >= 0, name, classes, counts)
+    return _judged(learned, given.rows, codes, folds >= 0, name, Classes(classes, counts, places))
+
+
+def first_met(values: AnyArray) -> IntArray:
+    """(c,) the places of the classes, which go by their names, in the order of their first labels.
+
+    Examples
+    --------
+    >>> first_met(np.array(["dog", "ant", "dog", "cat"])).tolist()
+    [2, 0, 1]
+    """
+    return np.argsort(np.unique(values, return_index=True)[1]).astype(np.int64)
+
+
+class Classes(NamedTuple):
+    """The classes by their names, and where each stands in what was learned."""
+
+    names: AnyArray
+    counts: IntArray
+    places: IntArray
 
 
 def _judged(
@@ -97,8 +119,7 @@ def _judged(
     codes: IntArray,
     is_tested: BoolArray,
     name: str,
-    classes: AnyArray,
-    counts: IntArray,
+    classes: Classes,
 ) -> Fit:
     """Calibrated, and how right it was on what was held out."""
     logits = learned.held_out[is_tested]
@@ -108,25 +129,25 @@ def _judged(
         tested = Share(int((logits.argmax(axis=1) == codes[is_tested]).sum()), len(logits))
         loss = log_loss(logits / temperature, codes[is_tested])
     return Fit(
-        probabilities=_probabilities(learned.logits, temperature),
-        classes=classes,
-        counts=counts,
+        probabilities=_probabilities(learned.logits, temperature, classes.places),
+        classes=classes.names,
+        counts=classes.counts,
         rows=rows,
         model=name,
         tested=tested,
-        held_out=softmax(learned.held_out / temperature),
+        held_out=softmax(learned.held_out / temperature)[:, classes.places],
         log_loss=loss,
         settings={**learned.settings, "temperature": temperature},
-        notes=_cautions(classes, counts),
+        notes=_cautions(classes.names, classes.counts),
     )
 
 
-def _probabilities(logits: AnyArray, temperature: float) -> FloatArray:
-    """(n, c), in float32 where there are very many."""
+def _probabilities(logits: AnyArray, temperature: float, places: IntArray) -> FloatArray:
+    """(n, c) with the columns at these places, in float32 where there are very many."""
     dtype = np.float64 if logits.size <= MOST_NUMBERS else np.float32
     found = np.empty(logits.shape, dtype=dtype)
     for rows in blocks(len(logits), BLOCK):
-        found[rows] = softmax(logits[rows].astype(np.float64) / temperature)
+        found[rows] = softmax(logits[rows].astype(np.float64) / temperature)[:, places]
     return found
 
 

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from dubito.checks import check_rows, unlike_features
-from dubito.cli.inputs.rows import can_name_rows, named_rows, note_conflict, note_order, table_ids, unknown_ids
+from dubito.cli.inputs.rows import (
+    can_name_rows,
+    named_rows,
+    note_conflict,
+    note_numbers,
+    note_order,
+    table_ids,
+    unknown_ids,
+)
 from dubito.cli.inputs.tables import NameTable, Note, read_table
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.files import Columns, PoolFile, find_array, open_source, read_array, split_spec
@@ -54,6 +62,7 @@ def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> La
     elsewhere = pool.source.is_table and columns.label in pool.source.names
     kept = table.labelled(columns, note, elsewhere=elsewhere)
     note_conflict(table, pool, columns, kept, note)
+    note_numbers(table, pool, columns, note)
     theirs = table_ids(table, pool, columns, kept)
     known = pool.names.ids
     if theirs is not None and known is not None and known.places.keys().isdisjoint(theirs.keys):

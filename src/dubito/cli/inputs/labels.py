@@ -1,16 +1,18 @@
 """The labels that files hold: of which row, and what a model may be fitted on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from dubito.cli.inputs.files import Inputs
 from dubito.cli.inputs.rows import can_name_rows, named_rows
-from dubito.cli.inputs.tables import read_table
+from dubito.cli.inputs.tables import NameTable, read_table
+from dubito.errors import InvalidData
 from dubito.files import Columns, PoolFile, split_spec
 from dubito.files.choosing import usual_name
-from dubito.matrix import AnyArray, len_of
+from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.names.columns import ROW
 from dubito.names.labels import are_labels, label_keys
 
@@ -33,24 +35,39 @@ def labels_argument(found: Inputs) -> AnyArray | None:
     return values
 
 
+class Said(NamedTuple):
+    """A label, and who says so."""
+
+    label: str
+    path: str
+    column: str
+
+
 def read_labels(pool: PoolFile, specs: Sequence[str], columns: Columns) -> dict[int, str]:
-    """The label of every row that has one, in the pool's own file or in tables that name rows; the last one counts."""
+    """The label of every row that has one, in the pool's own file or in tables that name rows; all must agree."""
     found = _own(pool, columns)
     for spec in specs:
         path, key = split_spec(spec)
         table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
         if table is None or not can_name_rows(table, pool, columns):
             continue
-        name = table.label_column(columns.label, elsewhere=True)
-        if name is not None:
-            values = table.columns[name]()
-            kept = are_labels(f"{path} ({name})", values, columns.no_label)
-            rows = named_rows(table, pool, columns, kept)
-            found |= {} if rows is None else dict(zip(rows.tolist(), label_keys(values[kept]), strict=True))
-    return found
+        said = _of_table(table, pool, columns)
+        _refuse_contradictions(found, said, pool)
+        found |= said
+    return {row: said.label for row, said in found.items()}
 
 
-def _own(pool: PoolFile, columns: Columns) -> dict[int, str]:
+def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, Said]:
+    name = table.label_column(columns.label, elsewhere=True)
+    if name is None:
+        return {}
+    values = table.columns[name]()
+    kept = are_labels(f"{table.path} ({name})", values, columns.no_label)
+    rows = named_rows(table, pool, columns, kept)
+    return {} if rows is None else _said(rows, values[kept], table.path, name)
+
+
+def _own(pool: PoolFile, columns: Columns) -> dict[int, Said]:
     source = pool.source
     name = columns.label if columns.label in source.names else usual_name(source, "labels")
     if name is None or name in pool.feature_names or source.entry(name).ndim != 1:
@@ -59,4 +76,32 @@ def _own(pool: PoolFile, columns: Columns) -> dict[int, str]:
     if len(values) != len_of(pool.features):
         return {}
     rows = np.flatnonzero(are_labels(f"{source.path} ({name})", values, columns.no_label))
-    return dict(zip(rows.tolist(), label_keys(values[rows]), strict=True))
+    return _said(rows, values[rows], source.path, name)
+
+
+def _said(rows: IntArray, values: AnyArray, path: str, column: str) -> dict[int, Said]:
+    labels = [Said(label, path, column) for label in label_keys(values)]
+    return dict(zip(rows.tolist(), labels, strict=True))
+
+
+def _refuse_contradictions(found: Mapping[int, Said], said: Mapping[int, Said], pool: PoolFile) -> None:
+    """Refuse labels of one row that differ: nobody but a person knows which is right."""
+    odd = [row for row in said if row in found and found[row].label != said[row].label]
+    if not odd:
+        return
+    one, other, ids = found[odd[0]], said[odd[0]], pool.names.ids
+    where = f"row {odd[0]}" if ids is None else f"id {ids.shown(odd[:1])}"
+    more = f", and {len(odd) - 1} more differ{'s' * (len(odd) == 2)}" if len(odd) > 1 else ""
+    raise InvalidData(
+        f"{one.path} says {one.column} {one.label!r} and {other.path} {other.label!r} of {where}{more}",
+        mend=f"correct one of them{_or_leave_out(one, other, pool)}.",
+    )
+
+
+def _or_leave_out(one: Said, other: Said, pool: PoolFile) -> str:
+    """How to go without the labels of the pool's own file; the option would take them from both where names agree."""
+    if one.path != pool.source.path:
+        return ""
+    if one.column == other.column:
+        return f", or take {one.column} out of {one.path}"
+    return f", or pass --ignore-columns {one.column}"

@@ -100,6 +100,16 @@ def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: Bool
             return
 
 
+def note_numbers(table: NameTable, pool: PoolFile, columns: Columns, note: Note) -> None:
+    """Say that a table goes by row numbers, where the pool has ids: another order of the pool would mean others."""
+    index = usual(table.header, (ROW,))
+    if pool.names.ids is not None and index is not None and table_ids(table, pool, columns) is None:
+        note(
+            f"{pool.source.path} has ids and {table.path} none: rows are matched by their {index}, "
+            "the row numbers of the pool as it is now."
+        )
+
+
 def note_order(spec: str, array: Matrix, pool: PoolFile, note: Note) -> None:
     """Say that a mask has no ids, where the pool has some: its rows are the pool's by their order."""
     if pool.names.ids is not None and array.shape == (len_of(pool.features),):
@@ -112,8 +122,9 @@ def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns, note: Note)
     table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
     mask = None if table is None else usual(table.header, CANDIDATES)
     rows = None if table is None else named_rows(table, pool, columns, None if mask is None else table.truths(mask))
-    if rows is not None:
-        if table is not None and mask is None and len(table.header) > 1:
+    if table is not None and rows is not None:
+        note_numbers(table, pool, columns, note)
+        if mask is None and len(table.header) > 1:
             note(f"{path}: {len(rows)} rows, no column candidates: all may be picked.")
         return np.unique(rows)
     if table is not None and mask is None:
