@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from .conftest import Program
+from .test_cli_labelled import picked
 
 N = 120
 RNG = np.random.default_rng(3)
@@ -86,3 +87,90 @@ def test_rows_by_index_beside_ids_are_told(run: Program, option: str) -> None:
     assert told in ran.err
     write("rows.csv", "index,id,label", range(40), IDS[:40], KINDS[:40])
     assert "matched by" not in run(*SELECT, option, "rows.csv").err
+
+
+@pytest.mark.parametrize("name", ["labelled", "Labeled", "is_labelled", "is_labeled", "unlabelled", "is_unlabeled"])
+@pytest.mark.parametrize(("yes", "no"), [(1, 0), ("yes", "no"), ("TRUE", "FALSE")])
+def test_a_mask_in_the_pools_own_table_counts_and_is_told(run: Program, name: str, yes: object, no: object) -> None:
+    is_free = name.startswith(("un", "is_un"))
+    write("pool.csv", f"id,a,b,c,{name}", IDS, *POINTS.T.tolist(), [yes if row < 40 else no for row in range(N)])
+    ran = run("select", "pool.csv", "-b", "30", "-s", "coreset", "--json")
+    told = f"pool.csv: {80 if is_free else 40} of {N} rows are labelled, by {name}; --ignore-columns {name} for none."
+    assert told in ran.err
+    assert all((row < 40) == is_free for row in picked(ran.out))
+    assert "are labelled" not in run(*SELECT, "-s", "coreset", "--ignore-columns", name).err
+
+
+@pytest.mark.parametrize("where", ["pool", "file", "order"])
+@pytest.mark.parametrize(("yes", "no"), [("ja", "nein"), ("x", ""), ("2", "0")])
+def test_a_mask_in_other_words_is_refused_as_a_mask(run: Program, where: str, yes: str, no: str) -> None:
+    mask = [no if row else yes for row in range(N)]
+    if where == "pool":
+        write("pool.csv", "id,a,b,c,labelled", IDS, *POINTS.T.tolist(), mask)
+    header, *columns = {
+        "pool": ["id", ["n1"]],
+        "file": ["id,labelled", IDS, mask],
+        "order": ["labelled,note", mask, IDS],
+    }[where]
+    write("mask.csv", str(header), *columns)
+    ran = run(*SELECT, "--labelled", "mask.csv")
+    assert ran.code == 3
+    path = "pool.csv" if where == "pool" else "mask.csv"
+    mend = "which is a mask; write 1 or 0, true or false, yes or no in every row."
+    assert f"{path} holds {yes!r} in labelled (row 1), {mend}" in ran.complaint
+
+
+def test_a_mask_with_a_gap_says_where(run: Program) -> None:
+    write("mask.csv", "id,labelled", IDS, [1, "", *[0] * (N - 2)])
+    ran = run(*SELECT, "--labelled", "mask.csv")
+    assert "mask.csv has nothing in labelled (row 2), which is a mask" in ran.complaint
+
+
+@pytest.mark.parametrize(
+    ("header", "columns", "mend"),
+    [
+        ("label", (KINDS[:9],), "give it a column id, the pool's ids, or index, the row numbers from 0"),
+        ("a,b,label", (range(9), range(9), KINDS[:9]), "points outside the pool need its 3 features."),
+        ("name,label", (IDS[:9], KINDS[:9]), "name has the pool's ids: call it id there, as in the pool."),
+    ],
+)
+def test_labels_without_a_name_for_their_rows_are_refused_with_what_is_needed(
+    run: Program, header: str, columns: Iterable[Iterable[object]], mend: str
+) -> None:
+    write("bare.csv", header, *columns)
+    ran = run(*SELECT, "--labelled", "bare.csv")
+    assert ran.code == 3
+    shown = header.replace(",", ", ")
+    assert f"bare.csv has no column that names rows of the pool; it holds {shown}; " in ran.complaint
+    assert mend in ran.complaint
+
+
+def test_a_pool_without_ids_needs_row_numbers(run: Program) -> None:
+    write("pool.csv", "a,b,c", *POINTS.T.tolist())
+    write("bare.csv", "name,label", IDS[:9], KINDS[:9])
+    ran = run(*SELECT, "--labelled", "bare.csv")
+    assert "it holds name, label; give it a column index, the row numbers from 0;" in ran.complaint
+
+
+def test_labels_of_points_outside_the_pool_are_told_to_teach_nothing(run: Program) -> None:
+    write("old.csv", "a,b,c,label", *POINTS[:9].T.tolist(), KINDS[:9])
+    ran = run(*SELECT, "-s", "coreset", "--labelled", "old.csv")
+    told = "old.csv: features without an id or index are points outside the pool; no model learns from their label."
+    assert told in ran.err
+
+
+@pytest.mark.parametrize("name", ["klasse", "Kategorie"])
+def test_a_label_column_of_another_name_is_hinted_at(run: Program, name: str) -> None:
+    write("seen.csv", f"id,{name}", IDS[:40], KINDS[:40])
+    ran = run(*SELECT, "--labelled", "seen.csv")
+    assert f"all count as labelled. If {name} holds their classes, pass --label-column {name}." in ran.err
+    assert "40 labels of 3 classes" in run(*SELECT, "--labelled", "seen.csv", "--label-column", name).err
+    write("seen.csv", f"id,{name},by,score,a", IDS[:40], KINDS[:40], ["me", "you"] * 20, RNG.random(40), range(40))
+    ran = run(*SELECT, "--labelled", "seen.csv")
+    assert f"If {name} or by holds their classes, pass --label-column NAME." in ran.err
+
+
+def test_a_file_of_picks_alone_gets_no_hint(run: Program) -> None:
+    assert run(*SELECT, "-s", "coreset", "-o", "picks.csv").code == 0
+    ran = run(*SELECT, "-s", "coreset", "--labelled", "picks.csv")
+    assert "picks.csv: 6 rows, no label column: all count as labelled.\n" in ran.err

@@ -114,7 +114,7 @@ def read_all_labelled(pool: PoolFile, specs: Sequence[str], columns: Columns, no
     """What the pool's own file says is labelled, and every file named."""
     if pool.source.is_table and not specs and columns.label is not None:
         pool.source.entry(columns.label)  # Refuses a name that is not there.
-    rows = own_rows(pool)
+    rows = own_rows(pool, note)
     found = rows.joined(own_labels(pool, rows, columns, note))
     for spec in specs:
         with naming_files({"labelled": spec}):

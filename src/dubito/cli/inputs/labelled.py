@@ -5,6 +5,7 @@ their ids where the pool has ids, else by ``index``; rows whose label is still e
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from dubito.cli.inputs.rows import (
     note_order,
     table_ids,
     unknown_ids,
+    unnamed_rows,
 )
 from dubito.cli.inputs.tables import NameTable, Note, read_table
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
@@ -24,7 +26,7 @@ from dubito.files import Columns, PoolFile, find_array, open_source, read_array,
 from dubito.files.choosing import usual_name
 from dubito.matrix import IntArray, Matrix, Rows, Stack, len_of
 from dubito.names import Ids, rows_of
-from dubito.names.columns import ROW
+from dubito.names.columns import LABELLED, ROW, usual
 from dubito.names.labels import are_labels
 
 
@@ -50,6 +52,8 @@ class LabelledInputs:
         return parts[0] if len(parts) == 1 else Stack(parts)
 
 
+OWN_ROLES: tuple[Literal["labelled", "unlabelled"], ...] = ("labelled", "unlabelled")
+"""What of a pool's own file says what is labelled, the first one first."""
 NOTHING = LabelledInputs(np.empty(0, dtype=np.int64))
 
 
@@ -60,7 +64,7 @@ def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> La
     if table is None or not can_name_rows(table, pool, columns):
         return read_unnamed(spec, table, pool, columns, note)
     elsewhere = pool.source.is_table and columns.label in pool.source.names
-    kept = table.labelled(columns, note, elsewhere=elsewhere)
+    kept = table.labelled(columns, note, elsewhere=elsewhere, known=pool.source.names)
     note_conflict(table, pool, columns, kept, note)
     note_numbers(table, pool, columns, note)
     theirs = table_ids(table, pool, columns, kept)
@@ -74,18 +78,33 @@ def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> La
 def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Columns, note: Note) -> LabelledInputs:
     """A file whose rows have no names that the pool knows: an array, or a table of features."""
     try:
-        array = read_array(spec, "labelled", columns=columns)
+        mask = None if table is None else table.mask(len_of(pool.features))
+        array = read_array(spec, "labelled", columns=columns) if mask is None else mask
         if table is not None and not len_of(array):
             raise MissingFile(f"{spec} holds nothing that names rows", mend="give it a column id or index.")
         if table is not None:
             array = mask_of_column(spec, array, pool, note)
+            refuse_width(array, pool)
         note_order(spec, array, pool, note)
-        return of_one_embedder(spec, as_labelled(array, pool), pool)
+        found = of_one_embedder(spec, as_labelled(array, pool), pool)
     except DubitoError as error:
         named = None if table is None else table.id_column(columns.id)
-        if named is None:
+        if table is None or (named is None and (not table.header or usual(table.header, LABELLED))):
             raise
-        raise unknown_ids(split_spec(spec)[0], named) from error
+        path = split_spec(spec)[0]
+        raise (unnamed_rows(table, pool, columns) if named is None else unknown_ids(path, named)) from error
+    label = None if table is None else table.label_column(columns.label, elsewhere=True)
+    if found.foreign and label is not None:
+        note(
+            f"{spec}: features without an id or index are points outside the pool; no model learns from their {label}."
+        )
+    return found
+
+
+def refuse_width(array: Matrix, pool: PoolFile) -> None:
+    """Refuse columns of numbers that cannot be features of the pool's kind."""
+    if len(array.shape) == 2 and array.shape[1] != pool.features.shape[1]:
+        raise unlike_features(array.shape[1], pool.features.shape[1])
 
 
 def mask_of_column(spec: str, array: Matrix, pool: PoolFile, note: Note) -> Matrix:
@@ -130,16 +149,34 @@ def as_labelled(array: Matrix, pool: PoolFile) -> LabelledInputs:
     return LabelledInputs(NOTHING.rows, (array,) if len_of(array) else ())
 
 
-def own_rows(pool: PoolFile) -> LabelledInputs:
+def own_rows(pool: PoolFile, note: Note) -> LabelledInputs:
     """What the pool's own file says is labelled: rows, a mask, or a mask of what is not."""
-    found = find_array(pool.source, "labelled")
-    if found is not None:
-        return as_labelled(found, pool)
-    free = find_array(pool.source, "unlabelled")
-    if free is None:
-        return NOTHING
-    n_pool = len_of(pool.features)
-    return LabelledInputs(np.setdiff1d(np.arange(n_pool), check_rows("unlabelled", free, n_pool, pool.names)))
+    for role in OWN_ROLES:
+        name = usual_name(pool.source, role)
+        if name is None or name in pool.feature_names:
+            continue
+        if pool.source.is_table and pool.source.entry(name).ndim == 1:
+            return own_mask(pool, role, name, note)
+        found = find_array(pool.source, role)
+        if found is not None and role == "labelled":
+            return as_labelled(found, pool)
+        if found is not None:
+            return rows_but(pool, check_rows(role, found, len_of(pool.features), pool.names))
+    return NOTHING
+
+
+def own_mask(pool: PoolFile, role: str, name: str, note: Note) -> LabelledInputs:
+    """What a column of the pool's own table says is labelled, or is not, row by row."""
+    source, n = pool.source, len_of(pool.features)
+    said = NameTable(source.path, {name: source.entry(name).values}).truths(name)
+    rows = np.flatnonzero(said == (role == "labelled"))
+    note(f"{source.path}: {len(rows)} of {n} rows are labelled, by {name}; --ignore-columns {name} for none.")
+    return LabelledInputs(rows)
+
+
+def rows_but(pool: PoolFile, free: IntArray) -> LabelledInputs:
+    """All rows but these."""
+    return LabelledInputs(np.setdiff1d(np.arange(len_of(pool.features)), free))
 
 
 def own_labels(pool: PoolFile, rows_named: LabelledInputs, columns: Columns, note: Note) -> LabelledInputs:

@@ -11,6 +11,7 @@ from dubito.files.naming import index_columns
 from dubito.matrix import BoolArray, IntArray, Matrix, len_of
 from dubito.names import Ids, rows_of
 from dubito.names.columns import CANDIDATES, ROW, usual
+from dubito.names.labels import label_keys
 
 
 def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> IntArray | None:
@@ -154,6 +155,19 @@ def unknown_ids(path: str, column: str) -> InvalidArgument:
     """Ids where the pool has none."""
     mend = f"name them with --id-column, or give {path} an index column of row numbers."
     return InvalidArgument(f"{path} names rows by {column}, and the pool has no ids", mend=mend)
+
+
+def unnamed_rows(table: NameTable, pool: PoolFile, columns: Columns) -> InvalidData:
+    """A table without ids or row numbers, and the column of it that holds ids of the pool, if there is one."""
+    known, wanted = pool.names.ids, columns.id if columns.id in pool.source.names else "id"
+    problem = f"{table.path} has no column that names rows of the pool; it holds {', '.join(table.header)}"
+    rows = f"index, the row numbers from 0; points outside the pool need its {pool.features.shape[1]} features."
+    if known is None:
+        return InvalidData(problem, mend=f"give it a column {rows}")
+    found = next((name for name in table.header if {*label_keys(table.columns[name]())} <= known.places.keys()), None)
+    if found is not None:
+        return InvalidData(problem, mend=f"{found} has the pool's ids: call it {wanted} there, as in the pool.")
+    return InvalidData(problem, mend=f"give it a column {wanted}, the pool's ids, or {rows}")
 
 
 def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) -> IntArray:

@@ -1,10 +1,12 @@
 """Small tables of names and labels, from whatever file a person keeps them in."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from dubito.cli.inputs.carried import OWN
 from dubito.errors import InvalidData, MissingFile
 from dubito.files import Columns, Source, open_source
 from dubito.files.entries import reading, suffix_of
@@ -14,6 +16,9 @@ from dubito.names.columns import CANDIDATES, IDS, LABELLED, LABELS, UNLABELLED, 
 from dubito.names.labels import are_labels, label_keys
 
 TRUTH = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
+
+MOST_NAMED, FEW_CLASSES = 5, 10
+FRACTION = re.compile(r"[+-]?\d*\.\d+(e[+-]?\d+)?", re.IGNORECASE)
 
 Note = Callable[[str], None]
 """Where a remark goes."""
@@ -59,8 +64,22 @@ class NameTable:
             )
         return usual(self.header, LABELS)
 
-    def labelled(self, columns: Columns, note: Note, *, elsewhere: bool = False) -> BoolArray:
-        """Which rows count: those that have a label, or that a mask says are labelled; all where there is neither."""
+    def hint_of_labels(self, columns: Columns, known: Collection[str]) -> str:
+        """How to name the column of labels, where some could be it; ``known`` ones mean something else."""
+        taken = {*OWN, self.id_column(columns.id), self.index, *known}
+        free = [name for name in self.header if name not in taken and could_be_labels(self.columns[name]())]
+        if not free:
+            return ""
+        given = free[0] if len(free) == 1 else "NAME"
+        return f" If {' or '.join(free[:MOST_NAMED])} holds their classes, pass --label-column {given}."
+
+    def labelled(
+        self, columns: Columns, note: Note, *, elsewhere: bool = False, known: Collection[str] = ()
+    ) -> BoolArray:
+        """Which rows count: those that have a label, or that a mask says are labelled; all where there is neither.
+
+        ``known`` are columns that mean something else than labels, such as the pool's own.
+        """
         n = len(next(iter(self.columns.values()))()) if self.columns else 0
         everything: BoolArray = np.ones(n, dtype=np.bool_)
         if not n:
@@ -70,7 +89,8 @@ class NameTable:
         name = self.label_column(columns.label, elsewhere=elsewhere)
         mask = usual(self.header, (*LABELLED, *UNLABELLED))
         if name is None and mask is None:
-            note(f"{self.path}: {n} row{'s' * (n != 1)}, no label column: all count as labelled.")
+            hint = self.hint_of_labels(columns, known)
+            note(f"{self.path}: {n} row{'s' * (n != 1)}, no label column: all count as labelled.{hint}")
             return everything
         kept, why = everything, ""
         if mask is not None:
@@ -86,13 +106,38 @@ class NameTable:
             note(f"{kept.sum()} of the {n} rows in {self.path} {why}; the others do not count.")
         return kept
 
+    def mask(self, n_rows: int) -> BoolArray | None:
+        """What a column of 0 and 1, or yes and no, says of so many rows in their order; None without one."""
+        name = usual(self.header, (*LABELLED, *UNLABELLED))
+        texts = [] if name is None else label_keys(self.columns[name]())
+        if name is None or len(texts) != n_rows or len(set(texts)) == len(texts):
+            return None
+        said = self.truths(name)
+        return ~said if name.lower() in UNLABELLED else said
+
     def truths(self, name: str) -> BoolArray:
         """A column of yes and no, as people write it."""
-        texts = [key.lower() for key in label_keys(self.values(name))]
-        odd = next((text for text in texts if text not in TRUTH), None)
+        texts = label_keys(self.columns[name]())
+        odd = next((row for row, text in enumerate(texts) if text.lower() not in TRUTH), None)
         if odd is not None:
-            raise InvalidData(f"{self.path} holds {odd!r} in {name}", mend="write 1 for yes and 0 for no.")
-        return np.array([TRUTH[text] for text in texts], dtype=np.bool_)
+            what = f"holds {texts[odd]!r} in {name}" if texts[odd] else f"has nothing in {name}"
+            problem = f"{self.path} {what} (row {odd + 1}), which is a mask"
+            raise InvalidData(problem, mend="write 1 or 0, true or false, yes or no in every row.")
+        return np.array([TRUTH[text.lower()] for text in texts], dtype=np.bool_)
+
+
+def could_be_labels(values: AnyArray) -> bool:
+    """Whether a column may hold classes: few of them, and no fractions.
+
+    Examples
+    --------
+    >>> could_be_labels(np.array(["a", "b", "a"])), could_be_labels(np.array(["0.5", "0.25"]))
+    (True, False)
+    """
+    keys = [key for key in label_keys(values) if key]
+    if any(FRACTION.fullmatch(key) for key in keys):
+        return False
+    return 0 < len(set(keys)) <= max(FEW_CLASSES, len(keys) // 2)
 
 
 def read_table(path: str, only_column: str, columns: Columns) -> NameTable | None:
