@@ -76,9 +76,9 @@ def test_a_simulation_names_it_as_well(run: Program) -> None:
 
 def test_several_ids_are_all_named_and_ignored_where_the_pool_has_ids(run: Program) -> None:
     frame = table(number=np.arange(N) + 5, owner_id=np.arange(N) % 7)
-    assert "number, owner_id look like ids: pass --id-column number" in notes(run, frame)
+    assert "number, owner_id look like ids: pass --id-column number if so; now they are features" in notes(run, frame)
     named = notes(run, frame.assign(id=[f"n{row}" for row in range(N)]))
-    assert "number, owner_id look like ids: pass --ignore-columns number,owner_id" in named
+    assert "number, owner_id look like ids: pass --ignore-columns number,owner_id if so; now they are features" in named
 
 
 def test_chosen_columns_are_not_doubted(run: Program) -> None:
@@ -127,3 +127,37 @@ def test_values_that_no_scale_can_hold_are_refused_in_one_line_of_their_own(
     assert ran.code == 3
     assert "Warning" not in ran.err
     assert "pool (pool.csv) holds" in ran.err
+
+
+def test_whole_numbers_that_differ_are_no_ids_unless_their_name_or_order_says_so(run: Program) -> None:
+    clicks = RNG.permutation(10_000)[:N]
+    assert notes(run, table(klicks=clicks)) == ["9 features: f0, f1, f2, f3, f4, ..."]
+    for name in ("kundennummer", "orderNr", "Order_ID", "item-no"):
+        mend = f"pass --id-column {name} if so; now it is a feature"
+        assert f"{name} looks like an id: {mend}" in notes(run, table(**{name: clicks}))
+    shuffled = RNG.permutation(N) + 1000
+    assert "x looks like an id: pass --id-column x if so; now it is a feature" in notes(run, table(x=shuffled))
+
+
+@pytest.mark.parametrize("name", ["annotated", "is_done", "hasLabel", "Reviewed"])
+def test_a_column_of_0_and_1_that_may_say_what_is_labelled_is_told(run: Program, name: str) -> None:
+    told = f"{name} is 0 or 1 and may say what is labelled: call it labelled if so, or pass --ignore-columns {name}"
+    assert told in notes(run, table(**{name: np.arange(N) < 20}).astype(float))
+    assert told not in notes(run, table(**{name: np.arange(N) % 3}))
+
+
+@pytest.mark.parametrize("code", [-999, -9999, 999, 9999])
+def test_a_number_that_stands_for_missing_is_told(run: Program, code: int) -> None:
+    values = RNG.normal(size=N)
+    values[5:9] = code
+    told = f"g is {code} in 4 of 60 rows, far from all else, as if that meant missing: leave those cells empty and pass"
+    assert [note for note in notes(run, table(g=values)) if note.startswith(told)]
+    values[5:9] = np.nan
+    assert "missing values" in notes(run, table(g=values), "--missing", "median")[-1]
+
+
+@pytest.mark.parametrize("values", [np.arange(N) * 40.0, np.where(np.arange(N) < 2, 999, np.arange(N) / 9)])
+def test_a_number_among_others_or_a_rare_one_stands_for_itself(run: Program, values: object) -> None:
+    frame = table(g=values)
+    frame.loc[0, "g"] = 999
+    assert not any("missing" in note for note in notes(run, frame))

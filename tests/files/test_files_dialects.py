@@ -85,7 +85,9 @@ def test_thousands_or_decimals_is_asked_and_never_guessed(tmp_path: Path) -> Non
 )
 def test_a_number_in_other_clothes_is_told_by_what_is_odd(tmp_path: Path, cell: str, odd: str) -> None:
     content = "id;x\n" + "".join(f"r{row};{row},5\n" for row in range(200)) + f"last;{cell}\n"
-    with pytest.raises(InvalidData, match=rf"column 'x' of .* holds .*, which has {odd}, in line 202; mend or drop"):
+    with pytest.raises(
+        InvalidData, match=rf"column 'x' of .* holds .*, which has {odd}, in line 202; write plain numbers"
+    ):
         read_pool(write(tmp_path / "pool.csv", content))
 
 

@@ -1,22 +1,25 @@
 """Probabilities, logits or doubt as a caller hands them in, checked."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dubito.checks import Labelled, as_array, as_names, check_finite, check_real, in_pool_order, labelled_in_order
+from dubito.checks.frames import columns_of, take_names
 from dubito.doubt.measures import Softmax, doubt_from_logits, doubt_from_probabilities
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, FloatArray, Matrix
 from dubito.names import NO_NAMES, RowNames
-from dubito.wording import at_row, keyword, named
+from dubito.wording import at_row, by_door, keyword, named
 
 SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
 """How far a row of probabilities may miss 1, by the bytes of its numbers."""
 BFLOAT16_TOLERANCE = 0.06
 ROUNDED, MOST_ROUNDED = 0.02, 0.08
 """How far rows miss 1 that look rounded: by the least and the most, whatever the number of classes."""
+JUDGED = 10_000
+"""Rows that tell whether a column is no class."""
 MOST_SHOWN = 4
 """Numbers of a row that a message shows."""
 LEAST, MOST = 1e-6, 1e6
@@ -74,7 +77,7 @@ def read_doubt(
     (source,) = given
     value = in_pool_order(source, sources[source], names, n_pool)
     if source == "probabilities":
-        checked = check_probabilities(value, n_pool)
+        checked = check_probabilities(value, n_pool, columns_of(take_names(source, sources[source])[0]))
         return checked, doubt_from_probabilities(checked)
     if source == "logits":
         array = check_logits(value, n_pool)
@@ -133,9 +136,10 @@ def _rounded(n_classes: int) -> float:
     return min(max(ROUNDED, 0.005 * n_classes), MOST_ROUNDED)
 
 
-def check_probabilities(probabilities: object, n_pool: int) -> AnyArray:
-    """(n, c) or (n, k, c) probabilities whose rows sum to one."""
+def check_probabilities(probabilities: object, n_pool: int, columns: Sequence[str] = ()) -> AnyArray:
+    """(n, c) or (n, k, c) probabilities whose rows sum to one; ``columns`` are the names of the classes, if known."""
     array = _check_rows_of_classes("probabilities", probabilities, n_pool, (2, 3))
+    refuse_stray(array, columns)
     if array.min() < 0:
         at = tuple(int(i) for i in np.argwhere(array < 0)[0])
         problem = f"holds {array[at]:g} at {at_row(at[0])}"
@@ -149,6 +153,40 @@ def check_probabilities(probabilities: object, n_pool: int) -> AnyArray:
         mend = _mend_of_sums(sums[wrong], array.shape[-1])
         raise InvalidData(f"sum to {sums[at]:g} at {at_row(at[0])}", argument="probabilities", mend=mend)
     return array
+
+
+def refuse_stray(probabilities: AnyArray, columns: Sequence[str] = ()) -> None:
+    """Refuse a column without which every row is one of probabilities, such as a year, or the sum of the others.
+
+    ``columns`` are the names of all of them, if known. The first rows without NaN are looked at.
+    """
+    place = _stray(probabilities)
+    if place is None:
+        return
+    name = columns[place] if len(columns) == probabilities.shape[-1] else None
+    option = "" if name is None else f"pass --ignore-columns {name}, or "
+    raise InvalidData(
+        f"sum to 1 in every row without column {place if name is None else repr(name)}, and not with it",
+        argument="probabilities",
+        mend=by_door("leave it out.", command=f"{option}take it out of the file."),
+    )
+
+
+def _stray(array: AnyArray) -> int | None:
+    """The place of the one column (n, c) without which rows sum to 1, where they do not with it."""
+    if array.ndim != 2 or array.shape[1] < 3:
+        return None
+    known = array[:JUDGED].astype(np.float64)
+    known = known[np.isfinite(known).all(axis=1)]
+    sums, rounded = known.sum(axis=1), _rounded(array.shape[1])
+    if not len(known) or (np.abs(sums - 1.0) <= rounded).all():
+        return None
+    places = np.flatnonzero((np.abs(sums[:, None] - known - 1.0) <= rounded).all(axis=0)).tolist()
+    return next((place for place in places if _are_shares(np.delete(known, place, axis=1))), None)
+
+
+def _are_shares(array: AnyArray) -> bool:
+    return bool(array.min() >= 0 and array.max() <= 1)
 
 
 def _mend_of_sums(sums: FloatArray, n_classes: int) -> str:

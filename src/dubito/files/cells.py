@@ -2,14 +2,18 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from dubito.files.entries import Entry
+from dubito.files.gaps import PLAIN_NUMBER
 from dubito.files.limits import hold
 from dubito.matrix import AnyArray, FloatArray
 from dubito.names.labels import NO_TEXTS
 
+MOST_JUDGED = 1000
+"""Cells of a column by which a message says what it is."""
 TRUTH = {"true": 1.0, "false": 0.0}
 PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 """Text that an int64 gives back unchanged; ``007`` is a name, not a number."""
@@ -99,6 +103,24 @@ def what_is_odd(text: str) -> str | None:
     ('a percent sign', 'marks between the thousands', None)
     """
     return next((odd for pattern, odd in ODD_NUMBERS if pattern.fullmatch(text.strip())), None)
+
+
+def are_mostly_numbers(values: Iterable[object]) -> bool:
+    """Whether a person would call most of what is there a number, however it is written.
+
+    Examples
+    --------
+    >>> are_mostly_numbers(["1.5", "84.56%", "k.A.", ""]), are_mostly_numbers(["1.5", "cat"])
+    (True, False)
+    """
+    filled = [text for text in map(str, values) if not is_gap(text)]
+    return 2 * sum(is_number(text) or what_is_odd(text) is not None for text in filled) > len(filled)
+
+
+def plain_numbers(entry: Entry) -> str:
+    """The mend of a column of text most of which is numbers, before other mends; nothing for any other."""
+    is_text = entry.ndim == 1 and entry.content == "text"
+    return f"{PLAIN_NUMBER}; " if is_text and are_mostly_numbers(entry.values()[:MOST_JUDGED].tolist()) else ""
 
 
 def may_be_thousands(values: Sequence[str]) -> str | None:

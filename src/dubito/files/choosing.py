@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.files.cells import plain_numbers
 from dubito.files.classes import classes_among
 from dubito.files.entries import Entry, Source, natural_order
 from dubito.files.naming import index_columns
@@ -123,8 +124,8 @@ def _number_columns(source: Source, role: Role, free: dict[str, Entry], columns:
         if entry.content != "numbers":
             raise InvalidData(
                 f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers",
-                mend=f"if it identifies the rows {_as_ids(source, role, name, columns)}, if it is their class "
-                f"{_as_column('label', name)}, else {_ignoring(_without_numbers(free))}.",
+                mend=f"{plain_numbers(entry)}if it identifies the rows {_as_ids(source, role, name, columns)}, "
+                f"if it is their class {_as_column('label', name)}, else {_ignoring(_without_numbers(free))}.",
             )
     if not free:
         raise MissingFile(
@@ -279,7 +280,7 @@ def check_numbers(source: Source, name: str, role: Role) -> None:
     if entry.ndim != 1 or entry.content != "numbers":
         raise InvalidData(
             f"column {name!r} of {source.path} holds {entry.summary.strip('()')}",
-            mend=f"the {role} must be columns of numbers, or one column of lists.",
+            mend=f"{plain_numbers(entry)}the {role} must be columns of numbers, or one column of lists.",
         )
 
 

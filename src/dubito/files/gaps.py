@@ -19,6 +19,12 @@ MEND = by_door(
     command="pass --missing median to fill in each column's median, or --missing drop to leave those rows out.",
     toml='set missing = "median" to fill in each column\'s median, or missing = "drop" to leave those rows out.',
 )
+PLAIN_NUMBER = by_door(
+    "write plain numbers, or drop such rows",
+    command="write plain numbers, or leave the cell empty and pass --missing median or --missing drop",
+    toml='write plain numbers, or leave the cell empty and set missing = "median" or "drop"',
+)
+"""The mend of text where numbers stand."""
 
 _kept: ContextVar[bool] = ContextVar("gaps_kept", default=False)
 

@@ -11,7 +11,7 @@ from dubito.cli.inputs.labelled import LabelledInputs, own_labels, own_rows, rea
 from dubito.cli.inputs.suspects import told_features, told_vectors
 from dubito.cli.inputs.tables import Note
 from dubito.cli.printing.failures import naming_files
-from dubito.doubt.reading import two_sources
+from dubito.doubt.reading import refuse_stray, two_sources
 from dubito.errors import MissingFile
 from dubito.files import (
     Columns,
@@ -128,13 +128,22 @@ def read_doubt_source(
     """The source of doubt named, in the pool's order, or the one in the pool's own file."""
     for role, spec in given.items():
         rows = read_rows(spec, role, columns=columns)
+        check_classes(rows.source, rows.values, role, spec, columns)
         note_classes(rows.source, role, split_spec(spec)[1], columns, note)
         return {role: in_pool_order(rows if missing != "drop" else with_gaps(rows, pool), pool, note)}
     found = find_doubt(pool.source, columns=columns)
     if found is None:
         return {}
+    check_classes(pool.source, found[1], found[0], pool.source.path, columns)
     note_classes(pool.source, found[0], None, columns, note)
     return {found[0]: found[1]}
+
+
+def check_classes(source: Source, values: AnyArray, role: DoubtRole, spec: str, columns: Columns) -> None:
+    """Refuse a column of a table of probabilities that is no class, by its name: the library would know its place."""
+    if role == "probabilities" and source.is_table:
+        with naming_files({role: spec}):
+            refuse_stray(values, choose(source, role, split_spec(spec)[1], columns))
 
 
 def note_classes(source: Source, role: DoubtRole, key: str | None, columns: Columns, note: Note) -> None:

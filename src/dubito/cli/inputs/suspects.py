@@ -15,6 +15,16 @@ MOST_NAMED = 5
 MOST_ROWS, MOST_CELLS, FEWEST_ROWS = 10_000, 4_000_000, 20
 """What columns are judged on; among fewer rows, whole numbers may well differ by chance."""
 SUM_TOLERANCE = 1e-3
+ID_NAME = re.compile(r"(?i:(^|[_\-. ])(id|ids|uid|uuid|guid)$)|[a-z](Id|ID)$")
+NUMBER_NAME = re.compile(r"(?i:(^|[_\-. ])(key|nr|no|num|number|code)$|nummer$)|[a-z](Nr|No|Key)$")
+"""Names of what tells things apart: the first say so by themselves, the others of numbers that all differ."""
+STATUS_NAME = re.compile(
+    r"(is|has|already|was)?[_\-. ]?(un)?(label|labell?ed|annotated|tagged|done|reviewed|gelabelt|annotiert)",
+    re.IGNORECASE,
+)
+MISSING_CODES = (-999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0)
+FEWEST_CODES, CODED_SHARE = 3, 0.01
+"""How many rows, and what share of them, must hold such a number."""
 STEM = re.compile(r"(.*[_\-. ]|.*?)(\d+|[^_\-. ]*)$")
 """What columns of one kind begin with: p_ of p_cat, prob of prob12."""
 
@@ -46,10 +56,14 @@ def _told_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
     sample = np.asarray(pool.features[:n_rows], dtype=np.float64)
     names = np.array(pool.feature_names)
     constant: BoolArray = (sample == sample[:1]).all(axis=0) & (len(sample) > 1)
-    ids = looks_like_ids(names.tolist(), sample) & ~constant
+    ids = looks_like_ids(names.tolist(), sample, len_of(pool.features)) & ~constant
     if ids.any():
         mend = f"pass --id-column {names[ids][0]}" if pool.ids is None else _ignore(names[ids])
-        yield f"{_listed(names[ids], 'looks like an id', 'look like ids')}: {mend}"
+        told = _listed(names[ids], "looks like an id", "look like ids")
+        yield f"{told}: {mend} if so; now {'it is a feature' if ids.sum() == 1 else 'they are features'}"
+    for name in names[looks_like_status(names.tolist(), sample)].tolist():
+        yield f"{name} is 0 or 1 and may say what is labelled: call it labelled if so, or pass --ignore-columns {name}"
+    yield from _told_missing(names.tolist(), sample, "the first " * (len(sample) < len_of(pool.features)))
     codes = np.array([pool.source.entry(name).is_code for name in names.tolist()], dtype=np.bool_) & ~ids
     if codes.any():
         told = _listed(names[codes], "has", "have")
@@ -77,21 +91,67 @@ def _ignore(names: AnyArray) -> str:
     return f"pass --ignore-columns {','.join(names.tolist())}"
 
 
-def looks_like_ids(names: Sequence[str], sample: FloatArray) -> BoolArray:
-    """Columns that are called so, or that count: whole numbers, none of them twice.
+def looks_like_ids(names: Sequence[str], sample: FloatArray, n_rows: int) -> BoolArray:
+    """Columns that are called so, or that count the ``n_rows``: whole numbers one after another, none of them twice.
 
     Examples
     --------
     >>> rows = np.arange(30.0)
-    >>> looks_like_ids(["user_id", "n", "x"], np.stack([rows % 2, rows, rows / 3], axis=1)).tolist()
-    [True, True, False]
+    >>> columns = [rows % 2, rows[::-1] + 7, rows * rows % 31, rows / 3]
+    >>> looks_like_ids(["user_id", "n", "clicks", "x"], np.stack(columns, axis=1), 30).tolist()
+    [True, True, False, False]
     """
-    called = np.array([name.lower().endswith("_id") for name in names], dtype=np.bool_)
+    called = np.array([ID_NAME.search(name) is not None for name in names], dtype=np.bool_)
     if len(sample) < FEWEST_ROWS:
         return called
     whole = (np.isfinite(sample) & (sample == np.round(sample))).all(axis=0)
     whole[whole] = (np.diff(np.sort(sample[:, whole], axis=0), axis=0) > 0).all(axis=0)
-    return np.asarray(called | whole)
+    numbered = np.array([NUMBER_NAME.search(name) is not None for name in names], dtype=np.bool_)
+    counts = np.zeros(len(names), dtype=np.bool_)
+    counts[whole] = np.ptp(sample[:, whole], axis=0) < n_rows
+    return np.asarray(called | (whole & (counts | numbered)))
+
+
+def looks_like_status(names: Sequence[str], sample: FloatArray) -> BoolArray:
+    """Columns of 0 and 1, both of them, with a name such as ``annotated``.
+
+    Examples
+    --------
+    >>> both = np.array([0.0, 1.0, 1.0])
+    >>> looks_like_status(["done", "is_annotated", "male"], np.stack([both] * 3, axis=1)).tolist()
+    [True, True, False]
+    """
+    called = np.array([STATUS_NAME.fullmatch(name) is not None for name in names], dtype=np.bool_)
+    is_0, is_1 = sample == 0, sample == 1
+    return np.asarray(called & (is_0 | is_1).all(axis=0) & is_0.any(axis=0) & is_1.any(axis=0))
+
+
+def _told_missing(names: Sequence[str], sample: FloatArray, which: str) -> Iterator[str]:
+    for name, values in zip(names, sample.T, strict=True):
+        for code in codes_for_missing(values):
+            n = int((values == code).sum())
+            yield (
+                f"{name} is {code:g} in {n} of {which}{len(values)} rows, far from all else, as if that meant missing: "
+                "leave those cells empty and pass --missing median or --missing drop if so; now it is a number"
+            )
+
+
+def codes_for_missing(values: FloatArray) -> list[float]:
+    """Numbers such as -999 that are there often and lie farther from the rest than the rest is wide.
+
+    Examples
+    --------
+    >>> codes_for_missing(np.array([0.5, 3.5, -999.0, -999.0, -999.0])), codes_for_missing(np.arange(2000.0) % 1000)
+    ([-999.0], [])
+    """
+    known = values[np.isfinite(values)]
+    rest = known[~np.isin(known, MISSING_CODES)]
+    if not len(rest):
+        return []
+    low, high = float(rest.min()), float(rest.max())
+    far = [code for code in MISSING_CODES if max(low - code, code - high) > high - low]
+    least = max(FEWEST_CODES, CODED_SHARE * len(values))
+    return [code for code in far if low < high and (known == code).sum() >= least]
 
 
 def probability_groups(names: Sequence[str], sample: FloatArray) -> list[list[str]]:

@@ -28,7 +28,7 @@ from dubito.files.entries import Entry, Source, reading
 from dubito.files.formats.dialects import SAMPLED_ROWS, Dialect, guess_dialect, long_fields, told_dialect
 from dubito.files.formats.text import Text, find_text
 from dubito.files.formulas import plain_cell
-from dubito.files.gaps import gaps_are_kept
+from dubito.files.gaps import PLAIN_NUMBER, gaps_are_kept
 from dubito.files.limits import hold
 from dubito.matrix import AnyArray, FloatArray
 from dubito.names.labels import NO_TEXTS
@@ -156,7 +156,8 @@ class DelimitedTable:
             return number
         name = next(name for name, other in self.places.items() if other == place)
         what = f"holds {text!r}, {self._what_is_wrong(text, place)}," if text.strip() else "is empty"
-        raise InvalidData(f"column {name!r} of {self.path} {what} in line {line}", mend="mend or drop that row.")
+        mend = f"{PLAIN_NUMBER}." if text.strip() else "mend or drop that row."
+        raise InvalidData(f"column {name!r} of {self.path} {what} in line {line}", mend=mend)
 
     def _what_is_wrong(self, text: str, place: int) -> str:
         if is_number(text, self.dialect.decimal_comma):

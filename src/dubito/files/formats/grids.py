@@ -11,7 +11,7 @@ import numpy as np
 from dubito.errors import InvalidData
 from dubito.files.cells import as_list, as_names, is_gap
 from dubito.files.entries import Entry, Source
-from dubito.files.gaps import gaps_are_kept
+from dubito.files.gaps import PLAIN_NUMBER, gaps_are_kept
 from dubito.matrix import AnyArray, FloatArray
 
 CellKind = Literal["nothing", "number", "text", "list", "other"]
@@ -106,10 +106,10 @@ class Grid:
             why = "a number among truth values" if are_truths else "a truth value among numbers"
         else:
             why = "which is no number"
-        what = "is empty" if kind_of(cell) == "nothing" else f"holds {_shown(cell)}, {why},"
-        raise InvalidData(
-            f"column {name!r} of {self.path} {what} in {self.noun} {place}", mend="mend or drop that row."
-        )
+        is_empty = kind_of(cell) == "nothing"
+        what = "is empty" if is_empty else f"holds {_shown(cell)}, {why},"
+        mend = "mend or drop that row." if is_empty else f"{PLAIN_NUMBER}."
+        raise InvalidData(f"column {name!r} of {self.path} {what} in {self.noun} {place}", mend=mend)
 
     def _name(self, name: str, place: int, cell: object) -> str:
         if kind_of(cell) in ("number", "text"):
