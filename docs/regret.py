@@ -57,7 +57,7 @@ def pool_of(run: Path) -> Pool:
         name: {seed: curve for seed, curve in rows.items() if len(curve) == len(labels)}
         for name, rows in curves.items()
     }
-    name = experiment.name.replace("coverage-", "")
+    name = re.sub(r"^(.*)-main$", r"images-\1", experiment.name.replace("coverage-", ""))
     # Where the file lay on the machine that ran it is nobody's business.
     plain = re.sub(r'^path = ".*?([^/"]+)"$', r'path = "\1"', experiment.to_toml(), flags=re.MULTILINE)
     return Pool(name, labels, {name: rows for name, rows in whole.items() if rows}, {experiment.name: plain})
@@ -89,7 +89,8 @@ def features(flaw: str) -> dict[str, dict[str, list[float]]]:
 
 def networks(flaw: str) -> dict[str, dict[str, list[float]]]:
     """Curves of the study on networks."""
-    held = json.loads((RESULTS / "networks" / f"images-strength-{flaw}.json").read_text(encoding="utf-8"))
+    record = f"images-strength-{flaw}" if flaw in FLAWS else f"{flaw}-main"
+    held = json.loads((RESULTS / "networks" / f"{record}.json").read_text(encoding="utf-8"))
     at = {name: held["columns"].index(name) for name in ("strategy", "seed", "turn", "test_accuracy")}
     curves: dict[str, dict[str, list[float]]] = {}
     for row in sorted(held["rounds"], key=lambda row: row[at["turn"]]):
