@@ -77,6 +77,31 @@ def sample_rows(rows: IntArray) -> IntArray:
     return np.asarray(rows[np.arange(n_chosen) * len(rows) // max(n_chosen, 1)])
 
 
+def running_sums(weights: FloatArray, before: float = 0.0) -> FloatArray:
+    """(n,) sums of all weights up to each, one after another, on top of what stands before them."""
+    return np.asarray(np.add.accumulate(np.concatenate([[before], weights]))[1:])
+
+
+def thinned(weights: FloatArray, n_rows: int, before: float = 0.0, total: float | None = None) -> FloatArray:
+    """Weights of at most so many rows that stand for all: a row as often as its weight makes up a share of the whole.
+
+    Of a part of the pool, ``before`` is the sum of the weights that stand before it, ``total`` that of all.
+
+    Examples
+    --------
+    >>> thinned(np.array([1.0, 1.0, 2.0, 0.0, 4.0]), 4).tolist()
+    [2.0, 0.0, 2.0, 0.0, 4.0]
+    >>> thinned(np.array([2.0, 0.0, 4.0]), 4, before=2.0, total=8.0).tolist()
+    [2.0, 0.0, 4.0]
+    """
+    running = running_sums(weights, before)
+    last = float(running[-1]) if len(running) else before
+    step = (last if total is None else total) / n_rows
+    marks = (np.arange(n_rows) + 0.5) * step
+    rows = np.searchsorted(running, marks[(marks > before) & (marks <= last)])
+    return np.asarray(np.bincount(rows, minlength=len(weights)) * step)
+
+
 def squared_reach(problem: CoverageProblem) -> float:
     """R²: as given, or from the median distance of the sample to its nearest reference, in a cold start of pairs."""
     if problem.radius is not None:

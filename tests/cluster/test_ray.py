@@ -17,13 +17,13 @@ import pytest
 
 import dubito
 from dubito.engines.cluster.arrays import cut
-from dubito.engines.cluster.engine import ClusterEngine
+from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine
 from dubito.engines.cluster.rays import RayWorkers
 from dubito.engines.cluster.solving import open_all, solve
 from dubito.errors import DubitoError
 from dubito.matrix import FloatArray
 from dubito.problem import Problem, Selection
-from dubito.testing import check_engine
+from dubito.testing import check_coverage_engine, check_engine
 from dubito.testing.problems import make_problem
 
 ray = pytest.importorskip("ray")
@@ -33,6 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 KILLS = int(os.environ.get("DUBITO_KILLS", "2"))
 """Nodes killed at random moments; 20 in the recorded run."""
 ROWS, BUDGET = 40_000, 1500
+COVERS = "doubt-coverage:strength=3,sample=5000"
 QUICK = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
 """A dead node is noticed in about a second, not in twenty."""
 
@@ -63,24 +64,32 @@ def wanted(pool: FloatArray, doubt: FloatArray) -> Selection:
     return dubito.select(pool, BUDGET, labelled=range(50), doubt=doubt, strategy="doubt-coreset", engine="cpu")
 
 
+@pytest.fixture(scope="module")
+def covered(pool: FloatArray, doubt: FloatArray) -> Selection:
+    return dubito.select(pool, BUDGET, labelled=range(50), doubt=doubt, strategy=COVERS, engine="cpu")
+
+
 def shards_of(pool: FloatArray, doubt: FloatArray, **more: Any) -> dubito.Shards:
     edges = [0, 9000, 9000, 30_000, ROWS]
     pieces = [slice(*edge) for edge in itertools.pairwise(edges)]
     return dubito.Shards([pool[piece] for piece in pieces], doubt=[doubt[piece] for piece in pieces], **more)
 
 
-def choose(shards: dubito.Shards) -> Selection:
-    return dubito.select(shards, BUDGET, labelled=range(50), strategy="doubt-coreset", engine="cluster")
+def choose(shards: dubito.Shards, strategy: str = "doubt-coreset") -> Selection:
+    return dubito.select(shards, BUDGET, labelled=range(50), strategy=strategy, engine="cluster")
 
 
 def assert_same(found: Selection, wanted: Selection) -> None:
     assert found.indices.tolist() == wanted.indices.tolist()
     assert found.priorities.tobytes() == wanted.priorities.tobytes()
     assert found.radius == wanted.radius
+    assert (found.reach, found.sampled) == (wanted.reach, wanted.sampled)
+    assert np.array_equal(np.asarray(found.covered), np.asarray(wanted.covered))
 
 
 def test_the_engine_meets_the_contract(cluster: Any) -> None:
     check_engine(ClusterEngine(), examples=12)
+    check_coverage_engine(ClusterCoverage(), examples=6)
 
 
 @pytest.mark.parametrize("n_shards", [1, 2, 3, 7])
@@ -107,6 +116,18 @@ def test_shards_on_three_nodes(cluster: Any, pool: FloatArray, doubt: FloatArray
     assert "3 workers" in found.notes[0]
 
 
+def test_coverage_of_shards_on_three_nodes(
+    cluster: Any, pool: FloatArray, doubt: FloatArray, covered: Selection
+) -> None:
+    found = choose(shards_of(pool, doubt), COVERS)
+    assert_same(found, covered)
+    assert "3 workers" in found.notes[0]
+    # By default the same strategy, over more rows.
+    taken = dubito.select(shards_of(pool, doubt), 20, labelled=range(50))
+    assert taken.strategy == "doubt-coverage"
+    assert taken.sampled == 2**15
+
+
 def test_blocks_of_ray_data(cluster: Any, pool: FloatArray, doubt: FloatArray) -> None:
     data = pytest.importorskip("ray.data")
     rows = [{"features": pool[row], "doubt": doubt[row], "id": 10 * row} for row in range(2000)]
@@ -125,9 +146,12 @@ def test_a_shard_that_cannot_be_read_is_named(cluster: Any, pool: FloatArray, tm
         dubito.select(dubito.Shards(tmp_path), 3, strategy="coreset")
 
 
-def test_nodes_that_die_at_random_moments(cluster: Any, pool: FloatArray, doubt: FloatArray, wanted: Selection) -> None:
+@pytest.mark.parametrize("strategy", ["doubt-coreset", COVERS])
+def test_nodes_that_die_at_random_moments(
+    strategy: str, cluster: Any, pool: FloatArray, doubt: FloatArray, wanted: Selection, covered: Selection
+) -> None:
     started = time.monotonic()
-    choose(shards_of(pool, doubt))
+    choose(shards_of(pool, doubt), strategy)
     seconds, n_lost = time.monotonic() - started, 0
     for number in range(KILLS):
         nodes, moment = list(cluster.worker_nodes), random.Random(number)
@@ -136,11 +160,11 @@ def test_nodes_that_die_at_random_moments(cluster: Any, pool: FloatArray, doubt:
         )
         strike.start()
         try:
-            found = choose(shards_of(pool, doubt))
+            found = choose(shards_of(pool, doubt), strategy)
         finally:
             strike.join()
             cluster.add_node(num_cpus=1)
-        assert_same(found, wanted)
+        assert_same(found, covered if strategy == COVERS else wanted)
         n_lost += "made anew" in found.notes[0]
     print(f"{KILLS} nodes killed, {n_lost} runs lost a worker, all picks equal")
 
@@ -149,19 +173,28 @@ DRIVER = """
 import sys, numpy as np, dubito, ray
 ray.init(address=sys.argv[1], log_to_driver=False, logging_level="error")
 from dubito.engines.cluster import frontier
-frontier.FRONT_ROWS = 64
+from dubito.engines.cluster.covering import driver
+frontier.FRONT_ROWS = driver.FRONT_ROWS = 64
 shards = dubito.Shards([sys.argv[2]], doubt=[sys.argv[3]], journal=sys.argv[4])
-print(dubito.select(shards, int(sys.argv[5]), labelled=range(50), strategy="doubt-coreset").indices.tolist())
+print(dubito.select(shards, int(sys.argv[5]), labelled=range(50), strategy=sys.argv[6]).indices.tolist())
 """
 
 
+@pytest.mark.parametrize("strategy", ["doubt-coreset", COVERS])
 def test_a_driver_that_is_killed_goes_on(
-    cluster: Any, pool: FloatArray, doubt: FloatArray, wanted: Selection, tmp_path: Path
+    strategy: str,
+    cluster: Any,
+    pool: FloatArray,
+    doubt: FloatArray,
+    wanted: Selection,
+    covered: Selection,
+    tmp_path: Path,
 ) -> None:
     np.save(tmp_path / "pool.npy", pool)
     np.save(tmp_path / "doubt.npy", doubt)
     journal = tmp_path / "picks.journal"
     arguments = [cluster.address, str(tmp_path / "pool.npy"), str(tmp_path / "doubt.npy"), str(journal), str(BUDGET)]
+    arguments.append(strategy)
     command = [sys.executable, "-W", "ignore", "-c", DRIVER, *arguments]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
@@ -172,7 +205,7 @@ def test_a_driver_that_is_killed_goes_on(
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(wanted.indices.tolist())
+    assert done.stdout.strip() == str((covered if strategy == COVERS else wanted).indices.tolist())
 
 
 def test_the_command_line(cluster: Any, pool: FloatArray, doubt: FloatArray, wanted: Selection, tmp_path: Path) -> None:

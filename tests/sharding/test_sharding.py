@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito.engines.cluster import frontier
+from dubito.engines.cluster import frontier, shares
 from dubito.engines.cluster.shard import Part
 from dubito.engines.cluster.workers import Here
 from dubito.errors import DubitoError
@@ -235,7 +235,7 @@ def test_a_run_that_broke_off_goes_on_from_its_journal(
     labelled: list[int] | None, pool: FloatArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frontier, "FRONT_ROWS", 8)
-    monkeypatch.setattr(frontier, "FEWEST", 1)
+    monkeypatch.setattr(shares, "FEWEST", 1)
     doubt = np.random.default_rng(4).random(500)
     wanted = dubito.select(pool, BUDGET, labelled=labelled, doubt=doubt, strategy="doubt-coreset", engine="cpu")
     shards = Shards(parts(pool), doubt=parts(doubt), journal=str(tmp_path / "picks.journal"))
@@ -272,7 +272,7 @@ def test_a_journal_of_something_else_is_refused(pool: FloatArray, tmp_path: Path
 
 def test_ctrl_c_keeps_the_picks_so_far(pool: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frontier, "FRONT_ROWS", 8)
-    monkeypatch.setattr(frontier, "FEWEST", 1)
+    monkeypatch.setattr(shares, "FEWEST", 1)
     wanted = dubito.select(pool, BUDGET, strategy="coreset", engine="cpu")
 
     class Stopping(Here):

@@ -11,13 +11,12 @@ from hypothesis.extra import numpy as hnp
 
 import dubito
 from dubito import coverage
-from dubito.coverage import CoverageProblem
+from dubito.coverage import CoverageProblem, thinned
 from dubito.doubt import margin_doubt, softmax
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray
 from dubito.problem import Problem
 from dubito.strategies import Coverage, DoubtCoverage, build_strategy
-from dubito.strategies.coverage import thinned
 
 LINE = np.array([[0.0], [1.0], [2.0], [3.0], [20.0]])
 

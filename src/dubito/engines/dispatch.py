@@ -5,7 +5,7 @@ from typing import Any, TypeVar, cast
 
 from dubito.checks import check_choice
 from dubito.engines.base import Engine
-from dubito.engines.cluster.engine import ClusterEngine
+from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine
 from dubito.engines.cpu.coverage.engine import CpuCoverage
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cuda.coverage.engine import CudaCoverage
@@ -21,7 +21,7 @@ P = TypeVar("P")
 BUILT_IN: dict[str, tuple[Engine[Any], ...]] = {
     "cuda": (CudaEngine(), CudaCoverage()),
     "cpu": (CpuEngine(), CpuCoverage()),
-    "cluster": (ClusterEngine(),),
+    "cluster": (ClusterEngine(), ClusterCoverage()),
     "reference": (ReferenceEngine(), CoverageReference()),
 }
 """In order of preference. One name may stand for several engines, each for other kinds of problem."""

@@ -1,12 +1,12 @@
 """A worker's part of the pool: a few shards one below another, read and made a problem where they are wanted."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dubito.checks import refuse_zero_rows
 from dubito.checks.rows import check_finite
+from dubito.coverage import CoverageProblem
 from dubito.doubt.reading import read_doubt
 from dubito.engines.cluster.shard import Opened
 from dubito.errors import InvalidArgument
@@ -15,27 +15,13 @@ from dubito.files.entries import one_below_another
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, len_of
 from dubito.problem import Metric, Problem, Request
 from dubito.sharding.items import Item, Read
-from dubito.strategies.base import Choice, Planner, Strategy
+from dubito.strategies.auto import FEWEST, Auto
+from dubito.strategies.base import Strategy
 from dubito.strategies.coreset import Coreset, DoubtCoreset
+from dubito.strategies.coverage import Coverage, DoubtCoverage
 from dubito.wording import named
 
 NO_ROWS = np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class AnyCoreset:
-    """The doubt-weighted core-set where shards have doubt, and else the plain one."""
-
-    name: ClassVar[str] = "auto"
-    uses_engine: ClassVar[bool] = True
-
-    def plan(self, request: Request) -> Problem:
-        """By what there is."""
-        return (Coreset() if request.doubt is None else DoubtCoreset()).plan(request)
-
-    def choose(self, request: Request) -> Choice:
-        """As one machine would."""
-        return (Coreset() if request.doubt is None else DoubtCoreset()).choose(request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,43 +41,58 @@ class Group:
             refuse_zero_rows("pool", features)
         marked = np.concatenate([_mask(each) for each in read])
         candidates, labelled = np.flatnonzero(~marked), np.flatnonzero(marked)
-        top = 1.0 if self.metric == "cosine" else largest
         probabilities, doubt = _doubt(read)
-        if getattr(self.strategy, "doubt", "confidence") == "confidence":
+        planned = alternatives(self.strategy, doubt is not None)
+        if all(getattr(each, "doubt", "confidence") == "confidence" for each in planned):
             probabilities = None  # All that is asked of them is known by now.
-        problem = plan(self.strategy, features, candidates, (probabilities, doubt), self.metric, top)
+        request = _request(features, candidates, labelled, self.metric, 1.0 if self.metric == "cosine" else largest)
+        request = replace(request, probabilities=probabilities, doubt=doubt)
+        problems = [plan(each, request) for each in planned]
         ids = [each.ids for each in read if each.ids is not None]
-        return Opened(problem, labelled, np.concatenate(ids) if len(ids) == len(read) else None)
+        named_rows = np.concatenate(ids) if len(ids) == len(read) else None
+        return Opened(problems[0], labelled, named_rows, problems[1] if len(problems) > 1 else None)
 
 
-def plan(
-    strategy: Strategy,
-    features: Matrix,
-    candidates: IntArray,
-    doubt: tuple[AnyArray | None, FloatArray | None],
-    metric: Metric,
-    largest: float,
-) -> Problem:
-    """What a strategy asks of an engine, of these rows alone."""
-    request = Request(
+def alternatives(strategy: Strategy, is_doubted: bool) -> list[Strategy]:
+    """What is taken where enough is labelled, and where little is, if that is another one."""
+    if not isinstance(strategy, Auto):
+        return [strategy]
+    return list(dict.fromkeys(strategy.take_unasked(is_doubted, n_labelled)[0] for n_labelled in (FEWEST, 0)))
+
+
+def asked(strategy: Strategy, n_features: int, is_doubted: bool, metric: Metric) -> Problem | CoverageProblem:
+    """What a strategy asks of an engine, whatever the rows."""
+    request = _request(np.zeros((1, n_features)), np.zeros(1, np.int64), NO_ROWS, metric, 1.0)
+    return plan(strategy, replace(request, doubt=np.ones(1) if is_doubted else None))
+
+
+def _request(features: Matrix, candidates: IntArray, labelled: IntArray, metric: Metric, largest: float) -> Request:
+    return Request(
         pool=features,
         budget=1,
         references=np.empty((0, features.shape[1])),
         candidates=candidates,
-        probabilities=doubt[0],
-        doubt=doubt[1],
+        probabilities=None,
+        doubt=None,
         metric=metric,
         largest=largest,
         engine="cluster",
         memory_limit=None,
         seed=0,
         progress=None,
+        labelled=labelled,
     )
-    problem = strategy.plan(request) if isinstance(strategy, Planner) else None
-    if not isinstance(problem, Problem):
-        mend = f"pass {named('strategy', 'coreset')} or {named('strategy', 'doubt-coreset')}."
-        raise InvalidArgument("cannot choose from shards", argument="strategy", value=strategy.name, mend=mend)
-    return problem
+
+
+def plan(strategy: Strategy, request: Request) -> Problem | CoverageProblem:
+    """What a strategy asks of an engine, of these rows alone: a sample is taken of all shards together."""
+    if isinstance(strategy, Coverage | DoubtCoverage):
+        return replace(strategy, sample=None).plan(request)
+    if isinstance(strategy, Coreset | DoubtCoreset):
+        return strategy.plan(request)
+    names = ", ".join(named("strategy", name) for name in ("doubt-coverage", "coverage", "doubt-coreset"))
+    mend = f"pass {names} or {named('strategy', 'coreset')}."
+    raise InvalidArgument("cannot choose from shards", argument="strategy", value=strategy.name, mend=mend)
 
 
 def name_of(item: Item) -> str:

@@ -4,12 +4,14 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
 from dubito.checks import check_budget, check_choice, check_integer
 from dubito.checks.rows import check_features
+from dubito.coverage import CoverageProblem
+from dubito.engines.cluster.covering.driver import Covered, cover
 from dubito.engines.cluster.frontier import Placed, Traffic, leading
 from dubito.engines.cluster.rays import RayWorkers, connect, n_processors
 from dubito.engines.cluster.shard import Part
@@ -20,11 +22,15 @@ from dubito.matrix import AnyArray, IntArray
 from dubito.problem import Interrupted, Metric, Problem, Progress, Selection
 from dubito.sharding.items import Item
 from dubito.sharding.journal import PickJournal
-from dubito.sharding.parts import AnyCoreset, Group, name_of, plan
+from dubito.sharding.parts import Group, asked, name_of
 from dubito.sharding.shards import Shards
+from dubito.strategies.auto import FEWEST, Auto
 from dubito.strategies.base import Strategy
+from dubito.strategies.coverage import Coverage, DoubtCoverage
 from dubito.wording import named
 
+GROUND_ROWS = 2**15
+"""So many rows stand for all that is to be covered, where nobody says how many: every worker holds them all."""
 Hire = Callable[[Iterable[Part]], Workers]
 """Processes for some parts."""
 
@@ -48,12 +54,7 @@ def select_from(
             raise InvalidArgument("means nothing to shards", argument=name, mend=mend)
     check_choice("engine", engine, ("auto", "cluster"))
     known: Metric = check_choice("metric", metric, get_args(Metric))
-    more: dict[str, Any] = {"labelled": labelled, "metric": known, "seed": seed, "progress": progress}
-    if strategy.name != "auto":
-        return select_shards(pool, budget, strategy=strategy, **more)
-    found = select_shards(pool, budget, strategy=AnyCoreset(), **more)
-    name = "coreset" if found.uncertainty is None else "doubt-coreset"
-    return replace(found, strategy=name, notes=(f"auto took {name}: of shards a cluster picks core-sets", *found.notes))
+    return select_shards(pool, budget, strategy=strategy, labelled=labelled, metric=known, seed=seed, progress=progress)
 
 
 def select_shards(
@@ -81,28 +82,76 @@ def select_shards(
     workers = hire(Group(items, strategy, metric) for items in groups)
     try:
         placed, references = _opened(workers, labelled, groups)
-        n_candidates, n_pool = int(placed.n_candidates.sum()), int(placed.starts[-1])
-        problem = _asked(strategy, metric, placed, references, check_budget(budget, n_candidates, n_pool), progress)
-        journal = _journal(shards, strategy, problem, placed)
-        solution, traffic = solve(problem, workers, placed, journal)
-        best = solution.configurations[0]
-        selection = Selection(
-            indices=best.indices,
-            priorities=best.priorities,
-            radius=best.radius,
-            uncertainty=best.uncertainty,
-            configurations=solution.configurations,
-            strategy=strategy.name,
-            engine="cluster",
-            seed=seed,
-            seconds=time.perf_counter() - started,
-            n_pool=n_pool,
-            ids=_names(workers, best.indices),
-            complete=solution.complete,
-            notes=(told(workers, traffic, journal),),
-        )
+        placed, taken, notes = _taken(strategy, workers, placed, len(references))
+        n_picks = check_budget(budget, int(placed.n_candidates.sum()), int(placed.starts[-1]))
+        problem = _asked(taken, metric, placed, references, n_picks, progress)
+        journal = _journal(shards, taken, problem, placed)
+        found = _solved(taken, problem, workers, placed, journal)
+        notes += _told_of_sample(taken, found.sampled)
+        notes += (told(workers, found.traffic, journal),)
+        names = _names(workers, found.solution.configurations[0].indices)
     finally:
         workers.close()
+    seconds, n_pool = time.perf_counter() - started, int(placed.starts[-1])
+    return _selection(found, taken.name, seed, seconds, n_pool, names, notes)
+
+
+def _taken(
+    strategy: Strategy, workers: Workers, placed: Placed, n_labelled: int
+) -> tuple[Placed, Strategy, tuple[str, ...]]:
+    """The strategy that `auto` leaves it to, now that it is known what there is, with shards that know it, too."""
+    if not isinstance(strategy, Auto):
+        return placed, strategy, ()
+    taken, note = strategy.take_unasked(placed.facts[leading(placed.facts)].is_doubted, n_labelled)
+    if n_labelled < FEWEST:
+        placed = leave_out(workers, placed, placed.left_out, is_early=True)
+    return placed, taken, (note,)
+
+
+def _solved(
+    strategy: Strategy,
+    problem: Problem | CoverageProblem,
+    workers: Workers,
+    placed: Placed,
+    journal: PickJournal | None,
+) -> Covered:
+    if not isinstance(problem, CoverageProblem):
+        return Covered(*solve(problem, workers, placed, journal), None)
+    assert isinstance(strategy, Coverage | DoubtCoverage)
+    return cover(problem, workers, placed, journal, strategy.sample or GROUND_ROWS)
+
+
+def _told_of_sample(strategy: Strategy, sampled: int | None) -> tuple[str, ...]:
+    """That a sample is covered, where nobody asked for one."""
+    if sampled is None or getattr(strategy, "sample", None) is not None:
+        return ()
+    more = named("strategy", f"{strategy.name}:sample={4 * sampled}")
+    return (f"{sampled:,} rows stand for all that is to be covered; for more say {more}",)
+
+
+def _selection(
+    found: Covered, strategy: str, seed: int, seconds: float, n_pool: int, ids: AnyArray | None, notes: tuple[str, ...]
+) -> Selection:
+    """What was found; raises Interrupted with it after Ctrl-C."""
+    solution, best = found.solution, found.solution.configurations[0]
+    selection = Selection(
+        indices=best.indices,
+        priorities=best.priorities,
+        radius=best.radius,
+        uncertainty=best.uncertainty,
+        configurations=solution.configurations,
+        strategy=strategy,
+        engine="cluster",
+        seed=seed,
+        seconds=seconds,
+        n_pool=n_pool,
+        ids=ids,
+        complete=solution.complete,
+        covered=best.covered,
+        reach=best.reach,
+        sampled=found.sampled,
+        notes=notes,
+    )
     if not solution.complete:
         raise Interrupted(selection)
     return selection
@@ -147,14 +196,12 @@ def _checked_rows(rows: IntArray, n_pool: int) -> IntArray:
 
 def _asked(
     strategy: Strategy, metric: Metric, placed: Placed, references: AnyArray, budget: int, progress: Progress | None
-) -> Problem:
+) -> Problem | CoverageProblem:
     """What is asked for, without a row of the pool."""
     facts = placed.facts[leading(placed.facts)]
-    doubt = np.ones(1) if facts.is_doubted else None
-    like = plan(strategy, np.zeros((1, facts.n_features)), np.zeros(1, np.int64), (None, doubt), metric, 1.0)
     largest = float(np.abs(references.astype(np.float64)).max(initial=0.0))
     return replace(
-        like,
+        asked(strategy, facts.n_features, facts.is_doubted, metric),
         pool=np.empty((0, facts.n_features), facts.dtype),
         references=references,
         budget=budget,
@@ -163,10 +210,12 @@ def _asked(
     )
 
 
-def _journal(shards: Shards, strategy: Strategy, problem: Problem, placed: Placed) -> PickJournal | None:
+def _journal(
+    shards: Shards, strategy: Strategy, problem: Problem | CoverageProblem, placed: Placed
+) -> PickJournal | None:
     if shards.journal is None:
         return None
-    if problem.beam_width > 1:
+    if isinstance(problem, Problem) and problem.beam_width > 1:
         mend = f"leave it out, or {named('beam_width')}."
         raise InvalidArgument("cannot keep the configurations of a beam", argument="journal", mend=mend)
     signature = {

@@ -114,6 +114,20 @@ class Auto:
         told = f"auto took doubt-coverage, strength {taken.strength:g}: features are frozen ({why})."
         return of_sample(taken, request), told
 
+    def take_unasked(self, is_doubted: bool, n_labelled: int) -> tuple[Strategy, str]:
+        """The same of shards: nobody holds what could say whether their features were trained."""
+        if given := self._given():
+            return self._paper(), f"auto took doubt-coreset, whose {' and '.join(given)} you set."
+        if not is_doubted:
+            return Coverage(), "auto took coverage: without a model's doubt every row counts alike."
+        if self.features == "trained":
+            told = f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained (as you say)."
+            return TRAINED, told
+        taken = EARLY if n_labelled < FEWEST else FROZEN
+        unasked = "shards are not asked whether their features were trained; where they were, say auto:features=trained"
+        why = "features are frozen (as you say)" if self.features else unasked
+        return taken, f"auto took doubt-coverage, strength {taken.strength:g}: {why}."
+
 
 def of_sample(strategy: Coverage | DoubtCoverage, request: Request) -> Strategy:
     """Of a pool that is too large for every pair, a sample is covered; the Selection says so."""

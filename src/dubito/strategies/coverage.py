@@ -6,7 +6,7 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from dubito.checks import check_choice, check_integer, check_real
-from dubito.coverage import CoverageProblem, sample_rows
+from dubito.coverage import CoverageProblem, sample_rows, thinned
 from dubito.doubt import scaling_weights
 from dubito.matrix import FloatArray, len_of
 from dubito.problem import Request
@@ -146,17 +146,3 @@ def _problem(
         costs=request.costs,
     )
     return problem, sample if is_sampled else None
-
-
-def thinned(weights: FloatArray, n_rows: int) -> FloatArray:
-    """Weights of at most so many rows that stand for all: a row as often as its weight makes up a share of the whole.
-
-    Examples
-    --------
-    >>> thinned(np.array([1.0, 1.0, 2.0, 0.0, 4.0]), 4).tolist()
-    [2.0, 0.0, 2.0, 0.0, 4.0]
-    """
-    running = np.add.accumulate(weights)
-    step = running[-1] / n_rows
-    rows = np.searchsorted(running, (np.arange(n_rows) + 0.5) * step)
-    return np.asarray(np.bincount(np.minimum(rows, len(weights) - 1), minlength=len(weights)) * step)

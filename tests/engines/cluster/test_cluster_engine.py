@@ -10,11 +10,12 @@ import pytest
 
 from dubito.distances import column_sums
 from dubito.engines.base import Engine, Estimate
-from dubito.engines.cluster import frontier
+from dubito.engines.cluster import frontier, shares
 from dubito.engines.cluster.arrays import cut, even_edges
-from dubito.engines.cluster.frontier import first_of, parts_of_first
+from dubito.engines.cluster.frontier import first_of
 from dubito.engines.cluster.messages import NOTHING, Answer, Facts
 from dubito.engines.cluster.room import Extended, Sums, whole_sum
+from dubito.engines.cluster.shares import parts_of_first
 from dubito.engines.cluster.solving import open_all, refuse_unlike, solve
 from dubito.engines.cluster.workers import Here
 from dubito.engines.dispatch import choose_engine
@@ -46,6 +47,7 @@ class InPieces(Engine[Problem]):
     """The driver and its shards in one process."""
 
     name: ClassVar[str] = "in pieces"
+    keeps_quotas: ClassVar[bool] = True
     n_shards: int
     seed: int = 0
     lost: float = 0.0
@@ -71,7 +73,7 @@ def test_the_picks_do_not_depend_on_how_a_pool_is_cut(n_shards: int) -> None:
 @pytest.mark.parametrize("rows", [1, 5, 64])
 def test_nor_on_how_large_a_front_is(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frontier, "FRONT_ROWS", rows)
-    monkeypatch.setattr(frontier, "FEWEST", 1)
+    monkeypatch.setattr(shares, "FEWEST", 1)
     check_engine(InPieces(3), examples=40, seed=5000)
 
 

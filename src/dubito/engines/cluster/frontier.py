@@ -7,6 +7,7 @@ import numpy as np
 from dubito.doubt import uncertainty
 from dubito.engines.cluster.messages import NOTHING, Answer, Errand, Facts, Orders, Points, Start, joined
 from dubito.engines.cluster.room import whole_sum
+from dubito.engines.cluster.shares import Shares
 from dubito.engines.cluster.workers import Workers
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy.front import Front, Threshold
@@ -16,10 +17,6 @@ from dubito.problem import Configuration, Problem
 
 FRONT_ROWS = 2048
 """Candidates in a merged front: a round goes over the network, so that it should bring many picks."""
-FEWEST = 16
-"""What every shard is asked for at least."""
-MARGIN = 1.05
-"""Bounds fall while they are brought up to date: somewhat more than what seems to be first is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +30,12 @@ class Placed:
     """Rows of the whole pool that may not be picked."""
     n_candidates: IntArray
     """Of each."""
+    is_early: bool = False
+    """Whether so little is labelled that a shard's other problem is meant, where it has one."""
 
-    def of(self, shard: int) -> tuple[int, IntArray]:
+    def of(self, shard: int) -> tuple[int, IntArray, bool]:
         """What one shard is told."""
-        return int(self.starts[shard]), self.left_out
+        return int(self.starts[shard]), self.left_out, self.is_early
 
     def restore(self, shard: int) -> list[tuple[str, tuple[object, ...]]]:
         """What a shard made anew must hear before a run."""
@@ -69,15 +68,14 @@ class ClusterFrontier:
         self.starts, self.n_candidates = placed.starts, placed.n_candidates
         self.facts = facts[leading(facts)]
         self.n_features = self.facts.n_features
-        self.sizes = self.n_candidates / max(1, self.n_candidates.sum())
-        """Of all that is asked for, how much each shard is."""
+        self.shares = Shares(placed.n_candidates)
         self.none = self.facts.no_points()
         self.is_started = self.is_adding = False
         self.picked, self.apart, self.seen = self.none, self.none, self.none
         """References beside what is labelled; picks of a beam's cold start; the points of the last front."""
         self.pending = self.none
+        self.dropped = np.empty(0, dtype=np.int64)
         self.lowered: list[tuple[IntArray, FloatArray]] = [_nothing_lowered() for _ in facts]
-        self.answers: list[Answer] = []
         self.level = np.inf
         workers.restore = self.restore
 
@@ -145,7 +143,7 @@ class ClusterFrontier:
             calls.append(("add_up", ()))
         if self.is_started:
             told = self.picked.take(np.arange(len(self.picked) - len(self.pending)))
-            calls.append(("start", (self._begun(told),)))
+            calls += [("start", (self._begun(told),)), ("drop", (self.dropped,))]
         return calls
 
     # A round
@@ -153,10 +151,11 @@ class ClusterFrontier:
     def fresh(self, size: int, own: IntArray) -> Fresh:
         """Every shard's first candidates, merged: those that nothing left out can come before."""
         orders = Orders(len(self.picked) - len(self.pending), self.pending)
-        shares = [self._share(shard, n_wanted, own) for shard, n_wanted in enumerate(self._split(size))]
+        shares = [self._share(shard, n_wanted, own) for shard, n_wanted in enumerate(self.shares.split(size))]
         answers: list[Answer] = self.workers.ask("advance", (orders,), [(share,) for share in shares])
         self._count(orders, answers)
-        self.pending, self.answers = self.none, answers
+        self.pending = self.none
+        self.shares.learn(answers)
         self.lowered = [_nothing_lowered() for _ in answers]
         threshold = first_of([answer.threshold for answer in answers])
         points, values = (
@@ -172,14 +171,6 @@ class ClusterFrontier:
     def _share(self, shard: int, size: int, own: IntArray) -> Errand:
         here = own[(own >= self.starts[shard]) & (own < self.starts[shard + 1])]
         return Errand(size, here, *self.lowered[shard])
-
-    def _split(self, size: int) -> list[int]:
-        """How many candidates each shard should answer with: its part of those that seem to be first."""
-        if self.answers and any(len(answer.levels) for answer in self.answers):
-            self.sizes = parts_of_first(self.answers, size)
-        wanted = np.ceil(MARGIN * size * self.sizes).astype(np.int64)
-        bounded = np.clip(wanted, np.minimum(FEWEST, self.n_candidates), self.n_candidates)
-        return [int(each) for each in bounded]
 
     def _count(self, orders: Orders, answers: list[Answer]) -> None:
         self.traffic.rounds += 1
@@ -211,8 +202,11 @@ class ClusterFrontier:
             self.lowered[shard] = rows[here], values[here]
 
     def drop(self, rows: IntArray) -> None:
-        """No quotas come here."""
-        raise NotImplementedError
+        """Shards hear it at once: it happens once for every class that is full."""
+        self.dropped = np.union1d(self.dropped, rows)
+        self.workers.ask("drop", (rows,))
+        self.traffic.rounds += 1
+        self.traffic.sent += rows.nbytes
 
     def zeros(self, n_wanted: int | None) -> IntArray:
         """The lowest rows of all shards."""
@@ -261,19 +255,6 @@ def before(threshold: Threshold, values: FloatArray, rows: IntArray) -> AnyArray
     if threshold.row < 0:
         return np.ones(len(rows), dtype=np.bool_)
     return np.asarray((values > threshold.value) | ((values == threshold.value) & (rows < threshold.row)))
-
-
-def parts_of_first(answers: list[Answer], size: int) -> FloatArray:
-    """Of the first candidates over all shards, how much of them each shard has, by the bounds that it told."""
-    levels = np.concatenate([answer.levels for answer in answers])
-    # A level stands for all ranks up to the next.
-    weights = np.concatenate([np.diff(answer.ranks, append=answer.ranks[-1:] + 1) for answer in answers])
-    owner = np.repeat(np.arange(len(answers)), [len(answer.levels) for answer in answers])
-    order = np.argsort(-levels, kind="stable")
-    n_before = np.cumsum(weights[order]) - weights[order]
-    chosen = order[n_before < size]
-    counts = np.bincount(owner[chosen], weights[chosen], minlength=len(answers))
-    return np.asarray(counts / max(1.0, counts.sum()))
 
 
 def _nothing_lowered() -> tuple[IntArray, FloatArray]:

@@ -1,11 +1,13 @@
 """Workers on a Ray cluster: an actor a shard, made anew on another node when it dies."""
 
+import os
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dubito.engines.cluster.shard import Part, Shard
 from dubito.engines.cluster.workers import Restore
+from dubito.engines.cpu.coverage.threads import VARIABLE
 from dubito.errors import DubitoError, InvalidData
 from dubito.optional import require
 
@@ -29,6 +31,14 @@ def n_processors(ray: Any) -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
+class Actor(Shard):
+    """A shard in a process of its own, with one processor."""
+
+    def __init__(self, part: Part) -> None:
+        os.environ.setdefault(VARIABLE, "1")
+        super().__init__(part)
+
+
 class RayWorkers:
     """See `dubito.engines.cluster.workers.Workers`."""
 
@@ -46,7 +56,7 @@ class RayWorkers:
 
     def _start(self, part: Any, n_processors: float) -> Any:
         options = {"num_cpus": n_processors, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
-        return self.ray.remote(Shard).options(**options).remote(part)
+        return self.ray.remote(Actor).options(**options).remote(part)
 
     def ask(self, method: str, common: Sequence[Any] = (), each: Sequence[Sequence[Any]] | None = None) -> list[Any]:
         """All at once."""

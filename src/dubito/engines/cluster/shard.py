@@ -1,10 +1,12 @@
 """A shard: some rows of a pool in one process, and what the lazy algorithm knows of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from dubito.coverage import CoverageProblem
 from dubito.distances import read_rows, settle
 from dubito.engines.cluster.messages import NOTHING, Answer, Errand, Facts, Orders, Points, Start
 from dubito.engines.cluster.room import Extended, Sums
@@ -22,12 +24,14 @@ LEVELS = 64
 class Opened:
     """A part that was read."""
 
-    problem: Problem
+    problem: Problem | CoverageProblem
     """These rows alone: their features, candidates, doubt, weights and scores, without references."""
     labelled: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Rows that say so themselves; they are no candidates."""
     ids: AnyArray | None = None
     """(n,) what rows are called."""
+    otherwise: Problem | CoverageProblem | None = None
+    """The problem where little is labelled, if that makes a difference."""
 
 
 class Part(Protocol):
@@ -43,36 +47,55 @@ class Shard:
 
     def __init__(self, part: Part) -> None:
         self.part, self.first_row, self.n_picks = part, 0, 0
+        self.placed: Problem | CoverageProblem
         self.bounds: Bounds | None = None
 
     def open(self) -> Facts:
         """Read the part; what it is."""
         self.opened = self.part.open()
-        problem = self.problem = self.opened.problem
+        problem = self.placed = self.opened.problem
         shape = len_of(problem.pool), len(problem.candidates), int(problem.pool.shape[1])
-        has = (part is not None for part in (problem.weights, problem.scores, problem.doubt))
+        has = (part is not None for part in (problem.weights, getattr(problem, "scores", None), problem.doubt))
         return Facts(*shape, str(problem.pool.dtype), problem.largest, *has)
 
-    def place(self, first_row: int, left_out: IntArray) -> int:
-        """Hear where the shard begins in the whole pool, and rows of that which may not be picked; candidates left."""
+    def place(self, first_row: int, left_out: IntArray, is_early: bool = False) -> int:
+        """Hear where the shard begins in the whole pool, and rows of that which are labelled; candidates left."""
         self.first_row = first_row
-        candidates = np.setdiff1d(self.opened.problem.candidates, left_out - first_row)
-        self.problem = replace(self.opened.problem, candidates=candidates)
+        given = self.opened.otherwise if is_early and self.opened.otherwise is not None else self.opened.problem
+        candidates = np.setdiff1d(given.candidates, left_out - first_row)
+        self.placed = replace(given, candidates=candidates)
+        if isinstance(given, CoverageProblem):
+            is_counted = ~np.isin(np.arange(len_of(given.pool)), left_out - first_row)
+            self.placed = replace(given, candidates=candidates, weights=given.weights * is_counted)
         return len(candidates)
+
+    def hold(self, kind: Callable[[Any, int], object]) -> None:
+        """Let something else do what a driver says of the shard's rows; see `held`."""
+        self.holder = kind(self.placed, self.first_row)
+
+    def held(self, step: str, *arguments: Any) -> Any:
+        """What that makes of a step."""
+        return getattr(self.holder, step)(*arguments)
+
+    @property
+    def problem(self) -> Problem:
+        """The core-set problem of these rows."""
+        assert isinstance(self.placed, Problem)
+        return self.placed
 
     def labelled(self) -> AnyArray:
         """Features of the rows that say that they are labelled."""
-        return np.asarray(self.problem.pool[self.opened.labelled])
+        return np.asarray(self.placed.pool[self.opened.labelled])
 
     def names(self, rows: IntArray) -> tuple[IntArray, AnyArray | None]:
         """Those of some rows of the whole pool that are here, and what they are called."""
-        here = rows[(rows >= self.first_row) & (rows < self.first_row + len_of(self.problem.pool))]
+        here = rows[(rows >= self.first_row) & (rows < self.first_row + len_of(self.placed.pool))]
         return here, None if self.opened.ids is None else self.opened.ids[here - self.first_row]
 
     def read(self, rows: IntArray) -> Points:
         """Those of some rows of the whole pool that are here."""
         local = rows - self.first_row
-        return self._points(local[(local >= 0) & (local < len_of(self.problem.pool))])
+        return self._points(local[(local >= 0) & (local < len_of(self.placed.pool))])
 
     def add_up(self) -> None:
         """Sum these rows, for `add_to`."""
@@ -108,7 +131,7 @@ class Shard:
         self.extended = Extended(problem.pool, room)
         weights = None if problem.weights is None else np.concatenate([problem.weights, np.zeros(room)])
         self.weights = weights
-        self.problem = problem = replace(problem, weights=None if weights is None else weights[: len_of(problem.pool)])
+        self.placed = problem = replace(problem, weights=None if weights is None else weights[: len_of(problem.pool)])
         local = replace(
             problem,
             pool=self.extended,
@@ -132,7 +155,7 @@ class Shard:
             self.bounds.seen = np.zeros(len(self.bounds.bound), dtype=np.int32)
         elif not is_mixed:
             self.bounds.bound, self.bounds.seen = kernels.first_bounds()
-        self._leave_out(start.picks)
+        self.drop(start.picks.rows)
 
     def advance(self, orders: Orders, errand: Errand) -> Answer:
         """One round: hear what was picked, bring the first candidates up to date, and tell them."""
@@ -144,11 +167,16 @@ class Shard:
         bounds.bound[lowered] = np.minimum(bounds.bound[lowered], errand.values)
         if orders.n_before == self.n_picks:
             self._add(orders.picks)
-            self._leave_out(orders.picks)
+            self.drop(orders.picks.rows)
         fresh = bounds.fresh(errand.size, self._numbers(errand.own))
         return self._answer(fresh.rows, fresh.threshold, errand.size)
 
-    def zeros(self, n_wanted: int) -> Points:
+    def drop(self, rows: IntArray) -> None:
+        """Rows of the whole pool that may not be picked any more; those that are no candidates here are passed over."""
+        if self.bounds is not None:
+            self.bounds.drop(np.flatnonzero(np.isin(self.problem.candidates, rows - self.first_row)))
+
+    def zeros(self, n_wanted: int | None) -> Points:
         """The first candidates that nothing sets apart from a reference."""
         numbers = np.empty(0, dtype=np.int64) if self.bounds is None else self.bounds.zeros(n_wanted)
         return self._points(self.problem.candidates[numbers])
@@ -156,21 +184,19 @@ class Shard:
     def _answer(self, numbers: IntArray, threshold: Threshold, size: int) -> Answer:
         assert self.bounds is not None
         bound, candidates = self.bounds.bound, self.problem.candidates
-        # As many again as were asked for, and more: the driver tells from it what to ask for next.
-        top = np.sort(bound[first_in_order(bound, 4 * max(size, LEVELS))[0]])[::-1]
-        ranks = np.unique(np.linspace(0, len(top) - 1, LEVELS).astype(np.int64)) if len(top) else numbers[:0]
         if threshold.row >= 0:
             threshold = Threshold(threshold.value, int(candidates[threshold.row]) + self.first_row)
-        return Answer(self._points(candidates[numbers]), bound[numbers], threshold, ranks, top[ranks])
+        return Answer(self._points(candidates[numbers]), bound[numbers], threshold, *levels_of(bound, size))
 
     def _points(self, rows: IntArray) -> Points:
         """Rows of the shard with all that is known of them."""
-        problem = self.problem
+        problem = self.placed
+        scores: IntArray | None = getattr(problem, "scores", None)
         return Points(
             rows + self.first_row,
             np.asarray(problem.pool[rows]),
             None if problem.weights is None else problem.weights[rows],
-            None if problem.scores is None else problem.scores[rows],
+            None if scores is None else scores[rows],
             None if problem.doubt is None else problem.doubt[rows],
         )
 
@@ -188,12 +214,16 @@ class Shard:
             self.weights[rows] = points.weights
         return rows
 
-    def _leave_out(self, picks: Points) -> None:
-        """Candidates of this shard that are picked."""
-        here = (picks.rows >= self.first_row) & (picks.rows < self.first_row + len_of(self.problem.pool))
-        if self.bounds is not None:
-            self.bounds.drop(self._numbers(picks.rows[here]))
-
     def _numbers(self, rows: IntArray) -> IntArray:
         """Which candidates some rows of the whole pool are."""
         return np.searchsorted(self.problem.candidates, rows - self.first_row)
+
+
+def levels_of(bound: FloatArray, size: int) -> tuple[IntArray, FloatArray]:
+    """Ranks in the order of some bounds, and the bounds there: the driver tells from it what to ask for next.
+
+    They reach beyond what was asked for, to four times as many.
+    """
+    top = np.sort(bound[first_in_order(bound, 4 * max(size, LEVELS))[0]])[::-1]
+    ranks = np.unique(np.linspace(0, len(top) - 1, min(LEVELS, len(top))).astype(np.int64))
+    return ranks, top[ranks]

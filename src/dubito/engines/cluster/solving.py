@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from dubito.coverage import CoverageProblem
+from dubito.engines.cluster.covering.driver import cover
 from dubito.engines.cluster.frontier import ClusterFrontier, Placed, Traffic, leading
 from dubito.engines.cluster.messages import Facts
 from dubito.engines.cluster.workers import Workers
@@ -18,11 +20,15 @@ NONE = np.empty(0, dtype=np.int64)
 
 
 def solve(
-    problem: Problem, workers: Workers, placed: Placed, journal: PickLog | None = None
+    problem: Problem | CoverageProblem, workers: Workers, placed: Placed, journal: PickLog | None = None
 ) -> tuple[Solution, Traffic]:
     """The picks of one machine, and what went between driver and shards."""
+    if isinstance(problem, CoverageProblem):
+        found = cover(problem, workers, placed, journal)
+        return found.solution, found.traffic
     frontier = ClusterFrontier(problem, workers, placed)
-    asked = replace(problem, candidates=NONE)
+    # Candidates go by their rows, which quotas alone ask for.
+    asked = replace(problem, candidates=NONE if problem.quotas is None else np.arange(placed.starts[-1]))
     if problem.beam_width > 1:
         return solve_over(asked, frontier), frontier.traffic
     greedy = Greedy(asked, frontier, journal)
@@ -41,9 +47,9 @@ def open_all(workers: Workers, names: Sequence[str] = (), left_out: IntArray = N
     return leave_out(workers, placed, left_out)
 
 
-def leave_out(workers: Workers, placed: Placed, rows: IntArray) -> Placed:
-    """The same without some rows of the whole pool, which may not be picked."""
-    placed = replace(placed, left_out=np.union1d(placed.left_out, rows))
+def leave_out(workers: Workers, placed: Placed, rows: IntArray, is_early: bool = False) -> Placed:
+    """The same without some rows of the whole pool, which are labelled; ``is_early`` where few are."""
+    placed = replace(placed, left_out=np.union1d(placed.left_out, rows), is_early=is_early)
     counts = workers.ask("place", (), [placed.of(shard) for shard in range(len(workers))])
     workers.restore = placed.restore
     return replace(placed, n_candidates=np.array(counts))

@@ -14,6 +14,7 @@ from dubito.coverage import CoverageProblem, sample_rows
 from dubito.engines.cpu.coverage import probes, solver, trial
 from dubito.engines.cpu.coverage.engine import CpuCoverage
 from dubito.engines.cpu.coverage.memory import CoverPlan, least_bytes, plan_cover
+from dubito.engines.cpu.coverage.threads import n_threads
 from dubito.errors import MemoryLimit
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
 from dubito.testing import check_coverage_engine
@@ -221,3 +222,14 @@ def test_progress_is_told_without_a_radius() -> None:
         rng.random((50, 2)), 50, strategy="coverage", progress=lambda done, _, radius, __: told.append((done, radius))
     )
     assert told[-1] == (50, None)
+
+
+@pytest.mark.parametrize(("said", "most"), [("1", 1), ("0", 1), ("many", 64), ("", 64)])
+def test_threads_are_as_many_as_cores_unless_the_environment_says_fewer(
+    said: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.process_cpu_count", lambda: 64, raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: range(64), raising=False)
+    monkeypatch.setenv("DUBITO_THREADS", said)
+    assert n_threads() == most

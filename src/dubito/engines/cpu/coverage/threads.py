@@ -4,10 +4,15 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+VARIABLE = "DUBITO_THREADS"
+"""An environment variable: so many threads at most. The workers of a cluster, one for each processor, set it to 1."""
+
 
 def n_threads() -> int:
     """Cores that this process may use, as far as the system tells."""
     counted = getattr(os, "process_cpu_count", os.cpu_count)() or 1
+    most = os.environ.get(VARIABLE, "")
+    counted = min(counted, max(1, int(most))) if most.isdecimal() else counted
     return min(counted, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else counted
 
 

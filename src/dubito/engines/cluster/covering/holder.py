@@ -1,0 +1,154 @@
+"""A worker's side: the candidates of a shard, and the whole ground that they may cover."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dubito.coverage import CoverageProblem, running_sums, sample_rows, thinned
+from dubito.engines.cluster.covering.bounds import CoverBounds
+from dubito.engines.cluster.covering.messages import Answer, Ground, Grown, Start, Thinning
+from dubito.engines.cluster.messages import NOTHING
+from dubito.engines.cluster.shard import levels_of
+from dubito.engines.cpu.coverage.nearest import Nearest
+from dubito.engines.cpu.coverage.probes import Probes, fit_probes
+from dubito.engines.cpu.coverage.solver import FIRST_WIDTH, SMALL_PROBLEM
+from dubito.engines.cpu.coverage.space import Space
+from dubito.engines.lazy.front import Threshold
+from dubito.matrix import AnyArray, FloatArray, IntArray, Stack, len_of
+from dubito.problem import Known
+
+NONE = np.empty(0, dtype=np.int64)
+
+
+class Holder:
+    """Does what a driver says; can be made again at any time from its problem and a `Start`."""
+
+    def __init__(self, problem: CoverageProblem, first_row: int) -> None:
+        self.problem, self.first_row = problem, first_row
+        self.bounds: CoverBounds | None = None
+        self.last = NONE
+        """Candidates of the last answer."""
+
+    # How a run begins
+
+    def n_weighted(self) -> int:
+        """Rows that count."""
+        return int(np.count_nonzero(self.problem.weights))
+
+    def add_weights(self, before: float) -> float:
+        """The sum of all weights up to the end of this shard, in the order of one machine."""
+        return float(running_sums(self.problem.weights, before)[-1]) if len(self.problem.weights) else before
+
+    def ground(self, thinning: Thinning | None, before: float) -> Ground:
+        """What is to be covered here."""
+        problem, weights = self.problem, self.problem.weights
+        if thinning is not None:
+            n_rows, total = thinning
+            weights = thinned(weights, n_rows, before, total)
+        rows = np.flatnonzero(weights > 0.0)
+        return Ground(
+            rows + self.first_row,
+            np.asarray(problem.pool[rows]),
+            weights[rows],
+            np.isin(rows, problem.candidates),
+            None if problem.costs is None else problem.costs[rows],
+        )
+
+    def ranked(self, ranks: IntArray) -> IntArray:
+        """Rows of the whole pool of candidates by their ranks among those of the shard."""
+        return self.problem.candidates[ranks] + self.first_row
+
+    def read(self, rows: IntArray) -> AnyArray:
+        """Features of those of some rows of the whole pool that are here."""
+        return np.asarray(self.problem.pool[self._here(rows)])
+
+    def told(self, rows: IntArray) -> tuple[IntArray, FloatArray | None, FloatArray | None]:
+        """Those of some rows of the whole pool that are here, their doubt and their costs."""
+        local, doubt, costs = self._here(rows), self.problem.doubt, self.problem.costs
+        doubt, costs = (None if values is None else values[local] for values in (doubt, costs))
+        return local + self.first_row, doubt, costs
+
+    def nearest(self, rows: IntArray, references: AnyArray, largest: float) -> FloatArray:
+        """Exact squared distances to the references, of those of some rows of the whole pool that are here."""
+        local = self._here(rows)
+        if len(local) == 0:
+            return np.empty(0)
+        space = Space(replace(self.problem, references=references, largest=largest))
+        d = references.shape[1]
+        probes = Probes(None, d)
+        if len(local) * len(references) * d > SMALL_PROBLEM:
+            widest = fit_probes(space.sample())
+            probes = widest.narrow(min(FIRST_WIDTH, widest.width))
+        return Nearest(space, None).of(local, probes)
+
+    def start(self, start: Start, grown: Grown) -> None:
+        """Bound what every candidate adds to the cover that there is."""
+        self.bounds, self.last = None, NONE
+        if len(self.problem.candidates):
+            cover = np.zeros(len(start.ground))
+            cover[grown.places] = grown.cover
+            self.bounds = CoverBounds(self._local(start), cover)
+            self._drop(grown.picks)
+
+    def _local(self, start: Start) -> CoverageProblem:
+        """The ground, and the shard's own rows behind it, which count for nothing: those that do stand in both."""
+        problem, ground = self.problem, start.ground
+        n_own, k = len_of(problem.pool), len(ground)
+        known = Known(np.append(start.squared, np.full(n_own, np.inf)), np.zeros(k + n_own, np.int32), NONE)
+        return replace(
+            problem,
+            pool=Stack([ground.features, problem.pool]),
+            references=ground.features[:0],
+            candidates=problem.candidates + k,
+            weights=np.append(ground.weights, np.zeros(n_own)),
+            sample=sample_rows(np.arange(k)),
+            radius=start.radius,
+            largest=start.largest,
+            doubt=None,
+            known=known,
+            costs=None if problem.costs is None else np.append(np.ones(k), problem.costs),
+        )
+
+    # A round
+
+    def advance(self, grown: Grown, size: int) -> Answer:
+        """Hear what was picked, bring the first candidates up to date, and tell them."""
+        if self.bounds is None:
+            none = np.empty(0)
+            return Answer(NONE, none > 0, NONE, NONE.astype(np.int32), none, None, NOTHING, NONE, none)
+        self.bounds.hear(grown.places, grown.cover)
+        self._drop(grown.picks)
+        front, threshold = self.bounds.fresh(size)
+        is_new = ~np.isin(front, self.last)
+        self.last = front
+        pairs = [self.bounds.pairs(each) for each in front[is_new].tolist()]
+        costs, bound = self.bounds.costs, self.bounds.bound
+        return Answer(
+            self._rows(front),
+            is_new,
+            np.array([len(places) for places, _ in pairs], dtype=np.int64),
+            np.concatenate([NONE, *(places for places, _ in pairs)]).astype(np.int32),
+            np.concatenate([np.empty(0), *(kernels for _, kernels in pairs)]),
+            None if costs is None else costs[front[is_new]],
+            threshold if threshold.row < 0 else Threshold(threshold.value, int(self._rows(threshold.row))),
+            *levels_of(bound, size),
+        )
+
+    def lowest(self, n_wanted: int, picks: IntArray) -> IntArray:
+        """The first candidates that are left."""
+        rows = self.problem.candidates + self.first_row
+        return rows[~np.isin(rows, picks)][:n_wanted]
+
+    def _rows(self, numbers: IntArray | int) -> IntArray:
+        """Rows of the whole pool."""
+        return np.asarray(self.problem.candidates[numbers] + self.first_row)
+
+    def _here(self, rows: IntArray) -> IntArray:
+        """Those of some rows of the whole pool that are here, as the shard numbers them."""
+        local = rows - self.first_row
+        return local[(local >= 0) & (local < len_of(self.problem.pool))]
+
+    def _drop(self, picks: IntArray) -> None:
+        """Candidates of this shard that are picked."""
+        if self.bounds is not None:
+            self.bounds.drop(np.searchsorted(self.problem.candidates, self._here(picks)))

@@ -1,0 +1,107 @@
+"""Shards cover as the reference does, however the pool is cut, and whatever is lost on the way."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from dubito.coverage import CoverageProblem, sample_rows
+from dubito.engines.base import Engine
+from dubito.engines.cluster import shares
+from dubito.engines.cluster.arrays import cut, even_edges
+from dubito.engines.cluster.covering import driver
+from dubito.engines.cluster.solving import open_all, solve
+from dubito.engines.cluster.workers import Here
+from dubito.engines.cpu.coverage import solver
+from dubito.engines.cpu.coverage.memory import CoverPlan
+from dubito.estimating import estimate
+from dubito.matrix import len_of
+from dubito.problem import Solution
+from dubito.testing import check_coverage_engine
+
+
+class Losing(Here):
+    """Shards that are lost between calls."""
+
+    def __init__(self, parts: Any, rng: np.random.Generator, share: float) -> None:
+        super().__init__(parts)
+        self.rng, self.share = rng, share
+
+    def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
+        if method not in ("open", "place", "hold") and self.rng.random() < self.share:
+            share, self.share = self.share, 0.0
+            self.lose(shard)
+            self.share = share
+        return super().ask_one(shard, method, *arguments)
+
+
+@dataclass(frozen=True)
+class InPieces(Engine[CoverageProblem]):
+    """The driver and its shards in one process."""
+
+    name: ClassVar[str] = "in pieces"
+    solves: ClassVar[tuple[type, ...]] = (CoverageProblem,)
+    n_shards: int
+    seed: int = 0
+    lost: float = 0.0
+
+    def refusals(self, problem: CoverageProblem) -> list[str]:
+        return []
+
+    def solve(self, problem: CoverageProblem) -> Solution:
+        rng = np.random.default_rng(self.seed)
+        n_pool = len_of(problem.pool)
+        edges = sorted([0, n_pool, *rng.integers(0, n_pool + 1, self.n_shards - 1).tolist()])
+        workers = Losing(cut(problem, edges), rng, self.lost)
+        solution, _ = solve(problem, workers, open_all(workers))
+        assert self.lost == 0.0 or workers.n_lost
+        return solution
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 3, 7])
+def test_the_picks_do_not_depend_on_how_a_pool_is_cut(n_shards: int) -> None:
+    check_coverage_engine(InPieces(n_shards), examples=50, seed=100 * n_shards)
+
+
+@pytest.mark.parametrize(("rows", "pairs"), [(1, 1 << 21), (5, 1 << 21), (64, 40)])
+def test_nor_on_how_large_a_front_is(rows: int, pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "FRONT_ROWS", rows)
+    monkeypatch.setattr(driver, "FRONT_PAIRS", pairs)
+    monkeypatch.setattr(driver, "SPARE_ROWS", 1)
+    monkeypatch.setattr(shares, "FEWEST", 1)
+    check_coverage_engine(InPieces(3), examples=25, seed=5000)
+
+
+@pytest.mark.parametrize("n_shards", [1, 4])
+def test_a_shard_that_is_lost_and_made_anew_changes_nothing(n_shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "FRONT_ROWS", 8)
+    monkeypatch.setattr(shares, "FEWEST", 2)
+    check_coverage_engine(InPieces(n_shards, lost=0.5), examples=40, seed=7000)
+
+
+def test_nor_does_a_shard_with_little_room_for_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solver, "plan_cover", lambda n, d, limit: CoverPlan(64, 0, 300))
+    check_coverage_engine(InPieces(2), examples=8, seed=2000)
+
+
+@pytest.mark.parametrize("n_labelled", [0, 20, 500])
+def test_rounds_follow_fronts_and_not_picks(n_labelled: int) -> None:
+    rng = np.random.default_rng(0)
+    pool, weights = rng.normal(size=(3000, 6)).astype(np.float32), rng.random(3000)
+    weights[:n_labelled] = 0.0
+    rows = np.arange(n_labelled, len(pool))
+    largest = float(np.abs(pool).max())
+    problem = CoverageProblem(pool, pool[:n_labelled], rows, 500, weights, sample_rows(rows), largest=largest)
+    workers = Here(cut(problem, even_edges(problem, 4)))
+    _, traffic = solve(problem, workers, open_all(workers))
+    assert 5 < traffic.rounds <= 40
+    assert traffic.sent > pool.nbytes
+
+
+def test_the_cluster_covers_and_estimate_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    alone = estimate(10_000, 64, 10, 100, strategy="coverage", engine="cpu")
+    found = estimate(10_000, 64, 10, 100, strategy="coverage", engine="cluster")
+    assert found.engine == "cluster"
+    assert found.bytes == alone.bytes + 10_000 * 64 * 4
