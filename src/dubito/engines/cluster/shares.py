@@ -13,7 +13,7 @@ MARGIN = 1.05
 """Bounds fall while they are brought up to date: somewhat more than what seems to be first is asked for."""
 
 
-class Ranked(Protocol):
+class Levelled(Protocol):
     """An answer that tells of the shard's order."""
 
     @property
@@ -34,9 +34,9 @@ class Shares:
         self.n_candidates = n_candidates
         self.sizes = n_candidates / max(1, n_candidates.sum())
         """Of all that is asked for, how much each shard is."""
-        self.answers: Sequence[Ranked] = []
+        self.answers: Sequence[Levelled] = []
 
-    def learn(self, answers: Sequence[Ranked]) -> None:
+    def learn(self, answers: Sequence[Levelled]) -> None:
         """What the shards told of their order."""
         self.answers = answers
 
@@ -49,7 +49,7 @@ class Shares:
         return [int(each) for each in bounded]
 
 
-def parts_of_first(answers: Sequence[Ranked], size: int) -> FloatArray:
+def parts_of_first(answers: Sequence[Levelled], size: int) -> FloatArray:
     """Of the first candidates over all shards, how much of them each shard has, by the bounds that it told."""
     levels = np.concatenate([answer.levels for answer in answers])
     # A level stands for all ranks up to the next.

@@ -9,7 +9,7 @@ from dubito.coverage import CoverageProblem, add_rows, kernel, shares
 from dubito.doubt import uncertainty
 from dubito.engines.cluster.covering.front import CoverFront, Told, heard
 from dubito.engines.cluster.covering.ground import Laid, Surveyor
-from dubito.engines.cluster.covering.messages import Answer, Grown, Start
+from dubito.engines.cluster.covering.messages import CoverAnswer, CoverStart, Grown
 from dubito.engines.cluster.frontier import Placed, Traffic, first_of
 from dubito.engines.cluster.shares import Shares
 from dubito.engines.cluster.workers import Workers
@@ -49,31 +49,23 @@ def cover(
     """
     surveyor = Surveyor(problem, workers, placed, Traffic())
     if n_ground is not None:
-        surveyor.problem = problem = replace(problem, sample=surveyor.unlabelled_sample())
+        surveyor.problem = replace(problem, sample=surveyor.unlabelled_sample())
     laid = surveyor.lay(n_ground)
-    solution = CoverRun(problem, workers, placed, laid, surveyor, journal).solve()
+    solution = CoverRun(surveyor, laid, journal).solve()
     return Covered(solution, surveyor.traffic, laid.sampled)
 
 
 class CoverRun:
     """A run: the ground and its cover, and what is picked."""
 
-    def __init__(
-        self,
-        problem: CoverageProblem,
-        workers: Workers,
-        placed: Placed,
-        laid: Laid,
-        surveyor: Surveyor,
-        journal: PickLog | None,
-    ) -> None:
-        self.problem, self.workers, self.placed, self.laid = problem, workers, placed, laid
-        self.surveyor, self.traffic, self.journal = surveyor, surveyor.traffic, journal
+    def __init__(self, surveyor: Surveyor, laid: Laid, journal: PickLog | None) -> None:
+        self.surveyor, self.laid, self.journal = surveyor, laid, journal
+        self.problem, self.workers, self.traffic = surveyor.problem, surveyor.workers, surveyor.traffic
         self.cover, weights = laid.cover, laid.ground.weights
         self.before = float(add_rows(weights * self.cover)) if len(weights) else 0.0
         self.heard = np.zeros(len(weights))
         """(k,) the cover that shards know of."""
-        self.shares = Shares(placed.n_candidates)
+        self.shares = Shares(surveyor.placed.n_candidates)
         self.told: Told = {}
         self.n_pairs = FRONT_PAIRS / FIRST_ROWS
         """Of a candidate, about."""
@@ -107,7 +99,7 @@ class CoverRun:
 
     def _start(self) -> None:
         laid = self.laid
-        start = Start(laid.ground, laid.squared, float(np.sqrt(laid.reach)), self.surveyor.largest)
+        start = CoverStart(laid.ground, laid.squared, float(np.sqrt(laid.reach)), self.surveyor.largest)
         grown, restore = self._grown(), self.workers.restore
         self.workers.restore = lambda shard: [*restore(shard), ("held", ("start", start, self._known()))]
         self.workers.ask("held", ("start", start, grown))
@@ -139,10 +131,10 @@ class CoverRun:
         front.pick(first_of([answer.threshold for answer in answers]), n_left)
         self._note(front.picks, front.gained)
 
-    def _advance(self, size: int) -> list[Answer]:
+    def _advance(self, size: int) -> list[CoverAnswer]:
         grown = self._grown()
         sizes = [(each,) for each in self.shares.split(size)]
-        answers: list[Answer] = self.workers.ask("held", ("advance", grown), sizes)
+        answers: list[CoverAnswer] = self.workers.ask("held", ("advance", grown), sizes)
         self.traffic.rounds += 1
         self.traffic.sent += grown.nbytes
         self.traffic.received += sum(answer.nbytes for answer in answers)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dubito.coverage import add_rows
-from dubito.engines.cluster.covering.messages import Answer, Int32Array
+from dubito.engines.cluster.covering.messages import CoverAnswer, Int32Array
 from dubito.engines.lazy.front import Threshold
 from dubito.matrix import FloatArray
 
@@ -32,7 +32,7 @@ Told = dict[int, Candidate]
 """By their rows in the whole pool."""
 
 
-def heard(answer: Answer, known: Told) -> Told:
+def heard(answer: CoverAnswer, known: Told) -> Told:
     """The candidates of an answer; those that are not fresh were known from the one before."""
     ends = np.cumsum(answer.counts).tolist()
     costs = [1.0] * len(ends) if answer.costs is None else answer.costs.tolist()

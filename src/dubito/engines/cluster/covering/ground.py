@@ -6,7 +6,7 @@ import numpy as np
 
 from dubito.coverage import CoverageProblem, cold_reach, kernel, sample_rows, warm_reach
 from dubito.engines.cluster.covering.holder import Holder
-from dubito.engines.cluster.covering.messages import Ground, joined
+from dubito.engines.cluster.covering.messages import Terrain, joined
 from dubito.engines.cluster.frontier import Placed, Traffic
 from dubito.engines.cluster.workers import Workers
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
@@ -16,7 +16,7 @@ from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 class Laid:
     """The ground of a run."""
 
-    ground: Ground
+    ground: Terrain
     squared: FloatArray
     """(k,) from each row to what is labelled."""
     reach: float

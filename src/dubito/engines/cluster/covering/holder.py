@@ -6,7 +6,7 @@ import numpy as np
 
 from dubito.coverage import CoverageProblem, running_sums, sample_rows, thinned
 from dubito.engines.cluster.covering.bounds import CoverBounds
-from dubito.engines.cluster.covering.messages import Answer, Ground, Grown, Start, Thinning
+from dubito.engines.cluster.covering.messages import CoverAnswer, CoverStart, Grown, Terrain, Thinning
 from dubito.engines.cluster.messages import NOTHING
 from dubito.engines.cluster.shard import levels_of
 from dubito.engines.cpu.coverage.nearest import Nearest
@@ -21,7 +21,7 @@ NONE = np.empty(0, dtype=np.int64)
 
 
 class Holder:
-    """Does what a driver says; can be made again at any time from its problem and a `Start`."""
+    """Does what a driver says; can be made again at any time from its problem and a `CoverStart`."""
 
     def __init__(self, problem: CoverageProblem, first_row: int) -> None:
         self.problem, self.first_row = problem, first_row
@@ -39,14 +39,14 @@ class Holder:
         """The sum of all weights up to the end of this shard, in the order of one machine."""
         return float(running_sums(self.problem.weights, before)[-1]) if len(self.problem.weights) else before
 
-    def ground(self, thinning: Thinning | None, before: float) -> Ground:
+    def ground(self, thinning: Thinning | None, before: float) -> Terrain:
         """What is to be covered here."""
         problem, weights = self.problem, self.problem.weights
         if thinning is not None:
             n_rows, total = thinning
             weights = thinned(weights, n_rows, before, total)
         rows = np.flatnonzero(weights > 0.0)
-        return Ground(
+        return Terrain(
             rows + self.first_row,
             np.asarray(problem.pool[rows]),
             weights[rows],
@@ -81,7 +81,7 @@ class Holder:
             probes = widest.narrow(min(FIRST_WIDTH, widest.width))
         return Nearest(space, None).of(local, probes)
 
-    def start(self, start: Start, grown: Grown) -> None:
+    def start(self, start: CoverStart, grown: Grown) -> None:
         """Bound what every candidate adds to the cover that there is."""
         self.bounds, self.last = None, NONE
         if len(self.problem.candidates):
@@ -90,7 +90,7 @@ class Holder:
             self.bounds = CoverBounds(self._local(start), cover)
             self._drop(grown.picks)
 
-    def _local(self, start: Start) -> CoverageProblem:
+    def _local(self, start: CoverStart) -> CoverageProblem:
         """The ground, and the shard's own rows behind it, which count for nothing: those that do stand in both."""
         problem, ground = self.problem, start.ground
         n_own, k = len_of(problem.pool), len(ground)
@@ -111,11 +111,11 @@ class Holder:
 
     # A round
 
-    def advance(self, grown: Grown, size: int) -> Answer:
+    def advance(self, grown: Grown, size: int) -> CoverAnswer:
         """Hear what was picked, bring the first candidates up to date, and tell them."""
         if self.bounds is None:
             none = np.empty(0)
-            return Answer(NONE, none > 0, NONE, NONE.astype(np.int32), none, None, NOTHING, NONE, none)
+            return CoverAnswer(NONE, none > 0, NONE, NONE.astype(np.int32), none, None, NOTHING, NONE, none)
         self.bounds.hear(grown.places, grown.cover)
         self._drop(grown.picks)
         front, threshold = self.bounds.fresh(size)
@@ -123,7 +123,7 @@ class Holder:
         self.last = front
         pairs = [self.bounds.pairs(each) for each in front[is_new].tolist()]
         costs, bound = self.bounds.costs, self.bounds.bound
-        return Answer(
+        return CoverAnswer(
             self._rows(front),
             is_new,
             np.array([len(places) for places, _ in pairs], dtype=np.int64),

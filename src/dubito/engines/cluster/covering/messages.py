@@ -15,7 +15,7 @@ Thinning = tuple[int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Terrain:
     """Rows that are to be covered, ascending; numbered over the whole pool."""
 
     rows: IntArray
@@ -34,11 +34,11 @@ class Ground:
         return size_of(self)
 
 
-def joined(parts: list[Ground], none: AnyArray) -> Ground:
+def joined(parts: list[Terrain], none: AnyArray) -> Terrain:
     """Those of all shards; one without rows need not know how wide they are: ``none`` (0, d) does."""
     parts = [part for part in parts if len(part)] or [replace(parts[0], features=none)]
     costs = [part.costs for part in parts if part.costs is not None]
-    return Ground(
+    return Terrain(
         np.concatenate([part.rows for part in parts]),
         np.concatenate([part.features for part in parts]),
         np.concatenate([part.weights for part in parts]),
@@ -48,10 +48,10 @@ def joined(parts: list[Ground], none: AnyArray) -> Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class CoverStart:
     """How a run begins, or goes on where a shard was lost: the same for every shard."""
 
-    ground: Ground
+    ground: Terrain
     squared: FloatArray
     """(k,) from each row of the ground to what is labelled."""
     radius: float
@@ -81,7 +81,7 @@ class Grown:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CoverAnswer:
     """The first candidates of a shard, all of them up to date."""
 
     rows: IntArray
