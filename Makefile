@@ -19,8 +19,9 @@ BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 14
 
-demo: .venv-demo/.ready ## Replay labelling on real digits, offline: a table, a report, two pictures, the next steps
+demo: .venv-demo/.ready ## Replay labelling on real digits, offline: a table, a report, pictures, and a round from a folder to labels
 	@.venv-demo/bin/python -m dubito demo $(ARGS)
+	@echo && .venv-demo/bin/python -m dubito demo --round-trip
 
 test: .venv/.ready ## Run every test and doctest, and hold branch coverage at 95%
 	@.venv/bin/python -m coverage erase
@@ -58,8 +59,9 @@ clean: ## Remove the environments and everything built
 	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-models .coverage .coverage.* htmlcov site dist docs/reference .cache
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-# Environments: .venv has everything a developer needs; the demo's holds only what a user installs.
+# Environments: .venv has everything a developer needs; the demo's holds only what a user installs for files of pictures.
 .venv/.ready: EXTRAS = [dev]
+.venv-demo/.ready: EXTRAS = [files]
 .venv-docs/.ready: EXTRAS = [docs]
 .venv-bench/.ready: EXTRAS = [bench]
 .venv-models/.ready: EXTRAS = [files,onnx]

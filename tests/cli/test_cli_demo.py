@@ -123,3 +123,19 @@ def test_the_program_goes_by_a_name_the_shell_can_run(monkeypatch: pytest.Monkey
     words = shlex.split(program_name())
     assert words[1:] == ["-m", "dubito"]
     assert Path(words[0]).samefile(sys.executable)
+
+
+def test_the_round_trip_types_what_a_user_would(run_process: Program, tmp_path: Path) -> None:
+    for _ in range(2):
+        ran = run_process("demo", "--round-trip", "-o", "there")
+        assert ran.code == 0, ran.err
+    typed = [line.split("dubito ")[-1].split()[0] for line in ran.out.splitlines() if line.startswith("$ ")]
+    assert typed == ["embed", "select", "select", "status"]
+    assert "100 of 1000 rows" in ran.out
+    assert "covered " in ran.out
+    lines = (tmp_path / "there" / "batch-2.csv").read_text().splitlines()
+    answers = load_digits().target
+    assert len(lines) == 51
+    for line in lines[1:]:
+        cells = dict(zip(lines[0].split(","), line.split(","), strict=True))
+        assert int(cells["label"]) == answers[int(cells["id"][6:10])]

@@ -47,6 +47,16 @@ def test_the_last_batch_is_named_before_it_is_seen(run: Program) -> None:
     assert told["advice"].startswith("go on")
 
 
+def test_more_labels_cover_more(run: Program) -> None:
+    def covered(*files: str) -> float:
+        given = [word for name in files for word in ("--labelled", name)]
+        return float(json.loads(run("status", "pool.npy", *given, "--json").out)["covered"])
+
+    write("all.csv", np.arange(N))
+    assert 0.0 == covered() < covered("one.csv") < covered("one.csv", "two.csv") < covered("all.csv") == 1.0
+    assert f"covered     {covered('one.csv'):.1%} of the pool" in run("status", "pool.npy", "--labelled", "one.csv").out
+
+
 def test_words_say_the_same(run: Program) -> None:
     ran = run("status", "pool.npy", "--labelled", "one.csv", "--labelled", "two.csv", "-q")
     assert "labelled    120 of 400 rows: " in ran.out

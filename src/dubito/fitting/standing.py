@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dubito.fitting.covered import covered_share
 from dubito.fitting.door import fit
 from dubito.fitting.folds import Share
 from dubito.fitting.record import Fit
@@ -31,6 +32,8 @@ class LabelsSoFar:
     """The share of the unlabelled rows on which the model, calibrated, expects to be right."""
     in_doubt: int | None
     """Unlabelled rows whose likeliest class is less likely than one half."""
+    covered: float
+    """How much of the pool lies near a label; see `covered_share`."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -78,7 +81,8 @@ def stand(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], mo
         likeliest = fitted.probabilities[rest].max(axis=1)
         expected = float(likeliest.mean()) if len(rest) else None
         in_doubt = int((likeliest < DOUBTED).sum())
-    return LabelsSoFar(n_pool, fitted, _foreseen(pool, labels, before, model), expected, in_doubt)
+    covered = covered_share(pool, np.array(sorted(labels), dtype=np.int64))
+    return LabelsSoFar(n_pool, fitted, _foreseen(pool, labels, before, model), expected, in_doubt, covered)
 
 
 def _foreseen(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object) -> Share | None:

@@ -43,12 +43,20 @@ Folder = Annotated[
     ),
 ]
 
+RoundTrip = Annotated[
+    bool,
+    typer.Option(
+        "--round-trip", help="Instead: from a folder of pictures to labels and back, by embed, select and status."
+    ),
+]
+
 
 def demo(
     strategy: More = None,
     seeds: Seeds = "10",
     rounds: Rounds = "6",
     output: Folder = "dubito-demo",
+    round_trip: RoundTrip = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -64,6 +72,11 @@ def demo(
     from dubito.cli.jobs import simulate as job
 
     folder = Path(output)
+    if round_trip:
+        from dubito.cli.jobs.round_trip import play
+
+        play(folder)
+        return
     experiment = plan(
         [*STRATEGIES, *(strategy or [])],
         seeds=check_integer("seeds", read_number(seeds), least=1),

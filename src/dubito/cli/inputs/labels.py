@@ -35,7 +35,7 @@ def labels_argument(found: Inputs) -> AnyArray | None:
     return values
 
 
-class Said(NamedTuple):
+class LabelSaid(NamedTuple):
     """A label, and who says so."""
 
     label: str
@@ -57,7 +57,7 @@ def read_labels(pool: PoolFile, specs: Sequence[str], columns: Columns) -> dict[
     return {row: said.label for row, said in found.items()}
 
 
-def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, Said]:
+def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, LabelSaid]:
     name = table.label_column(columns.label, elsewhere=True)
     if name is None:
         return {}
@@ -67,7 +67,7 @@ def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, S
     return {} if rows is None else _said(rows, values[kept], table.path, name)
 
 
-def _own(pool: PoolFile, columns: Columns) -> dict[int, Said]:
+def _own(pool: PoolFile, columns: Columns) -> dict[int, LabelSaid]:
     source = pool.source
     name = columns.label if columns.label in source.names else usual_name(source, "labels")
     if name is None or name in pool.feature_names or source.entry(name).ndim != 1:
@@ -79,12 +79,12 @@ def _own(pool: PoolFile, columns: Columns) -> dict[int, Said]:
     return _said(rows, values[rows], source.path, name)
 
 
-def _said(rows: IntArray, values: AnyArray, path: str, column: str) -> dict[int, Said]:
-    labels = [Said(label, path, column) for label in label_keys(values)]
+def _said(rows: IntArray, values: AnyArray, path: str, column: str) -> dict[int, LabelSaid]:
+    labels = [LabelSaid(label, path, column) for label in label_keys(values)]
     return dict(zip(rows.tolist(), labels, strict=True))
 
 
-def _refuse_contradictions(found: Mapping[int, Said], said: Mapping[int, Said], pool: PoolFile) -> None:
+def _refuse_contradictions(found: Mapping[int, LabelSaid], said: Mapping[int, LabelSaid], pool: PoolFile) -> None:
     """Refuse labels of one row that differ: nobody but a person knows which is right."""
     odd = [row for row in said if row in found and found[row].label != said[row].label]
     if not odd:
@@ -98,7 +98,7 @@ def _refuse_contradictions(found: Mapping[int, Said], said: Mapping[int, Said], 
     )
 
 
-def _or_leave_out(one: Said, other: Said, pool: PoolFile) -> str:
+def _or_leave_out(one: LabelSaid, other: LabelSaid, pool: PoolFile) -> str:
     """How to go without the labels of the pool's own file; the option would take them from both where names agree."""
     if one.path != pool.source.path:
         return ""

@@ -62,6 +62,7 @@ def facts_of(found: LabelsSoFar) -> dict[str, object]:
         "last_batch": share(found.foreseen),
         "expected": found.expected,
         "in_doubt": found.in_doubt,
+        "covered": found.covered,
         "notes": list(found.fitted.notes),
         "advice": found.advice(),
     }
@@ -78,6 +79,7 @@ def show(found: LabelsSoFar, as_json: bool) -> None:
     lines.append(f"model       {found.fitted.told()}")
     if found.foreseen is not None:
         lines.append(f"last batch  {found.foreseen} named right before the model had seen them")
+    lines.append(f"covered     {found.covered:.1%} of the pool, by labels near it")
     if found.expected is not None:
         lines.append(
             f"the rest    the model expects to be right on {found.expected:.1%}; {found.in_doubt} rows in doubt"
