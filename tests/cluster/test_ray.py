@@ -88,8 +88,8 @@ def assert_same(found: Selection, wanted: Selection) -> None:
 
 
 def test_the_engine_meets_the_contract(cluster: Any) -> None:
-    check_engine(ClusterEngine(), examples=12)
-    check_coverage_engine(ClusterCoverage(), examples=6)
+    check_engine(ClusterEngine(), examples=8)
+    check_coverage_engine(ClusterCoverage(), examples=4)
 
 
 @pytest.mark.parametrize("n_shards", [1, 2, 3, 7])

@@ -227,6 +227,8 @@ def _journal(
         "largest": max(each.largest for each in placed.facts).hex(),
         "labelled": hashlib.sha256(np.ascontiguousarray(problem.references).tobytes()).hexdigest(),
     }
+    if isinstance(problem, CoverageProblem):
+        signature["ground"] = getattr(strategy, "sample", None) or GROUND_ROWS
     journal = PickJournal(shards.journal, signature)
     journal.limit(problem.budget)
     return journal
