@@ -17,7 +17,7 @@ import onnxruntime
 import tokenizers
 
 from dubito.embedding import embed
-from dubito.embedding.models.onnx import make_onnx, pooled, token_inputs
+from dubito.embedding.models.onnx import asked_of, make_onnx, pooled, tokens_of
 from dubito.embedding.models.words import unit
 from dubito.embedding.options import Options
 
@@ -50,8 +50,9 @@ def plainly(model: Path, tokenizer_path: Path, batches: list[list[str]]) -> tupl
     tokenizer.enable_padding()
     output, begun, rows = session.get_outputs()[0].name, time.perf_counter(), []
     for batch in batches:
-        given = token_inputs(tokenizer, batch, session)
-        rows.append(unit(pooled(session.run([output], given)[0], given["attention_mask"], "mean")))
+        tokens = tokens_of(tokenizer, batch)
+        found = session.run([output], asked_of(session, tokens))[0]
+        rows.append(unit(pooled(found, tokens["attention_mask"], "mean")))
     return rows, time.perf_counter() - begun
 
 

@@ -160,6 +160,7 @@ def test_token_outputs_are_averaged_over_what_is_no_padding() -> None:
     np.testing.assert_array_equal(pooled(tokens, mask, "mean"), [[1, 2], [6, 7]])
     np.testing.assert_array_equal(pooled(tokens, mask, "first"), [[0, 1], [6, 7]])
     np.testing.assert_array_equal(pooled(tokens[:, 0], None, "mean"), tokens[:, 0])
+    np.testing.assert_array_equal(pooled(tokens, mask[:, :2], "mean"), tokens.mean(axis=1))
     with pytest.raises(InvalidData, match="another output"):
         pooled(np.zeros(3), None, "mean")
 

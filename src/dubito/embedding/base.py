@@ -117,6 +117,6 @@ class OptionsLike(Protocol):
         """Three numbers with commas between, one for all three, or ``imagenet``, ``clip`` or ``half``."""
         ...
 
-    def side(self, name: str, default: int) -> tuple[int, int]:
+    def side(self, name: str, default: int | tuple[int, int]) -> tuple[int, int]:
         """Height and width: ``224``, or ``224x320``."""
         ...

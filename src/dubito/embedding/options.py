@@ -68,7 +68,7 @@ class Options:
             self._refuse(name, value, "write one number or three, such as 0.5,0.5,0.5, or imagenet, clip or half.")
         return numbers[0], numbers[1], numbers[2]
 
-    def side(self, name: str, default: int) -> tuple[int, int]:
+    def side(self, name: str, default: int | tuple[int, int]) -> tuple[int, int]:
         """Height and width."""
         value = self._value(name, default)
         parts = value.lower().split("x") if isinstance(value, str) else value

@@ -6,7 +6,7 @@ tokens that are no padding. Pictures go in as floats, normalised as the options 
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,14 +90,14 @@ class OnnxTexts:
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
         """Rows (k, width)."""
-        given = token_inputs(self.tokenizer, [str(text)[: self.letters] for text in batch], self.session)
-        (found,) = self.session.run([self.output], given)
-        rows = pooled(found, given.get("attention_mask"), self.pooling)
+        tokens = tokens_of(self.tokenizer, [str(text)[: self.letters] for text in batch])
+        found = answer(self.name, self.session, self.output, asked_of(self.session, tokens))
+        rows = pooled(found, tokens["attention_mask"], self.pooling)
         return unit(rows) if self.normalise else rows
 
 
-def token_inputs(tokenizer: Any, texts: Sequence[str], session: Any) -> dict[str, AnyArray]:
-    """What the model asks for, out of the tokens of some texts, padded to the longest."""
+def tokens_of(tokenizer: Any, texts: Sequence[str]) -> dict[str, AnyArray]:
+    """All that a model may ask for of some texts, padded to the longest."""
     encoded = tokenizer.encode_batch(list(texts))
     tokens: dict[str, AnyArray] = {
         "input_ids": np.array([each.ids for each in encoded], dtype=np.int64),
@@ -105,12 +105,30 @@ def token_inputs(tokenizer: Any, texts: Sequence[str], session: Any) -> dict[str
         "token_type_ids": np.array([each.type_ids for each in encoded], dtype=np.int64),
     }
     tokens["position_ids"] = np.broadcast_to(np.arange(tokens["input_ids"].shape[1]), tokens["input_ids"].shape)
+    return tokens
+
+
+def asked_of(session: Any, tokens: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+    """What the model asks for, in its types."""
     given: dict[str, AnyArray] = {}
     for each in session.get_inputs():
         if each.name not in tokens:
             raise InvalidData(f"the model wants {each.name!r}, which no tokenizer gives", mend="export it without.")
         given[each.name] = tokens[each.name].astype(np.int32 if "int32" in each.type else np.int64)
     return given
+
+
+def answer(name: str, session: Any, output: str, given: Mapping[str, AnyArray]) -> AnyArray:
+    """One output of the model, as numbers; what it cannot take is an error in one line."""
+    try:
+        (found,) = session.run([output], dict(given))
+        return np.asarray(found, dtype=np.float32)
+    except Exception as error:
+        # Broad on purpose: onnxruntime has a kind of its own for each code, all of them plain exceptions.
+        shapes = ", ".join(f"{each} {values.shape}" for each, values in given.items())
+        detail = " ".join(str(error).split())
+        mend = "pass options that fit the model, such as size, or export it with free sizes."
+        raise InvalidData(f"{name} cannot take {shapes} ({detail[:200]})", mend=mend) from error
 
 
 def pooled(found: AnyArray, mask: AnyArray | None, pooling: str) -> AnyArray:
@@ -129,7 +147,7 @@ def pooled(found: AnyArray, mask: AnyArray | None, pooling: str) -> AnyArray:
         raise InvalidData(f"the model gives an array of shape {found.shape}", mend="name another output.")
     if pooling == "first":
         return found[:, 0]
-    if mask is None:
+    if mask is None or mask.shape != found.shape[:2]:
         return np.asarray(found.mean(axis=1))
     weights = np.asarray(mask, dtype=np.float32)[:, :, None]
     return np.asarray((found * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1e-9))
@@ -144,7 +162,8 @@ def _texts(path: str, session: Any, output: str, options: OptionsLike) -> OnnxTe
     with reading(place):
         tokenizer = require("tokenizers", extra="onnx").Tokenizer.from_file(place)
         tokenizer.enable_truncation(max_length=most)
-        tokenizer.enable_padding()
+        own = tokenizer.padding or {}
+        tokenizer.enable_padding(**{name: own[name] for name in ("pad_id", "pad_type_id", "pad_token") if name in own})
     pooling = options.choice("pooling", "mean", ("mean", "first"))
     normalise = options.truth("normalise", True)
     version = f"{digest_of(path)}, tokenizer {digest_of(place)}, {most} tokens, {pooling}{', unit' * normalise}"
@@ -186,11 +205,10 @@ class OnnxPictures:
         given = np.ascontiguousarray(given.transpose(0, 3, 1, 2)) if self.channels_first else given
         entry = self.session.get_inputs()[0]
         given = given.astype(np.float16) if "float16" in entry.type else given
-        (found,) = self.session.run([self.output], {entry.name: given})
-        found = np.asarray(found, dtype=np.float32)[: len(pictures)]
+        found = answer(self.name, self.session, self.output, {entry.name: given})
         if found.ndim == 4:
             found = found.mean(axis=(2, 3) if self.channels_first else (1, 2))
-        return pooled(found, None, "mean")
+        return pooled(found, None, "mean")[: len(pictures)]
 
 
 def _pictures(path: str, session: Any, output: str, options: OptionsLike) -> OnnxPictures:
@@ -198,8 +216,10 @@ def _pictures(path: str, session: Any, output: str, options: OptionsLike) -> Onn
     if len(shape) != 4 or len(session.get_inputs()) != 1:
         raise InvalidData(f"{path} takes inputs of shape {shape}", mend="pictures (k, 3, h, w) or texts are wanted.")
     first = shape[1] == 3 or shape[3] != 3
-    own = [side for side in (shape[2:] if first else shape[1:3]) if isinstance(side, int)]
-    size = options.side("size", own[0] if own else 224)
+    high, wide = shape[2:] if first else shape[1:3]
+    side = next((each for each in (high, wide) if isinstance(each, int)), 224)
+    own = (high if isinstance(high, int) else side, wide if isinstance(wide, int) else side)
+    size = options.side("size", own)
     fit = options.choice("fit", "crop", ("crop", "squash"))
     mean, std = options.triple("mean", (0.485, 0.456, 0.406)), options.triple("std", (0.229, 0.224, 0.225))
     normalise = options.truth("normalise", False)
