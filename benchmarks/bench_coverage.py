@@ -81,7 +81,7 @@ def joined(before: Record, now: Record) -> Record:
     if before.get("machine", {}).get("gpu") != now["machine"].get("gpu"):
         return now
     again = {(row["data"], row["budget"], row["strength"]) for row in now["rows"]}
-    kept = [row for row in before["rows"] if (row["data"], row["budget"], row["strength"]) not in again]
+    kept = [row for row in before.get("rows", ()) if (row["data"], row["budget"], row["strength"]) not in again]
     return before | now | {"rows": kept + now["rows"]}
 
 

@@ -1,5 +1,6 @@
 """`fit`: checks the call, lets a model learn, and says how far it can be trusted."""
 
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -90,7 +91,9 @@ def fit_given(pool: Matrix, given: GivenLabels, model: object, seed: int) -> Fit
     places = np.argsort(first_met(given.values)).astype(np.int64)
     codes = places[by_name]
     folds = deal(codes)
-    learned = learn(Course(pool, given.features, codes, folds, seed))
+    # Its products are many and small: more threads of a BLAS wait for each other longer than they work.
+    with import_module("threadpoolctl").threadpool_limits(1):
+        learned = learn(Course(pool, given.features, codes, folds, seed))
     return _judged(learned, given.rows, codes, folds >= 0, name, Classes(classes, counts, places))
 
 
