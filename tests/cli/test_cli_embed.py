@@ -86,6 +86,15 @@ def test_a_table_of_texts_becomes_picks_with_their_texts(run: Program) -> None:
     assert all(pick["text"].endswith(f" {pick['id']}") for pick in rows_of("picks.csv"))
 
 
+def test_broken_lines_of_a_table_are_listed_by_their_numbers(run: Program) -> None:
+    Path("t.jsonl").write_text('{"text": "card is late"}\n{"text": "cut\n\n{"text": "rate is wrong"}\n')
+    ran = run("embed", "t.jsonl", "--errors", "errors.csv")
+    assert ran.code == SOME_LEFT_OUT
+    assert "left out: line 2 is no JSON" in ran.err
+    assert [row["id"] for row in rows_of("errors.csv")] == ["line 2"]
+    assert "2 texts embedded" in ran.err
+
+
 def test_every_row_that_has_a_class_folder_can_still_be_picked(run: Program, photos: Path) -> None:
     for path in sorted(photos.iterdir()):
         place = photos / str(DIGITS.target[int(path.stem)])

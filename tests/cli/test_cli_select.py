@@ -363,3 +363,13 @@ def test_numbers_beside_a_column_of_lists_are_told_to_be_left_out(run: Program) 
     assert "features are the lists in v; left out: n\n" in run("select", "pool.jsonl", "-b", "1").err
     ran = run("select", "pool.jsonl", "-b", "1", "--ignore-columns", "n")
     assert "left out" not in ran.err
+
+
+@pytest.mark.parametrize(
+    "more", [("--costs", "c.csv"), ("--quota", "a=1"), ("--standardise", "yes"), ("--keep", "text")]
+)
+def test_what_one_machine_alone_can_do_does_not_go_with_a_cluster(run: Program, more: tuple[str, str]) -> None:
+    np.save("pool.npy", np.eye(9))
+    ran = run("select", "pool.npy", "-b", "3", "--engine", "cluster", *more)
+    assert ran.code == 2
+    assert f"{more[0]} does not go with --engine cluster; leave it out" in ran.complaint

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dubito.cli.jobs.run import read_workers, warn_of_cost
+from dubito.cli.jobs.run import data_option, read_workers, warn_of_cost
 from dubito.cli.printing.board import Board, pace
 from dubito.experiments.plans.experiment import read_experiment
 from dubito.experiments.runs.run import Standing, read_rounds
@@ -128,6 +128,47 @@ def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(plan: Path, tmp_path: 
     kept = len(read_rounds(only_run(tmp_path)))
     assert f"interrupted; {kept} trainings are kept. Go on with: " in message
     assert message.rstrip().endswith(f"resume dubito-runs/{only_run(tmp_path).name}")
+
+
+CTRL_C = """
+import signal
+from sklearn.naive_bayes import GaussianNB
+
+class Stopped(GaussianNB):
+    fits = 0
+
+    def fit(self, X, y):
+        Stopped.fits += 1
+        if Stopped.fits > 4:
+            signal.raise_signal(signal.SIGINT)
+        return super().fit(X, y)
+"""
+
+
+def test_ctrl_c_in_this_process_says_how_to_go_on(
+    run: Program, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stopping_models.py").write_text(CTRL_C)
+    monkeypatch.delitem(sys.modules, "stopping_models", raising=False)
+    plan.write_text(PLAN + '\n[model]\nkind = "sklearn"\nestimator = "stopping_models.Stopped"\n')
+    ran = run("run", "plan.toml", "--workers", "1", "-q")
+    assert ran.code == 130, ran.err
+    kept = len(read_rounds(only_run(tmp_path)))
+    assert 0 < kept < 12
+    assert f"interrupted; {kept} trainings are kept. Go on with: " in ran.complaint
+    assert ran.complaint.endswith(f"resume dubito-runs/{only_run(tmp_path).name}")
+
+
+def test_the_folder_of_published_data_is_repeated_where_it_is_needed(
+    plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = read_experiment(str(plan))
+    plan.write_text(PLAN.replace('path = "data.npz"', 'images = "cifar10"'))
+    published = read_experiment(str(plan))
+    monkeypatch.delenv("DUBITO_DATA", raising=False)
+    assert data_option(published) == ""
+    monkeypatch.setenv("DUBITO_DATA", "my data")
+    assert (data_option(plain), data_option(published)) == ("", " --data-dir 'my data'")
 
 
 @pytest.mark.parametrize(

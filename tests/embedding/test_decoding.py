@@ -1,6 +1,8 @@
 """One picture: every mode in the frame that is asked for, and what is wrong with it; processes that decode many."""
 
 import io
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +67,29 @@ def test_a_crop_keeps_the_middle_and_its_shape() -> None:
 def test_what_is_wrong_is_said_in_a_few_words(data: bytes, problem: str) -> None:
     with pytest.raises(BrokenPicture, match=problem):
         decode(data, FRAME)
+
+
+def claiming(width: int, height: int) -> bytes:
+    """A picture of a few bytes whose header claims any size."""
+    data = saved(Image.new("L", (1, 1)))
+    header = b"IHDR" + struct.pack(">II", width, height) + data[24:29]
+    return data[:12] + header + struct.pack(">I", zlib.crc32(header)) + data[33:]
+
+
+def test_a_picture_that_claims_to_be_huge_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BrokenPicture, match=r"claims more than the 178,956,970 pixels that are decoded"):
+        decode(claiming(20_000, 20_000), FRAME)
+    # Some packages switch Pillow's own bound off.
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    with pytest.raises(BrokenPicture, match=r"is 20,000 x 30,000 pixels, more than the 178,956,970 that are decoded"):
+        decode(claiming(20_000, 30_000), FRAME)
+
+
+def test_a_file_that_cannot_be_opened_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(BrokenPicture, match=r"does not exist"):
+        decode(str(tmp_path / "gone.png"), FRAME)
+    with pytest.raises(BrokenPicture, match=r"cannot be opened: is a directory"):
+        decode(str(tmp_path), FRAME)
 
 
 def test_processes_give_pictures_in_order_and_problems_in_their_places(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
@@ -31,6 +32,8 @@ def write_table(path: Path, columns: dict[str, list[object]]) -> Path:
     kind = path.suffix
     if kind == ".parquet":
         pq.write_table(pa.table(columns), path)
+    elif kind in (".feather", ".arrow"):
+        feather.write_feather(pa.table(columns), path, chunksize=7)
     elif kind == ".jsonl":
         path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
     elif kind == ".json":
@@ -42,7 +45,7 @@ def write_table(path: Path, columns: dict[str, list[object]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", [".csv", ".tsv", ".jsonl", ".json", ".parquet"])
+@pytest.mark.parametrize("kind", [".csv", ".tsv", ".jsonl", ".json", ".parquet", ".feather", ".arrow"])
 def test_every_form_of_a_table_gives_the_same_pool(tmp_path: Path, texts: list[str], kind: str) -> None:
     pool = dubito.embed(write_table(tmp_path / f"texts{kind}", columns_of(texts)))
     assert pool.ids.tolist() == [f"t{row}" for row in range(60)]
@@ -115,6 +118,44 @@ def test_ids_that_repeat_are_refused(tmp_path: Path, texts: list[str]) -> None:
         dubito.embed(write_table(tmp_path / "texts.jsonl", columns))
 
 
+def test_a_line_that_is_no_json_is_left_out_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": f"text {row}", "stars": row}) for row in range(1100)]
+    lines[3], lines[7], lines[1050] = '{"text": "cut', "[7]", '{"text": "a", "text": "b"}'
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n" + "\n".join(lines) + "\n")
+    pool = dubito.embed(path, out=tmp_path / "pool.parquet")
+    kept = [row for row in range(1100) if row not in (3, 7, 1050)]
+    table = pq.read_table(tmp_path / "pool.parquet")
+    assert table.column("id").to_pylist() == table.column("stars").to_pylist() == kept
+    assert [(each.id, each.problem.split(" (")[0]) for each in pool.left_out] == [
+        ("line 5", "is no JSON"),
+        ("line 9", "holds no object with a name in it"),
+        ("line 1052", "is no JSON"),
+    ]
+    again = dubito.embed(path, out=tmp_path / "pool.parquet")
+    assert again.left_out == pool.left_out
+
+
+def test_cells_keep_their_types_and_what_is_mixed_becomes_text(tmp_path: Path) -> None:
+    rows = [{"text": "a", "ok": True, "any": 1, "size": 1.5}, {"text": "b", "ok": None, "any": ["x", 2]}]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pool = dubito.embed(tmp_path / "t.jsonl", text="text")
+    assert [pool.columns[name].tolist() for name in ("ok", "any")] == [[True, None], ["1", '["x", 2]']]
+    (tmp_path / "t.csv").write_text("text,stars,price\na,1,0.5\nb,,NA\n")
+    dubito.embed(tmp_path / "t.csv", out=tmp_path / "p.parquet")
+    found = pq.read_table(tmp_path / "p.parquet")
+    assert [found.column(name).to_pylist() for name in ("stars", "price")] == [[1, None], [0.5, None]]
+
+
+def test_categories_and_extensions_become_what_they_are_made_of(tmp_path: Path) -> None:
+    story = pa.ExtensionArray.from_storage(pa.json_(pa.string()), pa.array(['{"a": 1}', '"b"']))
+    table = pa.table({"text": pa.array(["one", "two"]).dictionary_encode(), "story": story})
+    feather.write_feather(table, tmp_path / "t.feather")
+    pool = dubito.embed(tmp_path / "t.feather", text="text")
+    assert pool.columns["text"].tolist() == ["one", "two"]
+    assert pool.columns["story"].tolist() == ['{"a": 1}', '"b"']
+
+
 def picture_bytes(row: int) -> bytes:
     buffer = io.BytesIO()
     Image.new("RGB", (6, 5), (row, 2 * row, 255 - row)).save(buffer, "PNG")
@@ -180,14 +221,18 @@ def test_one_split_of_several_must_be_named(tmp_path: Path, texts: list[str]) ->
     assert len(dubito.embed(tmp_path / "all" / "train")) == 60
 
 
-@pytest.mark.parametrize("damage", ["cut", "state", "nothing", "shuffled"])
+@pytest.mark.parametrize("damage", ["cut", "state", "list", "nothing", "shuffled", "empty"])
 def test_a_damaged_data_set_is_refused(tmp_path: Path, texts: list[str], damage: str) -> None:
     folder = save_dataset(tmp_path / "saved", pa.table({"text": texts}), {})
     if damage == "cut":
         data = (folder / "data-00000-of-00002.arrow").read_bytes()
         (folder / "data-00000-of-00002.arrow").write_bytes(data[: len(data) // 2])
+    elif damage == "empty":
+        folder = save_dataset(tmp_path / "saved" / "inner", pa.table({"text": pa.array([], pa.string())}), {})
     else:
-        text = {"state": "{", "nothing": "{}", "shuffled": '{"_indices_files": [{"filename": "i"}]}'}[damage]
+        text = {"state": "{", "list": "[1]", "nothing": "{}", "shuffled": '{"_indices_files": [{"filename": "i"}]}'}[
+            damage
+        ]
         (folder / "state.json").write_text(text)
     with pytest.raises(DubitoError, match="saved"):
         dubito.embed(folder)
@@ -198,8 +243,16 @@ def test_a_damaged_data_set_is_refused(tmp_path: Path, texts: list[str], damage:
     [
         ("a.csv", "", "is empty"),
         ("a.csv", "text\n", "holds no rows"),
-        ("a.jsonl", '{"text": "a"}\n{"text"\n', "line 2 of .* is no JSON"),
+        ("a.csv", "id,text\na,b\nc,d,e\n", r"line 3 of .*a.csv has 3 fields instead of 2; if its first"),
+        (
+            "a.csv",
+            "id,text\na,b\nc\n",
+            "line 3 of .*a.csv has 1 fields instead of 2; mend or drop it; a field with ','",
+        ),
+        ("a.jsonl", '\n{"text"\n[1]\n', r"line 2 of .* is no JSON \(.*every line must be an object of JSON"),
         ("a.jsonl", "[1]\n", "line 1 of .* holds no object"),
+        ("a.jsonl", "\n \n", "holds no rows"),
+        ("a.json", "[1, 2, 3]", "holds no table; a table of texts or pictures has named columns"),
         ("a.parquet", "PAR1 and no more", "cannot be read as .parquet"),
         ("a.docx", "x", "has the suffix '.docx'"),
     ],

@@ -100,6 +100,18 @@ def test_label_studio_min_and_csv() -> None:
     assert {name: said[0] for name, said in labels_in().items()} == {"a/1.png": "x", "=b": "y", "ü": "y", "e": "x"}
 
 
+@pytest.mark.parametrize(
+    ("cell", "label"), [("cat", "cat"), ('{"choices": ["cat"]}', "cat"), ('["cat"]', "cat"), ("{cat", "{cat")]
+)
+def test_label_studio_csv_has_a_control_of_any_name_and_choices_as_json(cell: str, label: str) -> None:
+    with open("ls.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "dubito_id", "id", "mood", "annotator", "annotation_id", "lead_time"])
+        writer.writerow(["first", "e", 3, cell, 1, 4, 1.5])
+    ok("import", "ls.csv", "--from", "label-studio-csv", "-o", "labels.csv")
+    assert labels_in() == {"e": (label, "1", "1.0")}
+
+
 def test_prodigy_takes_options_and_gives_answers_back() -> None:
     ok("export", "batch.csv", "--to", "prodigy", "--classes", "cat,dog", "-o", "tasks.jsonl")
     tasks = [json.loads(line) for line in Path("tasks.jsonl").read_text().splitlines()]
@@ -170,6 +182,30 @@ def test_pictures_are_sorted_into_class_folders() -> None:
     assert main(["export", "pictures.csv", "--to", "folders", "--pictures", "photos", "-o", "sort", "-q"]) == 2
 
 
+def test_class_folders_that_cannot_be_made_or_read_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("photos").mkdir()
+    Image.new("L", (4, 4)).save("photos/one.png")
+    Path("pictures.csv").write_text("rank,index,id,priority\n1,0,one.png,1\n")
+    command = ["export", "pictures.csv", "--to", "folders", "-o", "sort", "--classes"]
+    for more, words in [
+        (["cat,a/b", "--pictures", "photos"], "the class 'a/b' can be no folder's name"),
+        (["cat,_x", "--pictures", "photos"], "the class '_x' can be no folder's name"),
+        (["cat"], "one.png is not there; say where the pictures are with --pictures FOLDER."),
+    ]:
+        assert main([*command, *more]) != 0
+        assert words in capsys.readouterr().err
+        assert not Path("sort").exists()
+    ok(*command, "cat", "--pictures", "photos")
+    Path("sort/cat/.DS_Store").write_bytes(b"x")
+    Path("sort/cat/inner").mkdir()
+    (Path("sort/_unsorted") / "00001-one.png").rename("sort/cat/00001-one.png")
+    ok("import", "sort", "--from", "folders", "-o", "labels.csv")
+    assert labels_in() == {"one.png": ("cat", "1", "1.0")}
+    Path("sort/cat/00001-one.png").rename("sort/cat/renamed.png")
+    assert main(["import", "sort", "--from", "folders", "-o", "again.csv"]) == 3
+    assert "cat/renamed.png is no file that was exported; leave names as they are" in capsys.readouterr().err
+
+
 def test_what_comes_back_is_what_select_takes_as_labelled(capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     np.savez("pool.npz", features=rng.normal(size=(40, 4)))
@@ -197,6 +233,10 @@ def test_what_comes_back_is_what_select_takes_as_labelled(capsys: pytest.Capture
         ('{"data": {}}', "label-studio", "is no list of Label Studio's tasks"),
         ("[" * 100_000, "label-studio", "is no JSON"),
         ('[{"dubito_id": "e", "text": "x"}]', "label-studio-min", "no labels under a name that is known"),
+        ("{}", "label-studio-min", "is no list of objects; export as JSON-MIN."),
+        ('[{"dubito_id": "e", "label": {"choices": ["cat", "dog"]}}]', "label-studio-min", "has 2 labels for"),
+        ('[{"dubito_id": "e", "label": [{"start": 1}]}]', "label-studio-min", "which is no class"),
+        ("{}", "folders", "back.json is no folder; pass the folder of class folders."),
     ],
 )
 def test_what_cannot_be_read_is_told_in_one_line(

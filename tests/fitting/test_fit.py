@@ -26,6 +26,28 @@ POOL = DIGITS[:400]
 SOME = np.arange(0, 400, 8)
 
 
+class Uncloneable:
+    """Has the methods of an estimator and none of its parameters."""
+
+    def fit(self, features: np.ndarray, codes: np.ndarray) -> None: ...
+
+    def predict_proba(self, features: np.ndarray) -> None: ...
+
+
+class Odd(GaussianNB):  # type: ignore[misc]
+    """Learns, and answers with something else than probabilities."""
+
+    def __init__(self, how: str = "mute") -> None:
+        super().__init__()
+        self.how = how
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        if self.how == "mute":
+            raise ValueError("there are none")
+        given: np.ndarray = super().predict_proba(X)
+        return given[:, :1] if self.how == "narrow" else given * np.nan
+
+
 def with_gaps(rows: np.ndarray = SOME, n: int = len(POOL)) -> list[Any]:
     return [int(ANSWERS[row]) if row in set(rows.tolist()) else None for row in range(n)]
 
@@ -297,6 +319,18 @@ def test_classes_are_integers_or_text(one: object, other: object, classes: list[
         ({"labels": with_gaps(), "model": LinearSVC()}, "has no predict_proba"),
         ({"labels": with_gaps(), "model": "sklearn.no.Such"}, "cannot be imported"),
         ({"labels": with_gaps(), "model": GaussianNB}, "is not known"),
+        ({"labels": with_gaps(), "model": "sklearn.ensemble.VotingClassifier"}, "cannot be made .*needs no arguments"),
+        ({"labels": with_gaps(), "model": Uncloneable()}, "cannot be cloned; pass an estimator of scikit-learn's kind"),
+        (
+            {"labels": with_gaps(), "model": GaussianNB(priors=[0.5, 0.5])},
+            "model='GaussianNB' cannot be trained on the",
+        ),
+        ({"labels": with_gaps(), "model": Odd("mute")}, "model='Odd' gives no probabilities: there are none"),
+        ({"labels": with_gaps(), "model": Odd("nan")}, r"model='Odd' gives probabilities of shape .*; choose one that"),
+        (
+            {"labels": with_gaps(), "model": Odd("narrow")},
+            r"gives probabilities of shape \(\d+, 1\) for \d+ rows and 10",
+        ),
         ({"labels": with_gaps(), "seed": -1}, "seed=-1 is too small"),
     ],
 )

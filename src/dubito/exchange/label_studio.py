@@ -62,7 +62,7 @@ def read_min(path: str) -> Iterator[Said]:
         raise InvalidData(f"{path} is no list of objects", mend="export as JSON-MIN.")
     for each in found:
         name, key = name_in(path, each)
-        values = [_min_label(value) for value in _controls(path, list(each), each.get)]
+        values = [label for value in _controls(path, list(each), each.get) for label in _min_labels(value)]
         yield Said(name, key, only_label(path, name, [*filter(None, values)]), _who(each.get("annotator")))
 
 
@@ -73,7 +73,7 @@ def read_csv(path: str) -> Iterator[Said]:
     for row in range(len(next(iter(columns.values()), []))):
         each = {name: values[row] for name, values in columns.items()}
         name, key = name_in(path, each)
-        values = [_min_label(value) for value in _controls(path, list(each), each.get)]
+        values = [label for value in _controls(path, list(each), each.get) for label in _min_labels(value)]
         yield Said(name, key, only_label(path, name, [*filter(None, values)]), each.get("annotator", ""))
 
 
@@ -92,13 +92,13 @@ def _controls(path: str, names: Sequence[str], value_of: Any) -> list[object]:
     raise InvalidData(f"{path} has no labels under a name that is known", mend="call the control of choices label.")
 
 
-def _min_label(value: object) -> object:
+def _min_labels(value: object) -> list[object]:
     """A single choice stands alone, several in an object; CSV writes that as JSON."""
-    if isinstance(value, str) and value[:1] in "[{" and value[1:]:
+    if isinstance(value, str) and value.startswith(("[", "{")):
         try:
             value = json.loads(value)
         except ValueError:
-            return value
+            return [value]
     if isinstance(value, dict):
-        return value.get("choices")
-    return value
+        value = value.get("choices")
+    return value if isinstance(value, list) else [value]

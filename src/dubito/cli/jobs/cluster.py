@@ -14,6 +14,7 @@ from dubito.files import Columns, open_source, read_array, read_picks, split_spe
 from dubito.matrix import AnyArray
 from dubito.problem import Interrupted, Selection
 from dubito.selecting import select
+from dubito.wording import named
 
 
 def is_asked(engine: str, address: str | None, journal: str | None) -> bool:
@@ -29,7 +30,7 @@ def refuse(target: Target, others: Mapping[str, object]) -> None:
     given = next((name for name, value in others.items() if value), "append" if target.append else None)
     if given is not None:
         mend = "leave it out, or --engine cluster."
-        raise InvalidArgument("does not go with --engine cluster", argument=given, mend=mend)
+        raise InvalidArgument(f"{named(given)} does not go with --engine cluster", mend=mend)
 
 
 def pick(

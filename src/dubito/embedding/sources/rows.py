@@ -7,17 +7,18 @@ all of its cells are, and else text.
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from dubito.embedding.embedded import LeftOut
 from dubito.errors import InvalidData
 from dubito.files.cells import CODE, PLAIN_INTEGER, as_number, is_gap
 from dubito.files.entries import Source, reading, suffix_of
 from dubito.files.formats.delimited import open_rows
 from dubito.files.formats.json_rows import each_once
-from dubito.files.formats.text import find_text
+from dubito.files.formats.text import Text, find_text
 from dubito.files.formulas import plain_cell
 from dubito.files.opening import open_source
 from dubito.files.unpacking import PACKED
@@ -45,6 +46,8 @@ class TableRows:
     notes: tuple[str, ...] = ()
     classes: Mapping[str, Sequence[str]] | None = None
     """Names of the classes that stand as numbers in a column."""
+    broken: Mapping[int, LeftOut] = field(default_factory=dict)
+    """What is in no block, by its number among all rows."""
 
 
 def read_cells(path: str) -> TableRows:
@@ -53,8 +56,7 @@ def read_cells(path: str) -> TableRows:
     if suffix in DELIMITED:
         return _delimited(path, DELIMITED[suffix])
     if suffix == JSON_LINES:
-        text = find_text(path)
-        return _typed(path, lambda: _json_lines(path), text.notes, _json_kind)
+        return _lines(find_text(path))
     source = open_source(path)
     if not source.is_table:
         raise InvalidData(f"{path} holds no table", mend="a table of texts or pictures has named columns.")
@@ -73,27 +75,40 @@ def _delimited(path: str, delimiter: str) -> TableRows:
     return _typed(path, cells, notes, lambda cell: _text_kind(cell, comma), comma)
 
 
-def _json_lines(path: str) -> Iterator[Cells]:
+def _lines(text: Text) -> TableRows:
+    """JSON lines; those that are broken are left out, unless all are."""
+    broken: dict[int, LeftOut] = {}
+    if next(_json_lines(text, broken), None) is None and broken:
+        first = broken[0]
+        raise InvalidData(f"{first.id} of {text.path} {first.problem}", mend="every line must be an object of JSON.")
+    return replace(_typed(text.path, lambda: _json_lines(text, broken), text.notes, _json_kind), broken=broken)
+
+
+def _json_lines(text: Text, broken: dict[int, LeftOut]) -> Iterator[Cells]:
     """Objects line by line; a name that only later lines have is a column all the same."""
-    text = find_text(path)
     rows: list[dict[str, object]] = []
-    with reading(path), text.open() as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
+    with reading(text.path), text.open() as file:
+        written = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+        for place, (number, line) in enumerate(written):
+            row = _parsed(line)
+            if isinstance(row, str):
+                broken[place] = LeftOut(f"line {number}", row)
                 continue
-            try:
-                row = json.loads(line.removeprefix("\ufeff"), object_pairs_hook=each_once)
-            except (ValueError, RecursionError) as error:
-                problem = f"line {number} of {path} is no JSON ({error})"
-                raise InvalidData(problem, mend="mend or drop that line.") from error
-            if not isinstance(row, dict):
-                raise InvalidData(f"line {number} of {path} holds no object", mend="every line must be one.")
             rows.append(row)
             if len(rows) == BLOCK_ROWS:
                 yield _by_column(rows)
                 rows = []
     if rows:
         yield _by_column(rows)
+
+
+def _parsed(line: str) -> dict[str, object] | str:
+    """The object on a line, or what is wrong with it."""
+    try:
+        row = json.loads(line.removeprefix("\ufeff"), object_pairs_hook=each_once)
+    except (ValueError, RecursionError) as error:
+        return f"is no JSON ({error})"
+    return row if isinstance(row, dict) and row else "holds no object with a name in it"
 
 
 def _by_column(rows: list[dict[str, object]]) -> Cells:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from dubito.embedding.sources.rows import TableRows
 from dubito.embedding.sources.supply import LOT_BYTES, Content, Lot
 from dubito.files.entries import reading
 from dubito.files.formats.embeddings import COLUMN
+from dubito.matrix import AnyArray
 from dubito.names import Ids
 from dubito.optional import require
 from dubito.wording import PASS, named
@@ -29,7 +30,11 @@ class PoolTable:
 
     rows: TableRows
     chosen: Chosen
-    left_out: tuple[LeftOut, ...] = field(default=())
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Lines that are broken."""
+        return tuple(self.rows.broken.values())
 
     @property
     def path(self) -> str:
@@ -145,9 +150,15 @@ class PoolTable:
 
     def _ids(self, pyarrow: Any, part: Any, first: int) -> Any:
         if self.chosen.id is None:
-            return pyarrow.array(np.arange(first, first + len(part)))
+            return pyarrow.array(self._numbers[first : first + len(part)])
         column = part.column(self.chosen.id)
         return column.cast(pyarrow.int64() if pyarrow.types.is_integer(column.type) else pyarrow.string())
+
+    @cached_property
+    def _numbers(self) -> AnyArray:
+        """Rows go by their numbers among all, broken ones too."""
+        n_all = self.rows.n_rows + len(self.rows.broken)
+        return np.delete(np.arange(n_all), list(self.rows.broken)) if self.rows.broken else np.arange(n_all)
 
     def _shown(self, pyarrow: Any, part: Any) -> Any:
         column = part.column(self.chosen.content)

@@ -82,8 +82,10 @@ class DelimitedTable:
     def _check_row(self, number: int, row: list[str]) -> None:
         if len(row) < self.width or any(map(str.strip, row[self.width :])):
             one_more = len(row) == self.width + 1 and number > 1
-            hint = "; if its first field is a row's name, give that a name in the header" if one_more else ""
-            raise InvalidData(f"line {number} of {self.path} has {len(row)} fields instead of {self.width}{hint}.")
+            name = "if its first field is a row's name, give that a name in the header."
+            mend = name if one_more else f"mend or drop it; a field with {self.dialect.delimiter!r} in it needs quotes."
+            problem = f"line {number} of {self.path} has {len(row)} fields instead of {self.width}"
+            raise InvalidData(problem, mend=mend)
         for place in self.nameless:
             if row[place].strip():
                 _refuse_nameless(self.path, place, number)
