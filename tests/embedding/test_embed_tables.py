@@ -183,6 +183,15 @@ def test_paths_of_pictures_begin_where_the_table_is(tmp_path: Path) -> None:
     assert pool.left_out == (("3", "does not exist"),)
 
 
+def test_the_column_of_pictures_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / "0").write_bytes(picture_bytes(0))
+    path = write_table(tmp_path / "t.csv", {"photo": ["0.png"], "where": ["./0"], "stars": [3]})
+    pool = dubito.embed(path, image="where")
+    assert pool.columns["path"].tolist() == ["./0"]
+    with pytest.raises(InvalidArgument, match=r"image='stars' names a column .* that holds int64, and no pictures"):
+        dubito.embed(path, image="stars")
+
+
 def save_dataset(folder: Path, table: pa.Table, features: dict[str, object]) -> Path:
     """As ``datasets.Dataset.save_to_disk`` writes it."""
     folder.mkdir(parents=True)

@@ -251,6 +251,17 @@ def test_what_cannot_be_read_is_told_in_one_line(
     assert not Path("labels.csv").exists()
 
 
+def test_picks_that_cannot_be_exported_are_told_with_the_mend(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("nameless.csv").write_text("text,priority\nfirst,1\n")
+    for table, more, words in [
+        ("nameless.csv", [], "nameless.csv has neither an id nor an index; pass a table that dubito select wrote"),
+        ("batch.csv", ["--show", "txt"], "batch.csv has no column 'txt'; did you mean 'text'?"),
+    ]:
+        assert main(["export", table, "--to", "doccano", "-o", "x.jsonl", *more]) == 2
+        assert words in capsys.readouterr().err
+        assert not Path("x.jsonl").exists()
+
+
 def test_nothing_is_overwritten_unasked(capsys: pytest.CaptureFixture[str]) -> None:
     ok("export", "batch.csv", "--to", "doccano", "-o", "tasks.jsonl")
     assert main(["export", "batch.csv", "--to", "doccano", "-o", "tasks.jsonl"]) != 0
