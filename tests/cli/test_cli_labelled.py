@@ -114,11 +114,24 @@ def test_ids_that_are_all_unknown_are_named_where_there_are_no_features(pool: Po
 
 
 def test_points_of_another_pool_are_references_by_their_features(pool: Pool, run: Program) -> None:
-    Path("old.csv").write_text("id,x,y,z\nold1,1,2,3\nold2,4,5,6\n")
+    Path("old.csv").write_text("x,y,z\n1,2,3\n4,5,6\n")
     old = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     np.savez("pool.npz", features=pool.features, ids=np.array(pool.ids))
     ran = run("select", "pool.npz", "--budget", "4", "-s", "coreset", "--labelled", "old.csv", "--json", "-q")
     assert picked(ran.out) == expected(pool, old)
+
+
+@pytest.mark.parametrize(
+    ("ids", "mend"),
+    [(("7", "12"), "leading zeros alone"), (("7", "old"), "drop or correct"), (("x7", "x12"), "drop or correct")],
+)
+def test_rows_with_ids_are_never_points_outside_the_pool(run: Program, ids: tuple[str, str], mend: str) -> None:
+    lines = [f"{row:03d},{row},{row * row % 7}" for row in range(30)]
+    Path("pool.csv").write_text("\n".join(["customer,a,b", *lines, ""]))
+    Path("seen.csv").write_text(f"customer,a,b,label\n{ids[0]},7,0,u\n{ids[1]},12,4,v\n")
+    ran = run("select", "pool.csv", "--id-column", "customer", "--budget", "4", "--labelled", "seen.csv")
+    assert (ran.code, f"seen.csv holds 2 ids that are none of the pool's 30 ('{ids[0]}'" in ran.complaint) == (3, True)
+    assert mend in ran.complaint
 
 
 def test_rows_and_features_may_be_given_together(pool: Pool, run: Program) -> None:

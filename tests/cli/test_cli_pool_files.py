@@ -55,10 +55,10 @@ def test_labelled_features_of_another_embedder_are_refused(run: Program) -> None
     write_pool(Path("pool.parquet"))
     write_pool(Path("old.parquet"), "sentence:mini", first=100)
     write_pool(Path("same.parquet"), first=100)
-    ran = run("select", "pool.parquet", "-b", "2", "--strategy", "coreset", "--labelled", "old.parquet")
+    ran = run("select", "pool.parquet", "-b", "2", "--strategy", "coreset", "--labelled", "old.parquet::embedding")
     assert ran.code == 3
-    assert "old.parquet was embedded by sentence:mini" in ran.complaint
-    ran = run("select", "pool.parquet", "-b", "2", "--strategy", "coreset", "--labelled", "same.parquet")
+    assert "old.parquet::embedding was embedded by sentence:mini" in ran.complaint
+    ran = run("select", "pool.parquet", "-b", "2", "--strategy", "coreset", "--labelled", "same.parquet::embedding")
     assert ran.code == 0, ran.err
 
 

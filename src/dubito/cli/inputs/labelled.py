@@ -16,7 +16,6 @@ from dubito.cli.inputs.rows import (
     note_conflict,
     note_numbers,
     note_order,
-    table_ids,
     unknown_ids,
     unnamed_rows,
 )
@@ -25,7 +24,6 @@ from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.files import Columns, PoolFile, find_array, open_source, read_array, split_spec
 from dubito.files.choosing import usual_name
 from dubito.matrix import IntArray, Matrix, Rows, Stack, len_of
-from dubito.names import Ids, rows_of
 from dubito.names.columns import LABELLED, ROW, usual
 from dubito.names.labels import are_labels
 
@@ -67,10 +65,6 @@ def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> La
     kept = table.labelled(columns, note, elsewhere=elsewhere, known=pool.source.names)
     note_conflict(table, pool, columns, kept, note)
     note_numbers(table, pool, columns, note)
-    theirs = table_ids(table, pool, columns, kept)
-    known = pool.names.ids
-    if theirs is not None and known is not None and known.places.keys().isdisjoint(theirs.keys):
-        return read_strangers(spec, theirs, known, pool, columns)
     rows = named_rows(table, pool, columns, kept)
     return NOTHING if rows is None else LabelledInputs(np.unique(rows))
 
@@ -116,19 +110,6 @@ def mask_of_column(spec: str, array: Matrix, pool: PoolFile, note: Note) -> Matr
         return array
     note(f"{spec}: its only column is 0 or 1 for every row of the pool: {int(values.sum())} with 1 count as labelled.")
     return values.astype(np.bool_)
-
-
-def read_strangers(spec: str, theirs: Ids, known: Ids, pool: PoolFile, columns: Columns) -> LabelledInputs:
-    """Ids of which the pool knows none: features of other points if the file has any."""
-    if not len(theirs):
-        return NOTHING
-    try:
-        found = as_labelled(read_array(spec, "labelled", columns=columns), pool)
-    except DubitoError:
-        found = NOTHING
-    if found.foreign:
-        return of_one_embedder(spec, found, pool)
-    return LabelledInputs(rows_of(theirs, known))  # Refuses them by name.
 
 
 def of_one_embedder(spec: str, found: LabelledInputs, pool: PoolFile) -> LabelledInputs:
