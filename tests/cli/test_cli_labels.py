@@ -174,3 +174,28 @@ def test_a_file_of_picks_alone_gets_no_hint(run: Program) -> None:
     assert run(*SELECT, "-s", "coreset", "-o", "picks.csv").code == 0
     ran = run(*SELECT, "-s", "coreset", "--labelled", "picks.csv")
     assert "picks.csv: 6 rows, no label column: all count as labelled.\n" in ran.err
+
+
+def test_labels_of_a_pool_that_was_sorted_since_are_refused(run: Program) -> None:
+    texts = [f"{word} {row}" for row, word in zip(range(60), ["wing", "claw", "apple"] * 20, strict=True)]
+    write("texts.csv", "text", texts)
+    assert run("embed", "texts.csv", "-o", "texts.parquet").code == 0
+    write("first.csv", "id,text,label", range(9), texts[:9], ["u", "v", "w"] * 3)
+    assert run("select", "texts.parquet", "-b", "3", "--labelled", "first.csv").code == 0
+    write("texts.csv", "text", sorted(texts))
+    assert run("embed", "texts.csv", "-o", "sorted.parquet").code == 0
+    ran = run("select", "sorted.parquet", "-b", "3", "--labelled", "first.csv")
+    assert ran.code == 3
+    assert "first.csv says text 'wing 0' and sorted.parquet 'apple 11' of id 0, and 8 more differ;" in ran.complaint
+    assert "the pool was sorted or made anew: give it ids, or use the pool that the picks came from" in ran.complaint
+    write("first.csv", "id,label", range(9), ["u", "v", "w"] * 3)
+    assert run("select", "sorted.parquet", "-b", "3", "--labelled", "first.csv").code == 0
+
+
+@pytest.mark.parametrize(("own", "code"), [(True, 3), (False, 0)])
+def test_a_text_that_is_no_feature_tells_rows_apart_unless_many_share_it(run: Program, own: bool, code: int) -> None:
+    texts = [f"{kind} {row}" if own else kind for row, kind in enumerate(KINDS)]
+    write("pool.csv", "a,b,c,guess", *POINTS.T.tolist(), texts)
+    write("seen.csv", "index,guess,label", range(40), texts[1:41], KINDS[:40])
+    ran = run(*SELECT, "--ignore-columns", "guess", "--labelled", "seen.csv")
+    assert (ran.code, "take it out of seen.csv" in ran.err) == (code, own)

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from dubito.checks import check_rows, unlike_features
+from dubito.cli.inputs.moved import refuse_moved
 from dubito.cli.inputs.rows import (
     can_name_rows,
     named_rows,
@@ -66,7 +67,10 @@ def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> La
     note_conflict(table, pool, columns, kept, note)
     note_numbers(table, pool, columns, note)
     rows = named_rows(table, pool, columns, kept)
-    return NOTHING if rows is None else LabelledInputs(np.unique(rows))
+    if rows is None:
+        return NOTHING
+    refuse_moved(table, rows, kept, pool, columns)
+    return LabelledInputs(np.unique(rows))
 
 
 def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Columns, note: Note) -> LabelledInputs:
