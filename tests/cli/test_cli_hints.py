@@ -78,7 +78,10 @@ def test_a_parquet_of_labels_may_have_gaps_and_names_of_its_own(pool: Pool, run:
 def test_a_table_without_labels_counts_whole_and_says_so(pool: Pool, run: Program) -> None:
     Path("seen.csv").write_text("index\n3\n5\n")
     ran = run("select", "features.npy", *CORESET, "--labelled", "seen.csv", "--dry-run")
-    assert ran.err == "dubito: seen.csv: 2 rows, no label column: all count as labelled.\n"
+    assert (
+        ran.err
+        == "dubito: seen.csv: 2 rows, no label column: all count as labelled, and no model is fitted on this file.\n"
+    )
 
 
 def test_the_features_of_a_table_are_named_and_what_looks_like_an_id_is_told(run: Program) -> None:

@@ -163,7 +163,7 @@ def test_labels_of_points_outside_the_pool_are_told_to_teach_nothing(run: Progra
 def test_a_label_column_of_another_name_is_hinted_at(run: Program, name: str) -> None:
     write("seen.csv", f"id,{name}", IDS[:40], KINDS[:40])
     ran = run(*SELECT, "--labelled", "seen.csv")
-    assert f"all count as labelled. If {name} holds their classes, pass --label-column {name}." in ran.err
+    assert f"fitted on this file. If {name} holds their classes, pass --label-column {name}." in ran.err
     assert "40 labels of 3 classes" in run(*SELECT, "--labelled", "seen.csv", "--label-column", name).err
     write("seen.csv", f"id,{name},by,score,a", IDS[:40], KINDS[:40], ["me", "you"] * 20, RNG.random(40), range(40))
     ran = run(*SELECT, "--labelled", "seen.csv")
@@ -173,7 +173,9 @@ def test_a_label_column_of_another_name_is_hinted_at(run: Program, name: str) ->
 def test_a_file_of_picks_alone_gets_no_hint(run: Program) -> None:
     assert run(*SELECT, "-s", "coreset", "-o", "picks.csv").code == 0
     ran = run(*SELECT, "-s", "coreset", "--labelled", "picks.csv")
-    assert "picks.csv: 6 rows, no label column: all count as labelled.\n" in ran.err
+    assert (
+        "picks.csv: 6 rows, no label column: all count as labelled, and no model is fitted on this file.\n" in ran.err
+    )
 
 
 def test_labels_of_a_pool_that_was_sorted_since_are_refused(run: Program) -> None:
@@ -199,3 +201,14 @@ def test_a_text_that_is_no_feature_tells_rows_apart_unless_many_share_it(run: Pr
     write("seen.csv", "index,guess,label", range(40), texts[1:41], KINDS[:40])
     ran = run(*SELECT, "--ignore-columns", "guess", "--labelled", "seen.csv")
     assert (ran.code, "take it out of seen.csv" in ran.err) == (code, own)
+
+
+def test_classes_that_differ_in_case_or_in_marks_alone_are_told(run: Program) -> None:
+    kinds = ["Ant", "ant.", *KINDS[2:40]]
+    write("seen.csv", "id,label", IDS[:40], kinds)
+    told = f"marks around them alone: 'Ant' (1) and 'ant' ({kinds.count('ant')}) and 'ant.' (1). Write them alike"
+    for command in (SELECT, ("status", "pool.csv")):
+        assert told in run(*command, "--labelled", "seen.csv").err
+        assert "alike" not in run(*command, "--labelled", "one.csv").err
+    write("seen.csv", "id,label", IDS[:40], ["1", "-1"] * 20)
+    assert "alike" not in run(*SELECT, "--labelled", "seen.csv", "--no-label", "empty").err

@@ -1,12 +1,14 @@
 """The labels that files hold: of which row, and what a model may be fitted on."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from dubito.cli.inputs.files import Inputs
+from dubito.cli.inputs.files import Inputs, note
 from dubito.cli.inputs.rows import can_name_rows, named_rows
 from dubito.cli.inputs.tables import NameTable, read_table
 from dubito.errors import InvalidData
@@ -14,14 +16,33 @@ from dubito.files import Columns, PoolFile, split_spec
 from dubito.files.choosing import usual_name
 from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.names.columns import ROW
-from dubito.names.labels import are_labels, label_keys
+from dubito.names.labels import WHOLE, are_labels, label_keys
+
+AROUND = re.compile(r"^[\W_]+|[\W_]+$")
+"""Blanks and marks around a name."""
+MOST_TWINS = 5
+"""Classes with twins that a note names."""
 
 
 def with_labels(found: Inputs, specs: Sequence[str], columns: Columns) -> Inputs:
     """The inputs with the label of every row that has one, where no model has its say already."""
     if found.doubt or not len(found.labelled.rows):
         return found
-    return replace(found, labels=read_labels(found.pool, specs, columns))
+    labels = read_labels(found.pool, specs, columns)
+    note_twins(labels.values())
+    return replace(found, labels=labels)
+
+
+def note_twins(labels: Iterable[str]) -> None:
+    """Say which classes are one but for upper and lower case, or for what stands around them."""
+    twins: dict[str, dict[str, int]] = {}
+    for label, n in sorted(Counter(labels).items()):
+        bare = "" if WHOLE.fullmatch(label) else AROUND.sub("", label).casefold()
+        twins.setdefault(bare or label, {})[label] = n
+    pairs = [" and ".join(f"{name!r} ({n})" for name, n in each.items()) for each in twins.values() if len(each) > 1]
+    if pairs:
+        shown = "; ".join(pairs[:MOST_TWINS]) + ("; ..." if len(pairs) > MOST_TWINS else "")
+        note(f"classes that differ in case or in marks around them alone: {shown}. Write them alike if they are one.")
 
 
 def labels_argument(found: Inputs) -> AnyArray | None:

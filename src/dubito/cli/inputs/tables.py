@@ -90,7 +90,8 @@ class NameTable:
         mask = usual(self.header, (*LABELLED, *UNLABELLED))
         if name is None and mask is None:
             hint = self.hint_of_labels(columns, known)
-            note(f"{self.path}: {n} row{'s' * (n != 1)}, no label column: all count as labelled.{hint}")
+            rows = f"{n} row{'s' * (n != 1)}, no label column"
+            note(f"{self.path}: {rows}: all count as labelled, and no model is fitted on this file.{hint}")
             return everything
         kept, why = everything, ""
         if mask is not None:

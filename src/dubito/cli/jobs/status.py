@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dubito.cli.inputs.files import Inputs, read_columns, read_inputs
-from dubito.cli.inputs.labels import read_labels
+from dubito.cli.inputs.labels import note_twins, read_labels
 from dubito.cli.inputs.missing import read_missing, settle
 from dubito.cli.printing.failures import naming_files
 from dubito.cli.printing.plain import put
@@ -30,6 +30,7 @@ def read_labelled_pool(
     """The pool with its labels, and those that were there before the last file."""
     found = read_inputs(pool, specs, {}, columns, read_missing(missing))
     found = replace(found, doubt={}, labels=read_labels(found.pool, specs, columns))
+    note_twins(found.labels.values())
     earlier = read_labels(found.pool, specs[:-1], columns)
     settled, kept = settle(found, read_missing(missing))
     numbers = range(kept.n_rows) if kept.rows is None else kept.rows.tolist()
