@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -268,3 +269,35 @@ def test_nothing_is_overwritten_unasked(capsys: pytest.CaptureFixture[str]) -> N
     assert "tasks.jsonl exists" in capsys.readouterr().err
     ok("export", "batch.csv", "--to", "doccano", "-o", "tasks.jsonl", "--force")
     assert main(["export", "batch.csv", "--to", "label-studio-min", "-o", "x.json"]) == 2
+
+
+def test_a_path_is_written_as_the_picks_have_it() -> None:
+    name = unicodedata.normalize("NFD", "für/ü 1#.png")
+    Path(name).parent.mkdir()
+    Image.new("L", (4, 4)).save(name)
+    Path("pictures.csv").write_text(f"rank,index,id,priority,path\n1,4,{name},1,{name}\n", encoding="utf-8")
+    ok("export", "pictures.csv", "--to", "folders", "--pictures", ".", "-o", "sort")
+    assert [path.name for path in Path("sort/_unsorted").iterdir()] == [f"00001-{Path(name).name}"]
+    ok("export", "pictures.csv", "--to", "label-studio", "-o", "tasks.json")
+    assert json.loads(Path("tasks.json").read_text())[0]["data"]["image"] == name
+    web = ("--prefix", "https://example.org/p/", "-o", "web.json")
+    ok("export", "pictures.csv", "--to", "label-studio", *web)
+    shown = json.loads(Path("web.json").read_text())[0]["data"]["image"]
+    assert shown == "https://example.org/p/fu%CC%88r/u%CC%88%201%23.png"
+
+
+@pytest.mark.parametrize("tool", ["label-studio", "prodigy", "doccano"])
+@pytest.mark.parametrize(
+    ("more", "mend"), [("", "let dubito select --keep COLUMN carry one."), (",note", "with --show COLUMN (note).")]
+)
+def test_picks_with_nothing_to_look_at_are_refused(
+    tool: str, more: str, mend: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for named in ("index,id", "index"):
+        cells = {"index,id": "4,n4", "index": "4"}[named]
+        Path("bare.csv").write_text(f"rank,{named},priority{more}\n1,{cells},1{more.replace('note', 'x')}\n")
+        assert main(["export", "bare.csv", "--to", tool, "-o", "tasks.json"]) != 0
+        error = capsys.readouterr().err
+        assert "bare.csv has neither a text nor a path that people could look at" in error
+        assert mend in error
+    assert not Path("tasks.json").exists()

@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files import open_source
 from dubito.files.entries import nearest, reading
 from dubito.files.limits import hold
+from dubito.matrix import AnyArray
 from dubito.names.columns import IDS, ROW, usual
 from dubito.names.labels import label_keys
 
@@ -51,27 +53,47 @@ class Said(NamedTuple):
     who: str = ""
 
 
-def read_items(path: str, show: str | None = None, prefix: str = "") -> list[Item]:
-    """Picks of a table that `dubito select` wrote, in their order."""
+def read_items(path: str, show: str | None = None, prefix: str = "", *, to_look_at: bool = False) -> list[Item]:
+    """Picks of a table that `dubito select` wrote, in their order; ``to_look_at`` refuses mere names of rows."""
     source = open_source(path)
-    columns = {name: label_keys(entry.values()) for name, entry in source.entries.items() if name and entry.ndim == 1}
+    columns = {name: _as_written(entry.values()) for name, entry in source.entries.items() if name and entry.ndim == 1}
     ids, index = usual(list(columns), IDS), usual(list(columns), (ROW,))
     if ids is None and index is None:
         mend = "pass a table that dubito select wrote (.csv, .jsonl, .parquet)."
         raise MissingFile(f"{path} has neither an id nor an index", mend=mend)
-    named = columns[ids or index or ""]
+    named = label_keys(source.entry(ids or index or "").values())
     kind, shown = _shown(path, columns, show, ids)
     rest = [name for name in columns if name not in {ids, index, "rank", "priority", "label"}]
+    if to_look_at and not (show or prefix) and shown == ids and not _are_pictures(columns[ids] if ids else named):
+        raise _nothing_shown(path, rest)
+    address = _addressed(prefix)
     return [
         Item(
             each,
             ID if ids else INDEX,
             kind,
-            prefix * (kind == "image") + columns[shown][row] if shown else each,
+            each if shown is None else address(columns[shown][row]) if kind == "image" else columns[shown][row],
             {name: columns[name][row] for name in rest if name != shown},
         )
         for row, each in enumerate(named)
     ]
+
+
+def _as_written(values: AnyArray) -> list[str]:
+    """Text as it stands, and not as it is compared: a path must be the one on the disk."""
+    keys = label_keys(values)
+    return [value if key and isinstance(value, str) else key for value, key in zip(values.tolist(), keys, strict=True)]
+
+
+def _addressed(prefix: str) -> Callable[[str], str]:
+    """What makes a path an address: on the web, with all but its slashes percent-encoded where need be."""
+    on_the_web = prefix.lower().startswith(("http://", "https://"))
+    return lambda path: prefix + (quote(path) if on_the_web else path)
+
+
+def _nothing_shown(path: str, rest: Sequence[str]) -> MissingFile:
+    mend = f"name one with --show COLUMN ({', '.join(rest)})." if rest else "let dubito select --keep COLUMN carry one."
+    return MissingFile(f"{path} has neither a text nor a path that people could look at", mend=mend)
 
 
 def _shown(

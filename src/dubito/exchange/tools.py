@@ -30,6 +30,8 @@ TOOLS: Mapping[str, Tool] = {
     "parquet": Tool(lambda items, classes: tables.write_table(items, "parquet"), tables.read_table),
 }
 WRITERS = ("folders", *(name for name, tool in TOOLS.items() if tool.write is not None))
+LOOKED_AT = ("label-studio", "prodigy", "doccano")
+"""Tools that show an item as their file has it."""
 
 
 def export_picks(
@@ -65,7 +67,7 @@ def export_picks(
         Replace a file that exists.
     """
     check_choice("to", tool, WRITERS)
-    items = read_items(picks, show, prefix)
+    items = read_items(picks, show, prefix, to_look_at=tool in LOOKED_AT)
     write = TOOLS[tool].write
     if write is None:
         folders.write_folder(items, classes, target, pictures)
