@@ -1,6 +1,6 @@
 """Shards on a Ray cluster against one process with the same cores; figures for docs/explanation/scale.md.
 
-    python benchmarks/cluster.py FOLDER [--rows 1000000] [--width 256] [--budget 5000] [--repeat 2]
+    python benchmarks/cluster.py FOLDER [--rows 1000000] [--width 256] [--budget 5000] [--strategy NAME] [--repeat 2]
 
 Every run is a process of its own: the plain engine with one and two threads, and clusters of one and two workers with a
 processor each, on this machine. What is timed is reading the shards and picking, without starting Ray.
@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-LABELLED = 2000
+LABELLED = 10_000
 
 
 def make(folder: str, rows: int, width: int, shards: int = 8) -> None:
@@ -35,19 +35,19 @@ def parts(folder: str) -> list[str]:
     return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".npy"))
 
 
-def run_plain(folder: str, budget: int) -> dict[str, object]:
+def run_plain(folder: str, budget: int, strategy: str) -> dict[str, object]:
     import dubito
     from dubito.matrix import Stack
 
     started = time.perf_counter()
     pool = Stack([np.load(path, mmap_mode="r") for path in parts(folder)])
     doubt = np.concatenate([np.load(path) for path in parts(os.path.join(folder, "doubt"))])
-    arguments = {"labelled": np.arange(LABELLED), "doubt": doubt, "strategy": "doubt-coreset", "engine": "cpu"}
+    arguments = {"labelled": np.arange(LABELLED), "doubt": doubt, "strategy": strategy, "engine": "cpu"}
     found = dubito.select(pool, budget, **arguments)
     return {"seconds": time.perf_counter() - started, "picks": int(found.indices.sum()), "notes": found.notes}
 
 
-def run_cluster(folder: str, budget: int, workers: int) -> dict[str, object]:
+def run_cluster(folder: str, budget: int, strategy: str, workers: int) -> dict[str, object]:
     import ray
 
     import dubito
@@ -55,7 +55,7 @@ def run_cluster(folder: str, budget: int, workers: int) -> dict[str, object]:
     ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level="error")
     shards = dubito.Shards(parts(folder), doubt=parts(os.path.join(folder, "doubt")))
     started = time.perf_counter()
-    found = dubito.select(shards, budget, labelled=np.arange(LABELLED), strategy="doubt-coreset")
+    found = dubito.select(shards, budget, labelled=np.arange(LABELLED), strategy=strategy)
     return {"seconds": time.perf_counter() - started, "picks": int(found.indices.sum()), "notes": found.notes}
 
 
@@ -65,15 +65,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--budget", type=int, default=5000)
+    parser.add_argument("--strategy", default="coreset")
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--run", help="(internal) plain, or a number of workers")
     given = parser.parse_args()
     if given.run is not None:
-        plain = given.run == "plain"
-        found = (
-            run_plain(given.folder, given.budget) if plain else run_cluster(given.folder, given.budget, int(given.run))
-        )
-        print(json.dumps(found))
+        asked = given.folder, given.budget, given.strategy
+        print(json.dumps(run_plain(*asked) if given.run == "plain" else run_cluster(*asked, int(given.run))))
         return
     if not os.path.isdir(given.folder):
         make(given.folder, given.rows, given.width)
@@ -88,6 +86,8 @@ def main() -> None:
                 given.folder,
                 "--budget",
                 str(given.budget),
+                "--strategy",
+                given.strategy,
                 "--run",
                 name,
             ]

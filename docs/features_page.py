@@ -100,7 +100,7 @@ def about_margin(study: Study, pools: Sequence[Record]) -> Iterator[str]:
     best = all(max(record.names, key=lambda name: record.area(name).mean()) == "margin" for record in pools)
     yield claim(
         best,
-        f"- **`margin` is first on every pool, and even its gain is small**: {min(leads):+.1f} to "
+        f"- **of these strategies `margin` is first on every pool, and even its gain is small**: {min(leads):+.1f} to "
         f"{max(leads):+.1f} points over random. The curves are flat, so that little is still "
         f"{min(spared):,.0f} to {max(spared):,.0f} of 10,000 labels.",
     )

@@ -118,13 +118,20 @@ def areas_in_common(pool: Pool) -> dict[str, FloatArray]:
     return {name: np.array([rows[seed] for seed in sorted(seeds, key=int)]) for name, rows in areas.items()}
 
 
+def firsts(pool: Pool) -> dict[str, float]:
+    """The mean accuracy of each strategy before its first pick, in points, over the seeds that all have."""
+    seeds = set.intersection(*(set(rows) for rows in pool.curves.values()))
+    return {name: 100.0 * float(np.mean([rows[seed][0] for seed in seeds])) for name, rows in pool.curves.items()}
+
+
 def main(arguments: Sequence[str]) -> None:
     """Keep the runs, and write the page."""
     for each in arguments:
         keep(Path(each))
     board = {each.name: areas_in_common(each) for each in pools()}
     settings = {each.name: each.settings for each in pools()}
-    (RESULTS / "regret.md").write_text(page(board, settings), encoding="utf-8")
+    starts = {each.name: firsts(each) for each in pools()}
+    (RESULTS / "regret.md").write_text(page(board, settings, starts), encoding="utf-8")
 
 
 if __name__ == "__main__":

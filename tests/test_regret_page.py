@@ -19,7 +19,8 @@ def board(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_the_page_is_made_from_the_records(board: dict[str, Any]) -> None:
     pools = list(board["pools"]())
     areas = {each.name: board["areas_in_common"](each) for each in pools}
-    made = board["page"](areas, {each.name: each.settings for each in pools})
+    starts = {each.name: board["firsts"](each) for each in pools}
+    made = board["page"](areas, {each.name: each.settings for each in pools}, starts)
     assert made == (ROOT / "docs" / "results" / "regret.md").read_text(encoding="utf-8")
     assert "/root/" not in made
     assert "/tmp/" not in made

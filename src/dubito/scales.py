@@ -37,6 +37,15 @@ class Scale(NamedTuple):
         wide /= self.deviation
         return wide.astype(dtype, copy=False)
 
+    def in_common(self) -> "Scale":
+        """One deviation for all columns that vary, the root of their mean square: they keep their sizes."""
+        varies = np.isfinite(self.deviation)
+        if not varies.any():
+            return self
+        largest = float(self.deviation[varies].max())
+        root = largest * float(np.sqrt(np.mean((self.deviation[varies] / largest) ** 2)))
+        return self._replace(deviation=np.where(varies, root, np.inf))
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Scaled:

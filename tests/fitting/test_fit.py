@@ -363,3 +363,20 @@ def test_naive_bayes_is_far_too_sure_until_it_is_calibrated() -> None:
     assert fitted.probabilities is not None
     ours = quality(fitted.probabilities, fitted.classes, rest)[1]
     assert ours < 0.5 * quality(plain.predict_proba(DIGITS), plain.classes_, rest)[1]
+
+
+def accuracy(pool: np.ndarray, answers: np.ndarray, n_labels: int) -> float:
+    found = dubito.fit(pool, answers[:n_labels], labelled=np.arange(n_labels)).predicted
+    return float((found == answers)[n_labels:].mean())
+
+
+def test_directions_of_an_embedding_keep_their_sizes_and_units_of_a_table_do_not_count() -> None:
+    rng = np.random.default_rng(0)
+    answers = np.arange(600) % 4
+    strong = 3.0 * np.eye(4)[answers] + rng.normal(size=(600, 4))
+    # As an embedding of words: what tells is large, and there is much small noise, which standardised would be as loud.
+    embedding = np.hstack([strong, 0.05 * rng.normal(size=(600, 200))])
+    assert accuracy(embedding, answers, 80) > 0.9
+    # As a table: the columns that tell have small units beside a few large ones that tell nothing.
+    table = np.hstack([0.001 * strong, 1000.0 * rng.normal(size=(600, 4))])
+    assert accuracy(table, answers, 80) > 0.8

@@ -20,7 +20,7 @@ def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return features, labelled, model.predict_proba(features)
 
 
-def bent(n_rows: int = 400, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def bent(n_rows: int = 600, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Features as a network has them that knows its labels by heart: classes apart, labelled rows without doubt."""
     random = np.random.default_rng(1)
     classes = np.arange(n_rows) % n_classes
@@ -77,6 +77,33 @@ def test_without_doubt_every_row_counts_alike() -> None:
     assert picked.indices.tolist() == dubito.select(pool, 5, labelled=labelled, strategy="coverage").indices.tolist()
 
 
+def test_a_model_that_doubts_nothing_has_no_say() -> None:
+    pool, labelled, probabilities = digits()
+    certain = np.eye(10)[probabilities.argmax(axis=1)]
+    picked = dubito.select(pool, 20, labelled=labelled, probabilities=certain)
+    assert picked.indices.tolist() == dubito.select(pool, 20, labelled=labelled, strategy="coverage").indices.tolist()
+    assert picked.notes[-1] == "auto took coverage: the model doubts no row, so all count alike."
+
+
+def test_picks_that_cover_nothing_more_are_told() -> None:
+    pool, labelled, probabilities = digits()
+    certain = np.eye(10)[probabilities.argmax(axis=1)]
+    certain[1700] = 0.1
+    picked = dubito.select(pool, 5, labelled=labelled, probabilities=certain)
+    assert picked.indices[0] == 1700
+    assert picked.notes[-1].endswith(" The last 4 picks cover nothing more, and are the first rows left.")
+
+
+def test_labels_of_nearly_one_class_do_not_say_that_features_were_trained() -> None:
+    features, labelled, probabilities = bent(n_classes=2)
+    probabilities = probabilities[:, [0, 1]]
+    probabilities[:, 0], probabilities[:, 1] = probabilities.max(axis=1), probabilities.min(axis=1)
+    probabilities[labelled[0]] = probabilities[labelled[0], ::-1]
+    picked = dubito.select(features, 5, labelled=labelled, probabilities=probabilities)
+    assert picked.strategy == "doubt-coverage"
+    assert "one class has nearly all labels" in picked.notes[-1]
+
+
 def test_too_few_labels_say_nothing() -> None:
     features, labelled, probabilities = bent()
     picked = dubito.select(features, 5, labelled=labelled[:10], probabilities=probabilities, strategy="auto")
@@ -111,6 +138,7 @@ def test_a_large_pool_is_covered_by_a_sample_and_the_selection_says_so(monkeypat
     pool, labelled, probabilities = digits()
     picked = dubito.select(pool, 5, labelled=labelled, probabilities=probabilities, strategy="auto")
     assert picked.sampled == 300
+    assert picked.notes[-1].endswith(" 300 rows stand for all that is to be covered.")
     assert dubito.select(pool, 5, strategy="auto").sampled == 300
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from dubito.fitting.folds import kept_in, log_loss
 from dubito.fitting.linear import ROUGH, Spanned, Weights, solve, span_of
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of, rows_per_read
-from dubito.scales import measure_scale
+from dubito.scales import Scale, measure_scale
 
 PENALTY = 0.02
 """The penalty where labels cannot tell, for each feature: standardised rows have a squared length of about d."""
@@ -17,6 +17,8 @@ DECADES = 1.0
 """How far a penalty lies from `PENALTY` before anything is known, in powers of ten."""
 FARTHEST = 10
 """Steps to either side."""
+CLEARLY = 2.0
+"""Nats of log-loss, over all that is held out, for which features keep their sizes."""
 
 
 class Course(NamedTuple):
@@ -51,15 +53,12 @@ Learn = Callable[[Course], Learned]
 
 
 def learn_linear(course: Course) -> Learned:
-    """Multinomial logistic regression on features standardised by the pool; the penalty by cross-validation.
+    """Multinomial logistic regression; its penalty, and whether features keep their sizes, by cross-validation.
 
     O(n·d·c), and for the labels O(m·d·min(m, d)) and O(m·min(m, d)·c) a step.
     """
-    scale = measure_scale(course.pool)
-    span = span_of(scale.applied(np.asarray(course.features[:]), np.dtype(np.float64)))
-    unit = max(1.0, float(np.isfinite(scale.deviation).sum()))
-    search = PenaltySearch(span, course.codes, course.folds, unit)
-    place = search.best()
+    scale, search = _best_scale(course)
+    place, span = search.best(), search.span
     everything = np.ones((1, len(course.codes)), dtype=np.bool_)
     weights = solve(span, course.codes, search.penalty(place), everything)
     slopes = (span.directions @ weights.slopes[0]).astype(np.float32)
@@ -68,6 +67,25 @@ def learn_linear(course: Course) -> Learned:
         logits[rows] = scale.applied(course.pool[rows], np.dtype(np.float32)) @ slopes
     logits += weights.intercepts[0].astype(np.float32)
     return Learned(search.held_out(place), logits, {"penalty": search.penalty(place)})
+
+
+def _best_scale(course: Course) -> tuple[Scale, "PenaltySearch"]:
+    """Features standardised by the pool each, or all by one number where that is clearly better on what is held out.
+
+    Columns of a table have units, which mean nothing. Directions of an embedding have sizes, which may: those of words
+    fall off, and standardised the last are noise as loud as the first.
+    """
+    each = measure_scale(course.pool)
+    scales = each, each.in_common()
+    unit = max(1.0, float(np.isfinite(each.deviation).sum()))
+    given = np.asarray(course.features[:])
+    found = [
+        PenaltySearch(span_of(scale.applied(given, np.dtype(np.float64))), course.codes, course.folds, unit)
+        for scale in scales
+    ]
+    costs = [search.cost(search.best()) for search in found]
+    best = int(costs[1] < costs[0] - CLEARLY)
+    return scales[best], found[best]
 
 
 class PenaltySearch:
@@ -100,6 +118,8 @@ class PenaltySearch:
 
     def cost(self, place: int) -> float:
         """The log-loss of all that is held out together, and a prior that a few labels cannot move far."""
+        if not self.is_tested.any():
+            return 0.0
         logits = self.held_out(place)[self.is_tested]
         prior = 0.5 * (place * np.log10(STEP) / DECADES) ** 2
         return log_loss(logits, self.codes[self.is_tested]) * len(logits) + float(prior)

@@ -34,7 +34,9 @@ LEARNED = 0.01
 BENT = 0.99
 """In a space that was bent around labels at least this share of them have a label of their class next to them."""
 FEWEST = 20
-"""Fewer labels than this say nothing of the features, and a model of them is sure too soon."""
+"""A model of fewer labels than this is sure too soon."""
+TELLING = 100
+"""Fewer labels than this say nothing of the features: any model has a few by heart."""
 MOST, ASKED = 4096, 1024
 """Labelled rows among which neighbours are looked for, and those whose neighbour is, evenly chosen."""
 BLOCK = 512
@@ -88,7 +90,8 @@ class Auto:
     def choose(self, request: Request) -> Choice:
         """What the strategy that is taken chooses, and a note of which and why."""
         taken, note = self.take(request)
-        return replace(taken.choose(request), taken=taken.name, note=note)
+        choice = taken.choose(request)
+        return replace(choice, taken=taken.name, note=note + told_of(choice))
 
     def plan(self, request: Request) -> object:
         """What the strategy that is taken would ask."""
@@ -105,6 +108,8 @@ class Auto:
             if not covers:
                 return Coreset(), f"auto took coreset: the engine {request.engine} does not cover."
             return of_sample(Coverage(), request), "auto took coverage: without a model's doubt every row counts alike."
+        if covers and not unlabelled_doubt(request).any():
+            return of_sample(Coverage(), request), "auto took coverage: the model doubts no row, so all count alike."
         origin, why = (self.features, "as you say") if self.features else origin_of(request)
         if origin == "trained":
             return TRAINED, f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained ({why})."
@@ -134,29 +139,51 @@ def of_sample(strategy: Coverage | DoubtCoverage, request: Request) -> Strategy:
     return strategy if len_of(request.pool) <= LARGE else replace(strategy, sample=SAMPLE)
 
 
+def told_of(choice: Choice) -> str:
+    """That a sample was covered, and that nothing was left to cover, where it was so."""
+    sampled = "" if choice.sampled is None else f" {choice.sampled:,} rows stand for all that is to be covered."
+    best = choice.configurations[0]
+    n_idle = 0 if best.covered is None else int(np.count_nonzero(best.priorities == 0.0))
+    idle = f" The last {n_idle:,} picks cover nothing more, and are the first rows left." if n_idle else ""
+    return sampled + idle
+
+
+def unlabelled_doubt(request: Request) -> FloatArray:
+    """The doubt of all rows that have no label."""
+    assert request.doubt is not None
+    is_left = np.ones(len(request.doubt), dtype=np.bool_)
+    is_left[request.labelled] = False
+    return request.doubt[is_left]
+
+
 def origin_of(request: Request) -> tuple[Origin, str]:
     """Frozen or trained, and what says so."""
-    doubt, rows = request.doubt, request.labelled
-    if doubt is None or len(rows) < FEWEST or request.probabilities is None:
-        known = (
-            f"{len_of(request.references)} labels are" if len_of(request.references) < FEWEST else "what is given is"
-        )
+    doubt, rows, n_labels = request.doubt, request.labelled, len_of(request.references)
+    if doubt is None or len(rows) < TELLING or request.probabilities is None:
+        known = f"{n_labels} labels are" if n_labels < TELLING else "what is given is"
         return "frozen", f"{known} too little to tell; where they were trained, say auto:features=trained"
-    is_left = np.ones(len(doubt), dtype=np.bool_)
-    is_left[rows] = False
-    left = float(doubt[is_left].mean()) if is_left.any() else 0.0
-    ratio = float(doubt[rows].mean()) / left if left > 0.0 else np.inf
-    if ratio >= LEARNED:
+    left = unlabelled_doubt(request)
+    if doubt[rows].mean() >= LEARNED * (left.mean() if len(left) else 0.0):
         return "frozen", "the model still doubts what is labelled"
-    share = float(like_their_nearest(request, evenly(rows, MOST)).mean())
+    share = own_share(request, evenly(rows, MOST))
+    if share is None:
+        return "frozen", "one class has nearly all labels, which say too little"
     if share < BENT:
         return "frozen", f"only {share:.0%} of the labelled lie next to one of their class"
     return "trained", f"the model is sure of what is labelled, and {share:.1%} of it lies next to its own class"
 
 
-def like_their_nearest(request: Request, rows: IntArray) -> BoolArray:
-    """Whether each of some labelled rows has another of its class, as the model sees it, for its nearest one."""
-    asked, classes = evenly(np.arange(len(rows)), ASKED), likeliest(request, rows)
+def own_share(request: Request, rows: IntArray) -> float | None:
+    """The share of labelled rows next to one of their class, by class; None without two classes of two rows."""
+    classes, asked = likeliest(request, rows), evenly(np.arange(len(rows)), ASKED)
+    alike = like_their_nearest(request, rows, asked, classes)
+    counts = np.bincount(classes)
+    shares = [alike[classes[asked] == own].mean() for own in np.unique(classes[asked]) if counts[own] > 1]
+    return float(np.mean(shares)) if len(shares) > 1 else None
+
+
+def like_their_nearest(request: Request, rows: IntArray, asked: IntArray, classes: IntArray) -> BoolArray:
+    """Whether each of the rows that are asked has another of its class, as the model sees it, for its nearest one."""
     points, nearest = read_rows(request.pool, rows[asked], request.metric), np.full(len(asked), np.inf)
     own, found = (points * points).sum(axis=1), np.zeros(len(asked), dtype=np.int64)
     for span in blocks(len(rows), BLOCK):
