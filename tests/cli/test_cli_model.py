@@ -93,7 +93,8 @@ def test_probabilities_of_ones_own_count_more(run: Program) -> None:
 def test_rows_without_classes_teach_nothing(run: Program) -> None:
     ran = run("select", "pool.npz", "--labelled", "bare.csv", "-s", "auto", "-b", "8")
     assert picks_of(ran.out) == dubito.select(POOL, 8, labelled=SOME, strategy="coverage").indices.tolist()
-    assert "fitted" not in ran.err
+    assert "fitted:" not in ran.err
+    assert "no model is fitted on this file" in ran.err
 
 
 def test_one_class_alone_is_a_cold_start_that_is_told(run: Program) -> None:
