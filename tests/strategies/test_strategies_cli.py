@@ -18,6 +18,7 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     np.save("pool.npy", rng.standard_normal((30, 3)).astype(np.float16))
     np.save("plain.npy", rng.dirichlet(np.ones(3), 30))
+    np.save("logits.npy", rng.normal(size=(30, 3)))
     np.save("posterior.npy", rng.dirichlet(np.ones(3), (30, 5)))
     np.save("turned.npy", np.full((5, 30, 3), 1 / 3))
     np.save("wide.npy", np.full((30, 1, 1, 2), 0.5))
@@ -50,7 +51,7 @@ def test_a_strategy_picks_by_its_name(arguments: tuple[str, ...], capsys: pytest
         (("-s", "badge"), 2, "--strategy badge needs class probabilities; pass --probabilities or --logits."),
         (("-s", "bald"), 2, "--strategy bald needs class probabilities of k >= 2 posterior samples"),
         (("-s", "batchbald", "--probabilities", "plain.npy"), 2, "and got shape (30, 3); pass --probabilities with"),
-        (("-s", "batchbald", "--logits", "plain.npy"), 2, "and got shape (30, 3); pass --probabilities with"),
+        (("-s", "batchbald", "--logits", "logits.npy"), 2, "and got shape (30, 3); pass --probabilities with"),
         (("-s", "bald", "--probabilities", "wide.npy"), 3, "wide.npy"),
         (
             ("-s", "bald", "--probabilities", "turned.npy"),
