@@ -1,0 +1,113 @@
+// The classes as buttons with their keys; a box to find one among many; a form to add one.
+
+import { ask } from "./api.js";
+import { button, h, key, own } from "./dom.js";
+import { known, learnProject, on } from "./hub.js";
+import { keysOf } from "./keys.js";
+import { notice, wrong } from "./notices.js";
+
+const MANY = 12;
+const SHORT = 3;
+
+export async function refreshProject() {
+  learnProject(await ask("/api/project"));
+}
+
+/** A class and its key; the name alone where that is the key. */
+export function classFace(name, pressed) {
+  return pressed && pressed !== name.toLowerCase() ? [key(pressed.toUpperCase()), own(name)] : [own(name)];
+}
+
+async function addClass(field) {
+  const name = field.value.trim();
+  if (!name) return;
+  if (known.classes.includes(name)) {
+    notice(`There is a class ${name} already.`, "wrong");
+    return;
+  }
+  try {
+    await ask("/api/classes", { method: "POST", body: { name } });
+    field.value = "";
+    await refreshProject();
+    const named = keysOf(known.classes)[known.classes.indexOf(name)];
+    notice(named ? `Added ${name}: its key is ${named.toUpperCase()}.` : `Added ${name}. Find it with /.`);
+    field.blur();
+  } catch (error) {
+    wrong(error);
+  }
+}
+
+function leaveOnEscape(event) {
+  if (event.key === "Escape") event.target.blur();
+}
+
+function adding() {
+  const field = h("input", { id: "new-class", maxlength: "200", autocomplete: "off", placeholder: "Add a class", dir: "auto", onkeydown: leaveOnEscape });
+  return h(
+    "form",
+    {
+      class: "adding",
+      onsubmit: (event) => {
+        event.preventDefault();
+        addClass(field);
+      },
+    },
+    h("label", { class: "unseen", for: "new-class" }, "Name of a new class"),
+    field,
+    h("button", { type: "submit" }, "Add ", key("+")),
+  );
+}
+
+function finding(choose, list) {
+  const field = h("input", { id: "find-class", type: "search", autocomplete: "off", placeholder: "Find a class   /", dir: "auto" });
+  const matching = () => known.classes.filter((name) => name.toLowerCase().includes(field.value.trim().toLowerCase()));
+  field.addEventListener("input", () => {
+    const shown = new Set(matching());
+    for (const node of list.children) node.hidden = !shown.has(node.dataset.class);
+  });
+  field.addEventListener("keydown", (event) => {
+    leaveOnEscape(event);
+    if (event.key !== "Enter" || !field.value.trim() || matching().length === 0) return;
+    event.preventDefault();
+    const [name] = matching();
+    field.value = "";
+    field.dispatchEvent(new Event("input"));
+    field.blur();
+    choose(name);
+  });
+  return h("div", { class: "finding" }, h("label", { class: "unseen", for: "find-class" }, "Find a class by its name, Enter takes the first"), field);
+}
+
+/** `choose(name)` is called for a pressed button. Follows the project until `end()`. */
+export function classPanel(choose) {
+  const list = h("ul", { class: "classes", role: "list" });
+  const find = finding(choose, list);
+  const node = h("section", { class: "panel", "aria-label": "Classes" }, find, list, adding());
+  const draw = () => {
+    const keys = keysOf(known.classes);
+    find.hidden = known.classes.length <= MANY;
+    list.classList.toggle("is-short", known.classes.every((name) => name.length <= SHORT));
+    list.replaceChildren(
+      ...known.classes.map((name, number) => {
+        const node = h("li", null, button(classFace(name, keys[number]), () => choose(name), { class: "class", title: name }));
+        node.dataset.class = name;
+        return node;
+      }),
+    );
+  };
+  draw();
+  const end = on("project", draw);
+  const mark = (name, property) => {
+    for (const each of list.children) each.firstChild.classList.toggle(property, each.dataset.class === name);
+  };
+  return { node, end, mark };
+}
+
+/** Keys of the panel that are no class: "+" adds, "/" finds. */
+export function panelKey(pressed) {
+  const field = { "+": "new-class", "/": "find-class" }[pressed];
+  const node = field && document.getElementById(field);
+  if (!node || node.offsetParent === null) return false;
+  node.focus();
+  return true;
+}

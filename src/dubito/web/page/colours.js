@@ -1,0 +1,74 @@
+// Colours of points. Classes have those of Okabe and Ito, which colour-blind readers tell apart; further ones are spread
+// over the wheel.
+
+const OKABE_ITO = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a200", "#7a4a1e"];
+
+const THEMES = {
+  light: { nothing: [196, 200, 206, 200], low: [205, 214, 222], high: [0, 76, 136], faded: [216, 219, 223, 120], first: [226, 190, 140], last: [190, 70, 0] },
+  dark: { nothing: [84, 90, 99, 200], low: [58, 66, 76], high: [140, 208, 255], faded: [60, 64, 71, 120], first: [92, 66, 40], last: [255, 170, 90] },
+};
+
+export function theme() {
+  return THEMES[matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"];
+}
+
+function parts(hex) {
+  return [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
+}
+
+function ofWheel(number) {
+  const hue = (number * 137.508) % 360;
+  const level = (offset) => {
+    const turn = (offset + hue / 30) % 12;
+    return Math.round(255 * (0.55 - 0.36 * Math.max(-1, Math.min(turn - 3, 9 - turn, 1))));
+  };
+  return [level(0), level(8), level(4)];
+}
+
+/** The colour of a class by its number, as [red, green, blue]. */
+export function ofClass(number) {
+  return number < OKABE_ITO.length ? parts(OKABE_ITO[number]) : ofWheel(number);
+}
+
+export function css(colour) {
+  return `rgb(${colour.slice(0, 3).join(" ")})`;
+}
+
+function between(low, high, share) {
+  return low.map((each, at) => each + (high[at] - each) * share);
+}
+
+/** The ends of the scale that a way of colouring has, or null for classes. */
+export function scale(by) {
+  const { low, high, first, last } = theme();
+  return { doubt: [low, high], order: [first, last], label: null }[by];
+}
+
+/** A function from a row to its colour. A scale is drawn once, in 256 steps: there may be millions of rows. */
+function colouring(points, by) {
+  const { nothing } = theme();
+  if (by === "label") return (row) => (points.label[row] < 0 ? nothing : ofClass(points.label[row]));
+  const values = by === "doubt" ? points.doubt : points.picked;
+  const most = values.reduce((high, each) => (each > high ? each : high), 1e-9);
+  const ends = scale(by);
+  const steps = Array.from({ length: 256 }, (_, step) => between(...ends, step / 255));
+  return (row) => (values[row] >= 0 ? steps[Math.round((255 * values[row]) / most)] : nothing);
+}
+
+/** RGBA of every point. Rows left out are faded, and so are all others while some are `chosen`. */
+export function paint(points, by, chosen) {
+  const { faded } = theme();
+  const colourOf = colouring(points, by);
+  const isChosen = new Uint8Array(points.n);
+  for (const row of chosen) isChosen[row] = 1;
+  const out = new Uint8Array(4 * points.n);
+  for (let row = 0; row < points.n; row += 1) {
+    const isHidden = points.excluded[row] || (chosen.length > 0 && !isChosen[row]);
+    const colour = isHidden ? faded : colourOf(row);
+    out[4 * row] = colour[0];
+    out[4 * row + 1] = colour[1];
+    out[4 * row + 2] = colour[2];
+    out[4 * row + 3] = colour[3] ?? 225;
+  }
+  return out;
+}

@@ -1,0 +1,160 @@
+// A screen of items of one class: mark the odd ones, Enter labels all others. The odd ones come first in the label view.
+
+import { ask } from "./api.js";
+import { classFace } from "./classes.js";
+import { button, h, key, own } from "./dom.js";
+import { known, on, tell } from "./hub.js";
+import { brief, described } from "./item.js";
+import { classOfKey, keysOf } from "./keys.js";
+import { notice, say, wrong } from "./notices.js";
+import { send, sendMany } from "./outbox.js";
+import * as queue from "./queue.js";
+import { count, some } from "./words.js";
+
+const setAside = new Set();
+
+/** As many as fill whole rows of the screen. */
+function screenful(tiles) {
+  const style = getComputedStyle(tiles);
+  const columns = style.gridTemplateColumns.split(" ");
+  const row = (Number.parseFloat(columns[0]) || 130) + (Number.parseFloat(style.rowGap) || 10);
+  const rows = Math.floor((innerHeight - tiles.getBoundingClientRect().top - scrollY - 90) / row);
+  return columns.length * Math.min(12, Math.max(2, rows));
+}
+
+export function makeGridView(view) {
+  let chosen = null;
+  let items = [];
+  let busy = false;
+  let guessed = false;
+
+  const groups = h("ul", { class: "groups", role: "list" });
+  const heading = h("h2", { class: "question" });
+  const tiles = h("ul", { class: "tiles", role: "list" });
+  const commit = button("", commitRest, { class: "main" });
+  const foot = h("div", { class: "acts foot" }, button(["Undo ", key("Backspace")], undo), commit);
+  view.replaceChildren(h("div", { class: "gridding" }, groups, heading, tiles, foot));
+
+  async function load(name = chosen) {
+    const most = screenful(tiles);
+    const query = new URLSearchParams({ annotator: known.annotator, count: Math.min(500, most + setAside.size) });
+    if (name !== null) query.set("class", name);
+    const answer = await ask(`/api/grid?${query}`);
+    guessed = answer.groups.length > 0;
+    chosen = answer.class ?? name ?? known.classes[0] ?? null;
+    items = answer.items.filter((item) => !setAside.has(item.row)).slice(0, most);
+    drawGroups(answer.groups);
+    drawTiles(answer.waiting);
+  }
+
+  function drawGroups(counted) {
+    const keys = keysOf(known.classes);
+    const sizes = new Map(counted.map((group) => [group.class, group.items]));
+    groups.replaceChildren(
+      ...known.classes.map((name, number) => {
+        const size = guessed ? h("span", { class: "number" }, count(sizes.get(name) ?? 0)) : null;
+        return h("li", null, button([...classFace(name, keys[number]), size], () => load(name).catch(wrong), { class: "class", "aria-pressed": String(name === chosen) }));
+      }),
+    );
+  }
+
+  function drawTiles(waiting) {
+    const ask = guessed ? "The model takes all of these for " : "Are all of these ";
+    heading.replaceChildren(ask, own(chosen ?? "one class", { class: "said" }), guessed ? ". Mark those that are not." : "? Mark those that are not.");
+    tiles.replaceChildren(...items.map(tile));
+    if (items.length === 0) tiles.replaceChildren(h("li", { class: "empty" }, waiting ?? "No item is left that the model takes for this class. Choose another."));
+    drawCommit();
+  }
+
+  function tile(item) {
+    const node = button(brief(item, 256), () => mark(node), { class: "tile", "aria-pressed": "false", "aria-label": `${described(item)}: not of this class`, title: item.id });
+    // What cannot be seen cannot be judged: it is set aside unless the person says otherwise.
+    node.addEventListener("error", () => node.getAttribute("aria-pressed") === "false" && mark(node), true);
+    return h("li", null, node);
+  }
+
+  function mark(node) {
+    node.setAttribute("aria-pressed", String(node.getAttribute("aria-pressed") !== "true"));
+    drawCommit();
+  }
+
+  function odd() {
+    return items.filter((_, place) => tiles.children[place]?.firstChild.getAttribute("aria-pressed") === "true");
+  }
+
+  function drawCommit() {
+    const rest = items.length - odd().length;
+    commit.replaceChildren(rest === items.length ? `All ${count(rest)} are ` : `The other ${count(rest)} are `, own(chosen ?? ""), " ", key("Enter"));
+    commit.disabled = rest === 0 || chosen === null;
+  }
+
+  async function commitRest() {
+    if (busy || commit.disabled) return;
+    busy = true;
+    commit.setAttribute("aria-busy", "true");
+    const strange = odd();
+    const rest = items.filter((item) => !strange.includes(item));
+    try {
+      const labels = rest.map((item) => ({ row: item.row, class: chosen, guess_seen: guessed }));
+      const answer = await sendMany(labels, `${some(rest.length, "label")} “${chosen}”`);
+      queue.drop(rest.map((item) => item.row));
+      for (const item of strange) {
+        setAside.add(item.row);
+        queue.putFirst(item);
+      }
+      tell("labels", { labelled: answer.labelled });
+      const aside = strange.length ? ` ${some(strange.length, "odd one comes", "odd ones come")} first under Label.` : "";
+      notice(`Saved ${some(rest.length, "label")}.${aside}`);
+      await load();
+    } catch (error) {
+      wrong(error);
+    } finally {
+      busy = false;
+      commit.removeAttribute("aria-busy");
+    }
+  }
+
+  async function undo() {
+    if (busy) return;
+    busy = true;
+    try {
+      const answer = await send("/api/undo", { annotator: known.annotator }, "Undoing your last label");
+      queue.putFirst({ ...answer.item, undone: true });
+      notice("Undone: that item comes first under Label.");
+    } catch (error) {
+      wrong(error);
+    } finally {
+      busy = false;
+    }
+  }
+
+  function move(step) {
+    const nodes = [...tiles.querySelectorAll(".tile")];
+    if (!nodes.length) return;
+    const place = nodes.indexOf(document.activeElement);
+    nodes[place < 0 ? 0 : Math.min(nodes.length - 1, Math.max(0, place + step))].focus();
+  }
+
+  function columns() {
+    return getComputedStyle(tiles).gridTemplateColumns.split(" ").length;
+  }
+
+  function onKey(pressed, event) {
+    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns(), ArrowDown: columns() };
+    if (pressed in steps) return move(steps[pressed]), true;
+    const isFree = event.target === document.body || event.target.matches("main, .tile");
+    if (pressed === "Enter" && isFree) return event.repeat || (commitRest(), true);
+    if (pressed === "Backspace") return event.repeat || (undo(), true);
+    const name = classOfKey(pressed, known.classes);
+    if (name === null) return false;
+    load(name).then(() => say(`${name}: ${some(items.length, "item")}`), wrong);
+    return true;
+  }
+
+  load().catch((error) => {
+    wrong(error);
+    tiles.replaceChildren(h("li", { class: "empty" }, error.message));
+  });
+  const ends = [on("round", () => items.length === 0 && load().catch(wrong))];
+  return { onKey, end: () => ends.forEach((end) => end()) };
+}

@@ -1,0 +1,68 @@
+// One item as a person sees it: a picture, a text or the columns of a row. What it holds is text, never markup.
+
+import { button, h, own } from "./dom.js";
+import { count } from "./words.js";
+
+const FOLD = 4000;
+const SMALL = 256;
+
+async function whyNot(address) {
+  try {
+    const answer = await fetch(address);
+    if (answer.ok) return "The browser cannot show this picture. Skip it, or label it from its name.";
+    return (await answer.json()).error;
+  } catch {
+    return "The picture did not arrive: the server does not answer.";
+  }
+}
+
+function picture(item, edge) {
+  const box = h("div", { class: "picture" });
+  const image = h("img", { alt: `Picture ${item.id}`, decoding: "async", draggable: "false" });
+  image.addEventListener("error", async () => {
+    const sentence = await whyNot(image.src);
+    box.replaceChildren(h("p", { class: "broken" }, sentence));
+  });
+  image.addEventListener("load", () => box.classList.toggle("is-small", Math.max(image.naturalWidth, image.naturalHeight) <= SMALL));
+  image.src = `${item.picture}?edge=${edge}`;
+  box.append(image);
+  return { node: box, ready: image.decode().catch(() => {}) };
+}
+
+function text(item) {
+  const whole = item.text ?? "";
+  const body = h("p", { class: "text", dir: "auto" });
+  body.textContent = whole.length > FOLD ? `${whole.slice(0, FOLD)}…` : whole || "(an empty text)";
+  if (!whole) body.classList.add("quiet");
+  if (whole.length <= FOLD) return h("div", { class: "reading", tabindex: "0", role: "group", "aria-label": "Text" }, body);
+  const more = button(`Show all ${count(whole.length)} characters`, () => {
+    body.textContent = whole;
+    more.remove();
+  });
+  return h("div", { class: "reading", tabindex: "0", role: "group", "aria-label": "Text" }, body, more);
+}
+
+function row(item) {
+  const rows = Object.entries(item.columns ?? {}).map(([name, value]) =>
+    h("tr", null, h("th", { scope: "row" }, own(name)), h("td", null, own(value === null ? "–" : String(value)))),
+  );
+  return h("div", { class: "reading", tabindex: "0", role: "group", "aria-label": "Row" }, h("table", { class: "row" }, h("tbody", null, rows)));
+}
+
+/** The item's node, and a promise that is kept once it can be seen. */
+export function render(item, edge = 1024) {
+  if (item.picture) return picture(item, edge);
+  return { node: item.columns && !item.text ? row(item) : text(item), ready: Promise.resolve() };
+}
+
+/** A small form, for lists: a thumbnail, or the beginning of a text. */
+export function brief(item, edge = 160) {
+  if (item.picture) return picture(item, edge).node;
+  const words = item.text ?? Object.entries(item.columns ?? {}).map(([name, value]) => `${name}: ${value}`).join(", ");
+  return h("p", { class: "excerpt", dir: "auto" }, words.slice(0, 200) || "(an empty text)");
+}
+
+/** What a screen reader says of an item. */
+export function described(item) {
+  return item.text ? item.text.slice(0, 200) : item.id;
+}

@@ -1,0 +1,81 @@
+// The items to label next, asked for ahead of time, with their pictures: the person never waits for one.
+
+import { ask } from "./api.js";
+import { known, on, tell } from "./hub.js";
+import { render } from "./item.js";
+
+const AHEAD = 12;
+const LOW = 8;
+
+let entries = [];
+let waiting = null;
+let left = null;
+let asking = null;
+const done = new Set();
+
+function prepared(item) {
+  return { item, ...render(item) };
+}
+
+export function first() {
+  return entries[0] ?? null;
+}
+
+export function whyEmpty() {
+  return waiting;
+}
+
+export function itemsLeft() {
+  return left;
+}
+
+async function fetchNext() {
+  const query = new URLSearchParams({ annotator: known.annotator, count: AHEAD });
+  const answer = await ask(`/api/next?${query}`);
+  const held = new Map(entries.map((entry) => [entry.item.row, entry]));
+  const wasEmpty = entries.length === 0;
+  const fresh = answer.items.filter((item) => !done.has(item.row));
+  const kept = entries.filter((entry, place) => place === 0 || entry.wanted);
+  const rest = fresh.filter((item) => !kept.some((entry) => entry.item.row === item.row));
+  entries = [...kept, ...rest.map((item) => held.get(item.row) ?? prepared(item))];
+  waiting = answer.waiting;
+  left = answer.left;
+  if (wasEmpty || entries.length === 0) tell("queue");
+}
+
+/** Asks for more. One question at a time; a second one waits for the first. */
+export function refill() {
+  asking ??= fetchNext().finally(() => {
+    asking = null;
+  });
+  return asking;
+}
+
+/** The server has a label of this row: on to the next. */
+export function finish(row) {
+  done.add(row);
+  entries = entries.filter((entry) => entry.item.row !== row);
+  if (left !== null && left > 0) left -= 1;
+  if (entries.length < LOW) refill().catch(() => {});
+}
+
+/** An item to show before all others: undone, or asked for. */
+export function putFirst(item) {
+  done.delete(item.row);
+  entries = [{ ...prepared(item), wanted: true }, ...entries.filter((entry) => entry.item.row !== item.row)];
+}
+
+/** Labelled elsewhere on the page. */
+export function drop(rows) {
+  for (const row of rows) done.add(row);
+  entries = entries.filter((entry) => !done.has(entry.item.row));
+}
+
+/** Everything anew: another annotator, or other items are asked about. */
+export function startAgain() {
+  entries = [];
+  done.clear();
+  return refill();
+}
+
+on("round", () => refill().catch(() => {}));

@@ -1,0 +1,101 @@
+// Labels that the model, which has not seen them, now doubts: keep each, or change it.
+
+import { ask } from "./api.js";
+import { button, h, key, own } from "./dom.js";
+import { known, on, tell } from "./hub.js";
+import { brief } from "./item.js";
+import { classOfKey, isControl } from "./keys.js";
+import { say, wrong } from "./notices.js";
+import { send } from "./outbox.js";
+import { percent, some } from "./words.js";
+
+const settled = new Set();
+
+export function makeReviewView(view) {
+  let items = [];
+  let place = 0;
+  let busy = false;
+
+  const lead = h("p", { class: "lead" }, "Looking for labels that the model doubts.");
+  const list = h("ol", { class: "reviews", role: "list" });
+  view.replaceChildren(h("div", { class: "reviewing" }, h("h2", null, "Labels to look at again"), lead, list));
+
+  async function load() {
+    const answer = await ask("/api/review?limit=50");
+    items = answer.items.filter((item) => !settled.has(item.row));
+    place = Math.min(place, Math.max(0, items.length - 1));
+    draw();
+  }
+
+  function draw() {
+    lead.textContent = items.length
+      ? `${some(items.length, "label")}, the most doubtful first. Each is judged by a model that was trained without it. Enter keeps, a class's key changes.`
+      : "The model doubts none of your labels. Come back after the next round.";
+    list.replaceChildren(...items.map(entry));
+    point();
+  }
+
+  function entry(item, at) {
+    const said = h("p", { class: "verdict" }, "Labelled ", own(item.label, { class: "said" }), item.by ? h("span", { class: "quiet" }, " by ", own(item.by)) : null, h("br"), "The model says ", own(item.guess, { class: "said" }), ` (${percent(item.probability)}, and ${percent(item.of_label)} for the label)`);
+    const acts = h("div", { class: "acts" },
+      button(["Keep ", own(item.label), " ", key("Enter")], () => settle(at, item.label)),
+      button(["Change to ", own(item.guess)], () => settle(at, item.guess)),
+      another(item, at),
+    );
+    return h("li", { class: "entry", onclick: () => ((place = at), point(false)) }, brief(item, 256), h("div", { class: "about" }, own(item.id, { class: "id", title: item.id }), said, acts));
+  }
+
+  function another(item, at) {
+    const rest = known.classes.filter((name) => name !== item.label && name !== item.guess);
+    const options = [h("option", { value: "" }, "Another"), ...rest.map((name, number) => h("option", { value: String(number) }, name))];
+    return h("select", { "aria-label": `Change the label of ${item.id} to another class`, onchange: (event) => settle(at, rest[Number(event.target.value)]) }, options);
+  }
+
+  function point(scroll = true) {
+    [...list.children].forEach((node, at) => {
+      if (at === place) node.setAttribute("aria-current", "true");
+      else node.removeAttribute("aria-current");
+    });
+    if (scroll) list.children[place]?.scrollIntoView({ block: "nearest" });
+  }
+
+  async function settle(at, name) {
+    const item = items[at];
+    if (busy || !item) return;
+    busy = true;
+    list.children[at].classList.add("is-saving");
+    try {
+      const body = { annotator: known.annotator, row: item.row, class: name, guess_seen: true, review: true };
+      const answer = await send("/api/labels", body, `Your label “${name}”`);
+      settled.add(item.row);
+      items = items.filter((each) => each !== item);
+      place = Math.min(place, Math.max(0, items.length - 1));
+      tell("labels", { labelled: answer.labelled });
+      draw();
+      say(name === item.label ? `Kept ${name}.` : `Changed from ${item.label} to ${name}.`);
+    } catch (error) {
+      wrong(error);
+      draw();
+    } finally {
+      busy = false;
+    }
+  }
+
+  function onKey(pressed, event) {
+    if (pressed === "ArrowDown" || pressed === "ArrowUp") {
+      place = Math.min(items.length - 1, Math.max(0, place + (pressed === "ArrowDown" ? 1 : -1)));
+      point();
+      if (items[place]) say(`Labelled ${items[place].label}, the model says ${items[place].guess}.`);
+      return true;
+    }
+    if (pressed === "Enter" && !isControl(event.target)) return event.repeat || (settle(place, items[place]?.label), true);
+    const name = classOfKey(pressed, known.classes);
+    if (name === null) return false;
+    if (!event.repeat) settle(place, name);
+    return true;
+  }
+
+  load().catch((error) => (lead.textContent = error.message));
+  const ends = [on("round", () => load().catch(wrong))];
+  return { onKey, end: () => ends.forEach((end) => end()) };
+}

@@ -1,0 +1,31 @@
+// How numbers are said.
+
+const COUNT = new Intl.NumberFormat("en");
+
+export function count(number) {
+  return COUNT.format(number);
+}
+
+/** `some(1, "label")` is "1 label", `some(2, "label")` "2 labels"; `some(2, "class", "classes")`. */
+export function some(number, one, many = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+export function percent(share, digits = 0) {
+  if (share === null || share === undefined || Number.isNaN(share)) return "–";
+  return `${(100 * share).toFixed(digits)}%`;
+}
+
+/** "91% (88–94%)", or the share alone where there is no interval. */
+export function within(share, low, high) {
+  if (low === null || low === undefined || high === null || high === undefined) return percent(share);
+  return `${percent(share)} (${(100 * low).toFixed(0)}–${percent(high)})`;
+}
+
+export const WHY = {
+  "in doubt": "the model is in doubt here",
+  covers: "it stands for many others",
+  audit: "drawn at random, to audit the model",
+  overlap: "somebody else labels it, too",
+  first: "one of the first, to begin with",
+};
