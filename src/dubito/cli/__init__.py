@@ -15,6 +15,7 @@ from dubito.cli.commands.doctor import doctor
 from dubito.cli.commands.embed import embed
 from dubito.cli.commands.export import export
 from dubito.cli.commands.import_ import import_
+from dubito.cli.commands.label import label
 from dubito.cli.commands.report import report
 from dubito.cli.commands.reproduce import reproduce
 from dubito.cli.commands.resume import resume
@@ -33,6 +34,7 @@ app.command(short_help="Turn a folder of pictures or a table of texts into a poo
 app.command(short_help="Pick the rows of a pool that are worth labelling next.")(select)
 app.command(short_help="Write picks for Label Studio, Prodigy, doccano, folders or a table.")(export)
 app.command(name="import", short_help="Bring labels back from such a tool.")(import_)
+app.command(short_help="Open the labelling page: people label what dubito picks.")(label)
 app.command(short_help="Say what is labelled, how well a model does, and whether to go on.")(status)
 app.command(short_help="Replay active learning on labelled data: would it save labels?")(simulate)
 app.command(short_help="Say where a pool stands in the theory, and what follows.")(diagnose)

@@ -1,0 +1,147 @@
+"""What ``dubito label`` does once its options are read."""
+
+import os
+import sys
+import threading
+import webbrowser
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dubito.checks import check_integer, read_number
+from dubito.cli.printing.messages import Bar, program_name, say
+from dubito.errors import InvalidArgument
+from dubito.optional import require
+
+if TYPE_CHECKING:
+    from dubito.labelling.contents import Contents
+    from dubito.labelling.project import Project
+
+SHORTEST_TOKEN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCall:
+    """The options as the library takes them."""
+
+    host: str
+    port: int | None
+    token: str | None
+    batch: int | None
+    overlap: int | None
+    audit: float | None
+
+
+def require_extra() -> None:
+    """What the server stands on, or how to install it."""
+    for package in ("fastapi", "uvicorn", "sqlalchemy"):
+        require(package, extra="label")
+    require("pyarrow", extra="files")
+
+
+def read_asked(
+    host: str, port: str | None, token: str | None, batch: str | None, overlap: str | None, audit: str | None
+) -> LabelCall:
+    """Check what can be checked before anything is read."""
+    from dubito.web.serving import is_local
+
+    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
+        mend = f"choose {SHORTEST_TOKEN} letters or more, without spaces."
+        raise InvalidArgument("--token is too short, or has letters beyond ASCII", mend=mend)
+    if not is_local(host) and token is None:
+        problem = f"--host {host} lets others reach this page, and no token was chosen"
+        raise InvalidArgument(problem, mend="set one in the variable DUBITO_TOKEN, and give it to those who label.")
+    return LabelCall(
+        host,
+        None if port is None else read_port(port),
+        token,
+        None if batch is None else check_integer("batch", read_number(batch), least=1),
+        None if overlap is None else check_integer("overlap", read_number(overlap), least=1),
+        None if audit is None else read_share(audit),
+    )
+
+
+def read_port(text: str) -> int:
+    """A number that a port can have."""
+    port = check_integer("port", read_number(text), least=0)
+    if port > 65535:
+        raise InvalidArgument("is no port", argument="port", value=port, mend="choose one below 65536.")
+    return port
+
+
+def read_share(text: str) -> float:
+    """``5%`` or ``0.05``.
+
+    Examples
+    --------
+    >>> read_share("5%"), read_share("0.1")
+    (0.05, 0.1)
+    """
+    try:
+        value = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise InvalidArgument("is no share", argument="audit", value=text, mend="write 5%, or 0 for none.")
+    return value
+
+
+def open_source(
+    source: str | None,
+    demo: bool,
+    classes: str | None,
+    embedder: str,
+    store: str | None,
+    asked: LabelCall,
+    *,
+    quiet: bool,
+) -> "tuple[Project, Contents]":
+    """The project, made where there is none, with the settings that were given."""
+    from dubito.labelling import demo as digits
+    from dubito.labelling.making import open_project, with_settings
+
+    if source is None and not demo:
+        raise InvalidArgument("SOURCE is missing", mend="name a folder or a table, or try dubito label --demo.")
+    names = [name.strip() for name in (classes or "").split(",") if name.strip()]
+    place = digits.demo_source(source) if demo else source
+    assert place is not None
+    with Bar("embedding", quiet=quiet) as bar:
+        project, contents = open_project(
+            place,
+            classes=names or (digits.CLASSES if demo else None),
+            store=store,
+            embedder=embedder,
+            progress=bar,
+            tell=lambda line: say(line, quiet=quiet),
+        )
+    if demo and not project.guidelines:
+        project = project.with_guidelines(digits.GUIDELINES)
+        project.save()
+    return with_settings(project, batch=asked.batch, overlap=asked.overlap, audit=asked.audit), contents
+
+
+def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: bool, quiet: bool) -> None:
+    """Serve until Ctrl-C, after saying where."""
+    from dubito.labelling.desk import Desk
+    from dubito.labelling.project import read_token
+    from dubito.web.serving import address_of, open_socket, serve
+
+    desk = Desk(project, contents)
+    try:
+        token = asked.token or read_token(project)[0]
+        opened = open_socket(asked.host, asked.port)
+    except BaseException:
+        desk.close()
+        raise
+    address = address_of(opened, asked.host)
+    desk.lock.tell(address)
+    say(f"{len(contents):,} items, {len(desk.state.book.labels):,} labelled, in {project.folder}", quiet=quiet)
+    print(address if asked.token else f"{address}?token={token}", flush=True)
+    say("label there; Ctrl-C stops, and the same command goes on.", quiet=quiet)
+
+    def ready() -> None:
+        if browser and sys.stderr.isatty():
+            threading.Thread(target=webbrowser.open, args=(f"{address}?token={token}",), daemon=True).start()
+
+    serve(desk, token, opened, asked.host, ready)
+    again = program_name()
+    say(f"stopped; {again} label {os.path.relpath(project.folder)} goes on.", quiet=quiet)

@@ -1,0 +1,113 @@
+"""What the log comes to: the labels as they stand, kept up event by event."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from dubito.labelling.events import Event
+
+
+class Book:
+    """The state of all items, out of the log and nothing else: the same events give the same book.
+
+    A person's last answer on an item counts, until it is taken back; then the one before it counts again. An item's
+    label is what most people said of it; of a tie, what was said last.
+
+    Examples
+    --------
+    >>> book = Book()
+    >>> book.add(Event(1, "a", "label", "ann", 7, "cat", 1, None, 0.0))
+    >>> book.add(Event(2, "b", "label", "ann", 7, "dog", 1, None, 0.0))
+    >>> book.labels
+    {7: 'dog'}
+    >>> book.add(Event(3, "c", "undo", "ann", 7, None, 1, 2, 0.0))
+    >>> book.labels
+    {7: 'cat'}
+    """
+
+    def __init__(self, events: Iterable[Event] = (), overlap: int = 1) -> None:
+        self.overlap = overlap
+        self.partial: dict[int, None] = {}
+        """Items that somebody has answered, and fewer people than the overlap."""
+        self.events: dict[int, Event] = {}
+        self.keys: dict[str, int] = {}
+        self.labels: dict[int, str] = {}
+        """The label of every item that has one."""
+        self.skipped: set[int] = set()
+        """Items that somebody skipped and nobody labelled."""
+        self.answers: dict[int, dict[str, list[int]]] = {}
+        """By item and annotator, the events that count, the last one last."""
+        self.standing: dict[str, list[int]] = {}
+        """By annotator, the events that are not taken back."""
+        self.last = 0
+        for event in events:
+            self.add(event)
+
+    def add(self, event: Event) -> None:
+        """One event more."""
+        self.events[event.number] = event
+        self.keys[event.key] = event.number
+        self.last = max(self.last, event.number)
+        own = self.standing.setdefault(event.annotator, [])
+        if event.kind == "undo":
+            assert event.target is not None
+            own.remove(event.target)
+            self._of(event).remove(event.target)
+        else:
+            own.append(event.number)
+            self._of(event).append(event.number)
+        self._settle(event.item)
+
+    def _of(self, event: Event) -> list[int]:
+        return self.answers.setdefault(event.item, {}).setdefault(event.annotator, [])
+
+    def _settle(self, item: int) -> None:
+        """What the item's answers come to now."""
+        by_person = self.answers[item]
+        for who in [who for who, numbers in by_person.items() if not numbers]:
+            del by_person[who]
+        self._count(item)
+        said = [self.events[numbers[-1]] for numbers in by_person.values()]
+        given = sorted((event for event in said if event.label is not None), key=lambda event: event.number)
+        votes = Counter(event.label for event in given)
+        if not given:
+            self.labels.pop(item, None)
+            (self.skipped.add if said else self.skipped.discard)(item)
+            return
+        most = max(votes.values())
+        self.skipped.discard(item)
+        # From the last one back: a tie goes to what was said last.
+        self.labels[item] = next(event.label for event in reversed(given) if event.label and votes[event.label] == most)
+
+    def _count(self, item: int) -> None:
+        if 0 < len(self.answers[item]) < self.overlap:
+            self.partial[item] = None
+        else:
+            self.partial.pop(item, None)
+
+    def set_overlap(self, overlap: int) -> None:
+        """So many people are to answer each item from now on."""
+        self.overlap = overlap
+        for item in self.answers:
+            self._count(item)
+
+    def said(self, item: int) -> dict[str, Event]:
+        """By annotator, the answer on an item that counts."""
+        return {who: self.events[numbers[-1]] for who, numbers in self.answers.get(item, {}).items()}
+
+    def n_answers(self, item: int) -> int:
+        """How many people have answered."""
+        return len(self.answers.get(item, ()))
+
+    def has_answered(self, item: int, annotator: str) -> bool:
+        """Whether this person has."""
+        return annotator in self.answers.get(item, ())
+
+    def last_of(self, annotator: str) -> Event | None:
+        """The person's last answer that is not taken back."""
+        own = self.standing.get(annotator)
+        return self.events[own[-1]] if own else None
+
+    def giver(self, item: int) -> str | None:
+        """Who gave the label that counts, the last of them."""
+        said = [event for event in self.said(item).values() if event.label == self.labels.get(item)]
+        return max(said, key=lambda event: event.number).annotator if said and item in self.labels else None

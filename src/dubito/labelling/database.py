@@ -1,0 +1,115 @@
+"""The database behind a store: SQLite in the project's folder, or PostgreSQL by its address."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.pool import NullPool
+
+from dubito.errors import DubitoError, InvalidArgument
+from dubito.optional import require
+
+LOCK = 4_276_125_001
+"""The advisory lock of PostgreSQL that a server holds on its database."""
+TRIES = 3
+"""Seconds that PostgreSQL is waited for."""
+
+
+class StoreFailed(DubitoError, OSError):
+    """The store could not keep something; what it had is whole."""
+
+
+def open_engine(folder: str, url: str | None) -> Engine:
+    """An engine for one writer: SQLite's connection alone checkpoints (its WAL-reset bug needs two that do)."""
+    return _sqlite(os.path.join(folder, "labels.sqlite")) if url is None else _by_url(url)
+
+
+def _sqlite(path: str, *, reads: bool = False) -> Engine:
+    place = f"file:{_quoted(path)}{'?mode=ro' if reads else ''}"
+    engine = create_engine(
+        "sqlite+pysqlite://",
+        creator=lambda: _connect(place, reads),
+        poolclass=NullPool,
+    )
+    if not reads:
+        # Python's own transactions begin at the first change; ours begin before the first look.
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return engine
+
+
+def _connect(place: str, reads: bool) -> Any:
+    import sqlite3
+
+    connection = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0)
+    connection.execute(f"PRAGMA wal_autocheckpoint={0 if reads else 1000}")
+    if not reads:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+    return connection
+
+
+def _quoted(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(os.path.abspath(path))
+
+
+def _by_url(url: str) -> Engine:
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        mend = "write postgresql+psycopg://user@host/database."
+        raise InvalidArgument("is no address of a database", argument="store", mend=mend) from error
+    if parsed.get_backend_name() != "postgresql":
+        mend = "write postgresql+psycopg://user@host/database, or leave it out for a file in the project."
+        raise InvalidArgument("is no PostgreSQL", argument="store", mend=mend)
+    require("psycopg", extra="postgres")
+    engine = create_engine(
+        parsed.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args={"connect_timeout": TRIES}
+    )
+    event.listen(
+        engine,
+        "connect",
+        lambda connection, _: connection.execute("SET synchronous_commit = on") and connection.commit(),
+    )
+    return engine
+
+
+def open_reader(folder: str, url: str | None) -> Engine:
+    """An engine that only reads, and never checkpoints: for commands beside a server."""
+    return _sqlite(os.path.join(folder, "labels.sqlite"), reads=True) if url is None else _by_url(url)
+
+
+def take_lock(connection: Connection) -> None:
+    """One server a database: of SQLite the project's folder is locked, of PostgreSQL the database."""
+    if connection.dialect.name != "postgresql":
+        return
+    is_ours = connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": LOCK}).scalar()
+    connection.commit()
+    if not is_ours:
+        problem = "another dubito label has this store open"
+        raise InvalidArgument(problem, mend="use the page of that one, or stop it first.")
+
+
+@contextmanager
+def naming_store(what: str) -> Iterator[None]:
+    """Turn what a database says into one plain line."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise StoreFailed(f"{what}: {_told(error)}") from error
+
+
+def _told(error: DBAPIError) -> str:
+    said = " ".join(str(error.orig).split())
+    if "disk is full" in said or "disk I/O" in said:
+        return "the disk is full or fails. Nothing that was saved is lost: make room and try again."
+    if "readonly" in said or "unable to open" in said:
+        return f"its folder cannot be written ({said}). Make it writable, or copy the project."
+    if isinstance(error, OperationalError) and ("connect" in said or "server" in said or "terminat" in said):
+        return f"the database cannot be reached ({said[:200]}). Start it and try again."
+    return said[:300]

@@ -1,0 +1,313 @@
+"""`Desk`: hands out items and takes answers. Whatever it says is done is on the disk."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from dubito.errors import DubitoError, InvalidArgument, MissingFile
+from dubito.files.entries import nearest
+from dubito.labelling.contents import Contents
+from dubito.labelling.database import open_engine
+from dubito.labelling.events import Event, check_name
+from dubito.labelling.grid import guessed_items, then
+from dubito.labelling.loop import Loop
+from dubito.labelling.project import Project, ProjectLock, Settings
+from dubito.labelling.state import RESTRICTED, State
+from dubito.labelling.store import Pick, Writer, add_event, drop_leases, put_fact, put_leases
+from dubito.labelling.waiting import LEASE
+
+
+class Guessed(NamedTuple):
+    """Items that the model takes for one class."""
+
+    label: str | None
+    picks: list[Pick]
+    groups: list[tuple[str, int]]
+    """How many there are of each class."""
+
+
+Listener = Callable[[str, dict[str, Any]], None]
+
+
+class Conflict(DubitoError):
+    """What was asked does not fit what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What a person says of an item."""
+
+    key: str
+    annotator: str
+    item: int
+    label: str | None
+    guess_seen: bool = False
+    seconds: float | None = None
+    is_review: bool = False
+    """Whether it settles a doubt of the model's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """An event that is in the store."""
+
+    event: Event
+    is_new: bool
+    labelled: int
+
+
+class Desk:
+    """A project that is open for labelling. Futures are done once the store has it."""
+
+    def __init__(self, project: Project, contents: Contents, *, lease: float = LEASE) -> None:
+        self.lock = ProjectLock(project)
+        self._lease = lease
+        self._listeners: list[Listener] = []
+        self.state = State(project, contents)
+        try:
+            engine = open_engine(project.folder, project.store)
+            self._writer = Writer(engine, project.ident, self.state.lock, self.state.reload)
+        except BaseException:
+            self.lock.close()
+            raise
+        self.state.read_layout()
+        self.loop = Loop(self.state, self._writer, self.announce)
+
+    def start(self) -> None:
+        """Begin to learn and pick in the background."""
+        self.loop.start()
+
+    def close(self) -> None:
+        """Stop, with everything kept."""
+        self.loop.close()
+        self._writer.close()
+        self.lock.close()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Have it told of changes, from any thread; what is returned ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def announce(self, kind: str, facts: dict[str, Any]) -> None:
+        """Tell all who listen."""
+        for listener in list(self._listeners):
+            listener(kind, facts)
+
+    def check_item(self, item: int) -> int:
+        """A row of the pool."""
+        if not 0 <= item < len(self.state.contents):
+            raise MissingFile(f"there is no item {item}", mend=f"items are 0 to {len(self.state.contents) - 1}.")
+        return item
+
+    def ask(self, annotator: str, count: int) -> "Future[list[Pick]]":
+        """Items to show next, held for this person for a while."""
+        return self._hold(annotator, lambda who, now: self.state.waiting.ask(who, count, now))
+
+    def ask_guessed(self, annotator: str, label: str | None, count: int) -> "Future[Guessed]":
+        """Items that the model takes for a class (the most frequent if none is said), surest first, held as well."""
+        groups: list[tuple[str, int]] = []
+        taken: list[str] = []
+
+        def choose(who: str, now: float) -> list[Pick]:
+            found = guessed_items(self.state, who, now)
+            groups[:] = [(name, len(items)) for name, items in found.items()]
+            taken[:] = [label or max(found, key=lambda name: len(found[name]))] if found else []
+            items = found.get(taken[0], []) if taken else []
+            return [self.state.waiting.pick_of(item) or Pick(self.state.round, 0, item, "") for item in items[:count]]
+
+        def packed(done: "Future[list[Pick]]") -> Guessed:
+            return Guessed(taken[0] if taken else None, done.result(), groups)
+
+        return then(self._hold(annotator, choose), packed)
+
+    def _hold(self, annotator: str, choose: Callable[[str, float], list[Pick]]) -> "Future[list[Pick]]":
+        who, now = check_name("annotator", annotator), time.time()
+        state = self.state
+        with state.lock:
+            found = choose(who, now)
+            held = state.waiting.held_by(who)
+            if all(held.get(pick.item, 0.0) > now + self._lease / 2 for pick in found):
+                done: Future[list[Pick]] = Future()
+                done.set_result(found)
+                return done
+
+        def lease(connection: Connection) -> list[Pick]:
+            # Looked up again: somebody else may have been quicker.
+            picks = choose(who, now)
+            items = [pick.item for pick in picks]
+            put_leases(connection, who, items, now + self._lease)
+            state.waiting.hold(who, items, now + self._lease)
+            return picks
+
+        return self._writer.submit(lease)
+
+    def answer(self, answers: Sequence[Spoken]) -> "Future[list[Committed]]":
+        """Keep what a person says, all of it or nothing; the same key twice is one event."""
+        checked = [self._checked(each) for each in answers]
+
+        def keep(connection: Connection) -> list[Committed]:
+            self._refuse_other_keys(checked)
+            return [self._keep(connection, each) for each in checked]
+
+        future = self._writer.submit(keep)
+        future.add_done_callback(self._tell)
+        return future
+
+    def _checked(self, answer: Spoken) -> Spoken:
+        key, who = check_name("key", answer.key), check_name("annotator", answer.annotator)
+        self.check_item(answer.item)
+        with self.state.lock:
+            known = self.state.project.classes
+        if answer.label is not None and answer.label not in known:
+            shown = f"classes are {', '.join(known[:20])}" if known else "there are no classes yet"
+            mend = f"{shown};{nearest(answer.label, known)} choose one, or add it first."
+            raise InvalidArgument(f"there is no class {answer.label[:100]!r}", mend=mend)
+        return replace(answer, key=key, annotator=who)
+
+    def _refuse_other_keys(self, answers: Sequence[Spoken]) -> None:
+        """A key that came with something else before is a mistake of whoever sent it."""
+        book = self.state.book
+        seen: dict[str, Spoken] = {}
+        for each in answers:
+            old = book.events[book.keys[each.key]] if each.key in book.keys else None
+            is_other = old is not None and (
+                (old.annotator, old.item, old.label) != (each.annotator, each.item, each.label) or old.kind == "undo"
+            )
+            if is_other or each.key in seen:
+                raise Conflict(f"the key {each.key[:60]!r} was sent with another label", mend="send a new key.")
+            seen[each.key] = each
+
+    def _keep(self, connection: Connection, answer: Spoken) -> Committed:
+        state, book = self.state, self.state.book
+        if answer.key in book.keys:
+            return Committed(book.events[book.keys[answer.key]], False, len(book.labels))
+        event = self._event(answer)
+        add_event(connection, event)
+        drop_leases(connection, answer.annotator, [answer.item])
+        book.add(event)
+        state.waiting.let_go(answer.annotator, [answer.item])
+        state.version += 1
+        return Committed(event, True, len(book.labels))
+
+    def _event(self, answer: Spoken) -> Event:
+        """With what the model, which has not seen the label, takes the item for."""
+        state, book = self.state, self.state.book
+        pick = state.waiting.pick_of(answer.item)
+        is_fresh = book.n_answers(answer.item) == 0 and state.model is not None
+        guess = state.model.guess(answer.item) if is_fresh and state.model is not None else None
+        return Event(
+            number=book.last + 1,
+            key=answer.key,
+            kind="skip" if answer.label is None else "label",
+            annotator=answer.annotator,
+            item=answer.item,
+            label=answer.label,
+            round=state.round,
+            target=None,
+            at=time.time(),
+            guess=None if guess is None else guess[0],
+            sure=None if guess is None else guess[1],
+            guess_seen=answer.guess_seen,
+            why="review" if answer.is_review else "" if pick is None else pick.why,
+            seconds=answer.seconds,
+        )
+
+    def undo(self, key: str, annotator: str) -> "Future[Committed]":
+        """Take this person's last answer back."""
+        own, who = check_name("key", key), check_name("annotator", annotator)
+
+        def take_back(connection: Connection) -> Committed:
+            state, book = self.state, self.state.book
+            if own in book.keys:
+                old = book.events[book.keys[own]]
+                if old.kind != "undo" or old.annotator != who:
+                    raise Conflict(f"the key {own[:60]!r} was sent with something else", mend="send a new key.")
+                return Committed(old, False, len(book.labels))
+            last = book.last_of(who)
+            if last is None:
+                raise Conflict(f"there is nothing of {who} to undo", mend="label something first.")
+            event = Event(book.last + 1, own, "undo", who, last.item, None, state.round, last.number, time.time())
+            add_event(connection, event)
+            book.add(event)
+            put_leases(connection, who, [last.item], event.at + self._lease)
+            state.waiting.hold(who, [last.item], event.at + self._lease)
+            state.version += 1
+            return Committed(event, True, len(book.labels))
+
+        future = self._writer.submit(take_back)
+        future.add_done_callback(self._tell)
+        return future
+
+    def _tell(self, future: "Future[Any]") -> None:
+        if future.exception() is None:
+            with self.state.lock:
+                facts = {"labelled": len(self.state.book.labels), "skipped": len(self.state.book.skipped)}
+            self.announce("labels", facts)
+            self.loop.nudge()
+
+    def release(self, annotator: str) -> "Future[int]":
+        """Give back whatever this person holds."""
+        who = check_name("annotator", annotator)
+
+        def drop(connection: Connection) -> int:
+            items = self.state.waiting.let_go(who)
+            drop_leases(connection, who, items)
+            return len(items)
+
+        return self._writer.submit(drop)
+
+    def add_class(self, name: str) -> "Future[None]":
+        """A class more."""
+        return self._change(lambda project: project.with_class(name))
+
+    def change(self, guidelines: str | None, settings: Mapping[str, Any]) -> "Future[None]":
+        """Other guidelines or settings."""
+
+        def changed(project: Project) -> Project:
+            kept = {each.name: getattr(project.settings, each.name) for each in fields(Settings)}
+            project = replace(project, settings=Settings(**{**kept, **settings}))
+            return project if guidelines is None else project.with_guidelines(guidelines)
+
+        return self._change(changed)
+
+    def _change(self, changed: Callable[[Project], Project]) -> "Future[None]":
+        def write(connection: Connection) -> None:
+            state = self.state
+            project = changed(state.project)
+            project.save()
+            state.project = project
+            if state.waiting.overlap != project.settings.overlap:
+                state.waiting.overlap = project.settings.overlap
+                state.book.set_overlap(project.settings.overlap)
+            state.version += 1
+
+        future = self._writer.submit(write)
+        future.add_done_callback(lambda done: self.announce("project", {}) if done.exception() is None else None)
+        return future
+
+    def restrict(self, mode: str, rows: Sequence[int]) -> "Future[int]":
+        """Ask only for these, never for these, or for everything again; how many items may be asked for."""
+        for row in rows:
+            self.check_item(row)
+
+        def write(connection: Connection) -> int:
+            state = self.state
+            out = set(state.excluded()) | set(rows) if mode == "exclude" and state.mode == "exclude" else set(rows)
+            if mode == "exclude" and state.mode == "only":
+                out, kept_mode = {row for row in range(len(state.contents)) if state.may_ask(row)} - set(rows), "only"
+            else:
+                kept_mode = mode
+            kept = None if mode == "clear" else json.dumps({"mode": kept_mode, "rows": sorted(out)})
+            put_fact(connection, RESTRICTED, kept)
+            state.restrict(kept)
+            state.version += 1
+            return state.n_open()
+
+        future = self._writer.submit(write)
+        future.add_done_callback(lambda done: self.announce("project", {}) if done.exception() is None else None)
+        return future

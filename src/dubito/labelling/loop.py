@@ -1,0 +1,235 @@
+"""Learning and picking in the background: one thread that speaks to one worker process."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from dubito.labelling.state import State, read_model
+from dubito.labelling.store import Pick, RoundRecord, Writer, add_round
+from dubito.labelling.worker import LAYOUT, model_file
+
+RESERVE = 4
+"""Batches that are picked beyond the one that is asked for: what a person labels while the next is picked."""
+MOST_PICKS = 4_000
+PATIENCE = 5.0
+"""Seconds before a worker that failed is tried again."""
+
+Announce = Callable[[str, dict[str, Any]], None]
+
+
+class WorkerFailed(Exception):
+    """The worker died, or said why it could not."""
+
+
+class Loop:
+    """Fits and picks whenever a batch of labels has come in.
+
+    Parameters
+    ----------
+    state : State
+        Read and changed under its lock.
+    writer : Writer
+        Keeps each round.
+    announce : callable
+        Told of every change.
+    """
+
+    def __init__(self, state: State, writer: Writer, announce: Announce) -> None:
+        self._state, self._writer, self._announce = state, writer, announce
+        self._wake = threading.Condition()
+        self._asked = self._stopped = False
+        self._worker: subprocess.Popen[str] | None = None
+        self._fast = 0
+        self.is_fitting = False
+        self.failure: str | None = None
+        self._thread = threading.Thread(target=self._run, name="dubito-loop", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def ask(self) -> None:
+        """A round now."""
+        with self._wake:
+            self._asked = True
+            self._wake.notify()
+
+    def nudge(self) -> None:
+        """Look whether one is due."""
+        with self._wake:
+            self._wake.notify()
+
+    def close(self) -> None:
+        """End, and the worker with it."""
+        with self._wake:
+            self._stopped = True
+            self._wake.notify()
+        worker = self._worker
+        if worker is not None:
+            worker.kill()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10.0)
+
+    def _run(self) -> None:
+        while self._wait():
+            try:
+                if self._is_due():
+                    self._asked = False
+                    self._play()
+                else:
+                    self._lay_out()
+                self.failure = None
+            except WorkerFailed as error:
+                if not self._stopped:
+                    self.failure = str(error)
+                    self._announce("model", {})
+                    self._pause()
+            finally:
+                self.is_fitting = False
+
+    def _wait(self) -> bool:
+        """Until there is something to do; False at the end."""
+        with self._wake:
+            while not self._stopped and not self._is_due() and not self._lacks_layout():
+                self._wake.wait(timeout=60.0)
+            return not self._stopped
+
+    def _pause(self) -> None:
+        with self._wake:
+            self._wake.wait_for(lambda: self._stopped or self._asked, timeout=PATIENCE)
+
+    def _is_due(self) -> bool:
+        with self._state.lock:
+            if self._asked or not self._state.rounds:
+                return True
+            since = len(self._state.book.labels) - self._state.rounds[-1].labels
+            # A label taken back counts as well: the model has learned it.
+            return abs(since) >= self._state.project.settings.batch or self._is_spent()
+
+    def _is_spent(self) -> bool:
+        """Whether the picks are answered, and there are more items to ask for."""
+        state = self._state
+        if state.waiting.left():
+            return False
+        n_answered = len(state.book.labels) + len(state.book.skipped)
+        return n_answered < state.n_open() and state.rounds[-1].labels < len(state.book.labels)
+
+    def _lacks_layout(self) -> bool:
+        return self._state.places is None and self.failure is None
+
+    def _lay_out(self) -> None:
+        if not os.path.exists(self._state.project.path(LAYOUT)):
+            self._speak({"task": "layout"})
+        self._state.read_layout()
+        self._announce("map", {})
+
+    def _play(self) -> None:
+        self.is_fitting = True
+        self._announce("model", {})
+        job = self._job()
+        facts = self._speak(job)
+        number, state = facts["round"], self._state
+        model = read_model(state.project, number, len(state.contents))
+        if model is None:
+            raise WorkerFailed("what the worker wrote cannot be read")
+        arrays = _picked(state, number)
+        record = RoundRecord(
+            at=time.time(), **{name: facts[name] for name in RoundRecord.__dataclass_fields__ if name != "at"}
+        )
+
+        def keep(connection: Any) -> None:
+            add_round(connection, record, arrays)
+            state.rounds.append(record)
+            state.picks += arrays
+            state.model = model
+            state.waiting.replace(arrays)
+            state.version += 1
+
+        self._writer.run(keep)
+        _forget(state, number)
+        self.is_fitting = False
+        self._fast = max(self._fast // 2, len(state.book.labels) - record.labels)
+        self._announce("round", {"round": number, "picks": len(arrays)})
+        self._announce("model", {})
+
+    def _job(self) -> dict[str, Any]:
+        """What the worker is told; what came in meanwhile is the next round's."""
+        state = self._state
+        with state.lock:
+            settings, book = state.project.settings, state.book
+            closed = state.waiting.held() | book.skipped | (set(book.answers) - set(book.labels))
+            only = None if state.is_open is None else [row for row in range(len(state.contents)) if state.may_ask(row)]
+            return {
+                "task": "round",
+                "round": state.round + 1,
+                "items": list(book.labels),
+                "labels": list(book.labels.values()),
+                "closed": sorted(closed - set(book.labels)),
+                "only": only,
+                "budget": min(settings.batch * (1 + RESERVE) + 3 * self._fast, MOST_PICKS),
+                "audit": settings.audit,
+                "strategy": settings.strategy,
+                "audited": state.audited(),
+                "foreseen": _foreseen(state),
+                "own": state.has_own(),
+            }
+
+    def _speak(self, job: dict[str, Any]) -> dict[str, Any]:
+        """A job to the worker, which is started where there is none; its answer."""
+        try:
+            worker = self._worker if self._worker is not None and self._worker.poll() is None else self._start()
+            assert worker.stdin is not None
+            assert worker.stdout is not None
+            worker.stdin.write(json.dumps(job) + "\n")
+            worker.stdin.flush()
+            line = worker.stdout.readline()
+        except OSError as error:
+            raise WorkerFailed(f"the worker cannot be reached ({error})") from error
+        if not line:
+            raise WorkerFailed("the worker that fits and picks ended; it is started again")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise WorkerFailed(answer["error"])
+        return answer
+
+    def _start(self) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "dubito.labelling.worker", self._state.project.folder]
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        self._worker = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+        )
+        return self._worker
+
+
+def _picked(state: State, number: int) -> list[Pick]:
+    from dubito.files.sealed import load_sealed
+
+    kept = load_sealed(state.project.path(model_file(number)))
+    return [
+        Pick(number, rank, item, why)
+        for rank, (item, why) in enumerate(zip(kept["picks"].tolist(), kept["why"].tolist(), strict=True))
+    ]
+
+
+def _foreseen(state: State) -> list[int] | None:
+    """Of the labels since the last round, how many the model had guessed before, unseen."""
+    said = [
+        event
+        for number, event in state.book.events.items()
+        if event.round == state.round and event.kind == "label" and event.guess is not None and not event.guess_seen
+    ]
+    return [sum(event.guess == event.label for event in said), len(said)] if said else None
+
+
+def _forget(state: State, number: int) -> None:
+    """Remove the files of earlier rounds."""
+    for name in os.listdir(state.project.folder):
+        if name.startswith("round-") and name.endswith(".npz") and name != model_file(number):
+            with suppress(OSError):
+                os.unlink(state.project.path(name))

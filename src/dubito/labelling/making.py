@@ -1,0 +1,171 @@
+"""From a source to a project: its folder, its pool, its classes, and the labels that it has already."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from dubito.embedding import embed
+from dubito.embedding.calling import EmbedProgress
+from dubito.errors import DubitoError, InvalidArgument, MissingFile
+from dubito.files.disk import naming_output
+from dubito.files.opening import open_source
+from dubito.files.roles import read_pool
+from dubito.labelling.contents import Contents, read_contents
+from dubito.labelling.database import open_engine
+from dubito.labelling.events import Event, check_name
+from dubito.labelling.project import Project, Settings, is_project, new_ident, read_project
+from dubito.labelling.state import State
+from dubito.labelling.store import Writer, add_event
+
+POOL = "pool.parquet"
+SOURCE = "source"
+"""Who gave the labels that a source had already."""
+
+Tell = Callable[[str], None]
+
+
+def project_folder(source: str) -> str:
+    """The folder of the project beside a source.
+
+    Examples
+    --------
+    >>> project_folder("data/photos/"), project_folder("texts.csv"), project_folder("photos.dubito")
+    ('data/photos.dubito', 'texts.dubito', 'photos.dubito')
+    """
+    plain = source.rstrip("/") or source
+    if plain.endswith(".dubito") or is_project(plain):
+        return plain
+    stem = plain if os.path.isdir(plain) else os.path.splitext(plain.removesuffix(".gz"))[0]
+    return f"{stem}.dubito"
+
+
+def open_project(
+    source: str,
+    *,
+    classes: Sequence[str] | None = None,
+    settings: Settings | None = None,
+    store: str | None = None,
+    embedder: str = "auto",
+    progress: EmbedProgress | None = None,
+    tell: Tell = lambda line: None,
+) -> tuple[Project, Contents]:
+    """The project of a source, made where there is none yet."""
+    folder = project_folder(source)
+    if is_project(folder):
+        project = _reopened(folder, source, store)
+        contents = read_contents(project)
+        return _with_classes(project, classes or ()), contents
+    return _made(folder, source, classes, settings or Settings(), store, embedder, progress, tell)
+
+
+def _reopened(folder: str, source: str, store: str | None) -> Project:
+    project = read_project(folder)
+    if not is_project(source.rstrip("/")) and os.path.realpath(project.source_path) != os.path.realpath(source):
+        problem = f"{folder} is the project of {project.source_path}"
+        raise InvalidArgument(problem, mend=f"rename one of the two, or open it with dubito label {folder}.")
+    if store is not None and store != project.store:
+        raise InvalidArgument(f"{folder} keeps its labels elsewhere", argument="store", mend="leave it out.")
+    return project
+
+
+def _with_classes(project: Project, classes: Sequence[str]) -> Project:
+    for name in classes:
+        if check_name("classes", name) not in project.classes:
+            project = project.with_class(name)
+    if classes:
+        project.save()
+    return project
+
+
+def _made(
+    folder: str,
+    source: str,
+    classes: Sequence[str] | None,
+    settings: Settings,
+    store: str | None,
+    embedder: str,
+    progress: EmbedProgress | None,
+    tell: Tell,
+) -> tuple[Project, Contents]:
+    if not os.path.exists(source):
+        raise MissingFile(f"{source} does not exist", mend="check the path, or try dubito label --demo.")
+    with naming_output(folder):
+        os.makedirs(folder, exist_ok=True)
+    near = os.path.relpath(source, folder)
+    pool = near if is_pool(source) else _embedded(folder, source, embedder, progress, tell)
+    project = Project(folder, new_ident(), near, pool, (), "", settings, store)
+    contents = read_contents(project)
+    found = sorted({label for label in contents.labels if label is not None})
+    project = _with_classes(project, [*(classes or ()), *(name for name in found if name not in (classes or ()))])
+    _import(project, contents, tell)
+    project.save()
+    return project, contents
+
+
+def is_pool(source: str) -> bool:
+    """Whether a file has features already: a pool file, arrays, or a table of numbers alone."""
+    if os.path.isdir(source):
+        return False
+    opened = open_source(source)
+    if opened.embedder or not opened.is_table:
+        return True
+    from dubito.embedding.sources.opening import open_supply
+
+    try:
+        open_supply(source)
+    except DubitoError:
+        read_pool(source)
+        return True
+    return False
+
+
+def _embedded(folder: str, source: str, embedder: str, progress: EmbedProgress | None, tell: Tell) -> str:
+    found = embed(source, embedder, os.path.join(folder, POOL), progress=progress)
+    for note in found.notes:
+        if "--" not in note:
+            tell(note)
+    for each in found.left_out[:10]:
+        tell(f"left out: {each}")
+    if len(found.left_out) > 10:
+        tell(f"left out: {len(found.left_out) - 10} more")
+    return POOL
+
+
+def _import(project: Project, contents: Contents, tell: Tell) -> None:
+    """Labels that the source has become the first labels, unless all items have one: nothing would be left to ask."""
+    labelled = [(item, label) for item, label in enumerate(contents.labels) if label is not None]
+    if not labelled:
+        return
+    if len(labelled) == len(contents):
+        tell("every item of the source has a label: its classes are taken, its labels are not.")
+        return
+    state = State(project, contents)
+    writer = Writer(open_engine(project.folder, project.store), project.ident, state.lock, state.reload)
+
+    def add(connection: Connection) -> None:
+        for number, (item, label) in enumerate(labelled, start=state.book.last + 1):
+            if f"source-{item}" not in state.book.keys:
+                add_event(
+                    connection,
+                    Event(number, f"source-{item}", "label", SOURCE, item, label, 0, None, time.time(), why="source"),
+                )
+
+    try:
+        writer.run(add)
+    finally:
+        writer.close()
+    tell(f"{len(labelled)} of {len(contents)} items have labels in the source, which are taken as first labels.")
+
+
+def with_settings(project: Project, **given: object) -> Project:
+    """The same with the settings that a person gave."""
+    known = {name: value for name, value in given.items() if value is not None}
+    if not known:
+        return project
+    kept = {name: getattr(project.settings, name) for name in ("batch", "overlap", "audit", "strategy")}
+    changed = replace(project, settings=Settings(**{**kept, **known}))
+    changed.save()
+    return changed

@@ -1,0 +1,206 @@
+"""A project: a folder beside the source with its settings, its pool, its labels, and what was learned of them."""
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import tomllib
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.files.disk import is_free, naming_output
+from dubito.files.entries import reading
+from dubito.files.replacing import write_atomically
+from dubito.labelling.events import check_name, check_text
+
+SCHEMA = 1
+NAME = "project.toml"
+MOST_CLASSES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How labels are asked for."""
+
+    batch: int = 20
+    """Labels between two rounds."""
+    overlap: int = 1
+    """How many people answer each item."""
+    audit: float = 0.0
+    """The share of items that are drawn at random."""
+    strategy: str = "auto"
+
+    def __post_init__(self) -> None:
+        _within("batch", self.batch, 1, 10_000)
+        _within("overlap", self.overlap, 1, 100)
+        _within("audit", self.audit, 0.0, 1.0)
+
+
+def _within(name: str, value: float, least: float, most: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise InvalidArgument("is out of bounds", argument=name, value=value, mend=f"pass {least:g} to {most:g}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What ``project.toml`` says."""
+
+    folder: str
+    ident: str
+    """Tells the project from others, whatever its folder is called."""
+    source: str
+    """What the pool was made of, seen from the project's folder."""
+    pool: str
+    """The pool file, seen from there."""
+    classes: tuple[str, ...] = ()
+    guidelines: str = ""
+    settings: Settings = field(default_factory=Settings)
+    store: str | None = None
+    """The address of a database; None for SQLite in the folder."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return os.path.basename(os.path.abspath(self.folder)).removesuffix(".dubito")
+
+    @property
+    def pool_path(self) -> str:
+        """Where the pool is."""
+        return os.path.normpath(os.path.join(self.folder, self.pool))
+
+    @property
+    def source_path(self) -> str:
+        """Where the source is."""
+        return os.path.normpath(os.path.join(self.folder, self.source))
+
+    def path(self, name: str) -> str:
+        """A file of the project."""
+        return os.path.join(self.folder, name)
+
+    def with_class(self, name: str) -> "Project":
+        """The same with a class more."""
+        clean = check_name("class", name)
+        if clean in self.classes:
+            raise InvalidArgument(f"there is a class {clean!r} already", mend="choose another name.")
+        if len(self.classes) >= MOST_CLASSES:
+            raise InvalidArgument(f"there are {MOST_CLASSES} classes", mend="label with fewer.")
+        return replace(self, classes=(*self.classes, clean))
+
+    def with_guidelines(self, text: str) -> "Project":
+        """The same with other guidelines."""
+        return replace(self, guidelines=check_text("guidelines", text))
+
+    def save(self) -> None:
+        """Write ``project.toml``, whole or not at all."""
+        write_atomically(self.path(NAME), self.as_toml().encode())
+
+    def as_toml(self) -> str:
+        """The text of it."""
+        lines = [
+            f"schema = {SCHEMA}",
+            f"ident = {_quoted(self.ident)}",
+            f"source = {_quoted(self.source)}",
+            f"pool = {_quoted(self.pool)}",
+            f"classes = [{', '.join(map(_quoted, self.classes))}]",
+            f"guidelines = {_quoted(self.guidelines)}",
+        ]
+        lines += [] if self.store is None else [f"store = {_quoted(self.store)}"]
+        known = ((each.name, getattr(self.settings, each.name)) for each in fields(Settings))
+        lines += ["", "[settings]", *(f"{name} = {_toml(value)}" for name, value in known)]
+        return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """A string of TOML: JSON's, less what TOML wants escaped besides."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml(value: object) -> str:
+    return _quoted(value) if isinstance(value, str) else repr(value)
+
+
+def is_project(path: str) -> bool:
+    """Whether a path is the folder of a project."""
+    return os.path.isfile(os.path.join(path, NAME))
+
+
+def new_ident() -> str:
+    """A name for a new project."""
+    return secrets.token_hex(8)
+
+
+def read_project(folder: str) -> Project:
+    """The project in a folder."""
+    path = os.path.join(folder, NAME)
+    if not os.path.isfile(path):
+        raise MissingFile(f"{folder} is no project: it has no {NAME}", mend="make one with dubito label SOURCE.")
+    with reading(path), open(path, "rb") as file:
+        found = tomllib.load(file)
+    if found.get("schema") != SCHEMA:
+        problem = f"{path} has schema {found.get('schema')!r}, and this dubito knows {SCHEMA}"
+        raise InvalidData(problem, mend="open it with the dubito that wrote it, or a newer one.")
+    try:
+        return Project(
+            folder,
+            str(found["ident"]),
+            str(found["source"]),
+            str(found["pool"]),
+            tuple(check_name("class", each) for each in found["classes"]),
+            check_text("guidelines", found["guidelines"]),
+            Settings(**found["settings"]),
+            found.get("store"),
+        )
+    except (KeyError, TypeError) as error:
+        raise InvalidData(f"{path} is no project of this dubito ({error})", mend="mend it, or begin anew.") from error
+
+
+class ProjectLock:
+    """One server a project: held until the process ends, however it ends."""
+
+    def __init__(self, project: Project) -> None:
+        path = project.path(".lock")
+        with naming_output(path):
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not is_free(self._file):
+            where = _address_in(path)
+            os.close(self._file)
+            problem = f"another dubito label has {project.folder} open{where}"
+            raise InvalidArgument(problem, mend="use the page of that one, or stop it first.")
+
+    def tell(self, address: str) -> None:
+        """Leave the address for whoever tries next."""
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, address.encode(), 0)
+
+    def close(self) -> None:
+        """Let go."""
+        with suppress(OSError):
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+            os.close(self._file)
+
+
+def _address_in(path: str) -> str:
+    with suppress(OSError, UnicodeDecodeError), open(path, encoding="ascii") as file:
+        found = re.fullmatch(r"http://[\w.:\[\]-]{1,200}/?", file.read(300))
+        return f", at {found[0]}" if found else ""
+    return ""
+
+
+def read_token(project: Project) -> tuple[str, bool]:
+    """The project's token, and whether it was made just now; the file is its owner's alone."""
+    path = project.path("token")
+    with suppress(FileNotFoundError), open(path, encoding="ascii") as file:
+        found = file.read().strip()
+        if len(found) >= 32:
+            os.chmod(path, 0o600)
+            return found, False
+    token = secrets.token_urlsafe(32)
+    with naming_output(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(token)
+            file.flush()
+            os.fsync(file.fileno())
+    return token, True

@@ -1,0 +1,227 @@
+"""A round: a model of the labels so far, how right it is, and what to ask for next. Run by the worker."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dubito.coverage import CoverageProblem, cold_reach, kernel, sample_rows
+from dubito.distances import squared_radii
+from dubito.fitting.door import fit
+from dubito.fitting.folds import Share
+from dubito.fitting.record import Fit
+from dubito.fitting.standing import DOUBTED, LabelsSoFar
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, len_of
+from dubito.pool import Pool
+from dubito.scales import measure_scale, on_scale
+
+IN_DOUBT = 0.1
+"""A pick is one in doubt where the model doubts it more than this; else it covers what lies about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a round is asked for."""
+
+    round: int
+    items: IntArray
+    """(m,) the rows that have labels, ascending."""
+    labels: Sequence[str]
+    closed: IntArray
+    """Rows that are not to be asked for: skipped, held, excluded."""
+    only: IntArray | None
+    """The only rows that are, where a person restricted them."""
+    budget: int
+    audit: float
+    strategy: str
+    audited: IntArray
+    """Labelled rows that were drawn at random."""
+    foreseen: Share | None
+    """Of the last batch, those that the model had guessed right before it saw them."""
+    probabilities: FloatArray | None = None
+    """(n, c) of the user's own model, in the order of ``classes``."""
+    classes: tuple[str, ...] = ()
+
+
+class RoundPlayer:
+    """The pool as the worker holds it from round to round."""
+
+    def __init__(self, features: Matrix, standardise: bool | None) -> None:
+        self.features, self._standardise = features, standardise
+        self._pool = Pool(features, standardise=standardise)
+        scaled = on_scale(features, measure_scale(features))
+        self._sample = Rows(scaled, sample_rows(np.arange(len_of(features))))
+        self._scaled = scaled
+        self._reach = cold_reach(
+            CoverageProblem(scaled, scaled[:0], self._sample.rows[:0], 0, np.empty(0), self._sample.rows)
+        )
+
+    def play(self, job: Job) -> tuple[dict[str, AnyArray], dict[str, Any]]:
+        """Arrays for the server to read, and the facts of the round."""
+        begun = time.monotonic()
+        fitted = fit(self.features, list(job.labels), labelled=job.items, no_label="empty") if len(job.items) else None
+        told = _told_of(job, fitted)
+        picked, why, notes = self._picks(job, told)
+        covered = self.covered(job.items, picked)
+        standing = _standing(len_of(self.features), job, fitted, told, covered[0])
+        arrays: dict[str, AnyArray] = {"picks": picked, "why": np.array(why, dtype="U10"), "covered": covered}
+        if told.probabilities is not None:
+            arrays |= {"probabilities": told.probabilities.astype(np.float32), "classes": np.array(told.classes)}
+        arrays |= _held_out(fitted)
+        facts = {
+            **_facts(job, fitted, standing),
+            "notes": notes,
+            "own": job.probabilities is not None,
+            "seconds": time.monotonic() - begun,
+        }
+        return arrays, facts
+
+    def covered(self, labelled: IntArray, picked: IntArray) -> FloatArray:
+        """(1 + b,) the share of the pool near a label, before the picks and after each of them."""
+        nearest = np.full(len_of(self._sample), np.inf)
+        if len(labelled):
+            nearest = squared_radii(self._sample, Rows(self._scaled, labelled), "euclidean")
+        shares = [self._share(nearest)]
+        for item in picked:
+            one = squared_radii(self._sample, Rows(self._scaled, np.array([item])), "euclidean")
+            nearest = np.minimum(nearest, one)
+            shares.append(self._share(nearest))
+        return np.array(shares)
+
+    def _share(self, squared: FloatArray) -> float:
+        if not np.isfinite(squared).all():
+            return 0.0
+        return float(kernel(squared, self._reach).mean() if self._reach > 0.0 else (squared == 0.0).mean())
+
+    def _picks(self, job: Job, told: "_Heard") -> tuple[IntArray, list[str], list[str]]:
+        """The rows to ask for in order, why each of them, and what the strategy said."""
+        n_pool = len_of(self.features)
+        is_open = np.zeros(n_pool, dtype=np.bool_)
+        is_open[np.arange(n_pool) if job.only is None else job.only] = True
+        is_open[job.closed] = False
+        is_open[job.items] = False
+        drawn, places = _drawn(is_open, job)
+        left = is_open.copy()
+        left[drawn] = False
+        budget = min(job.budget - len(drawn), int(left.sum()))
+        chosen, notes = np.empty(0, dtype=np.int64), []
+        if budget > 0:
+            selection = self._select(job, told, budget, left)
+            chosen, notes = selection.indices, list(selection.notes)
+        why = [self._why(told, item) for item in chosen.tolist()]
+        return *_dealt(chosen, why, drawn, places), notes
+
+    def _select(self, job: Job, told: "_Heard", budget: int, candidates: BoolArray) -> Any:
+        if not np.isin(self._pool.labelled, job.items).all():  # A label was taken back.
+            self._pool = Pool(self.features, standardise=self._standardise)
+        if len(job.items):
+            self._pool.label(rows=job.items)
+        return self._pool.select(
+            budget,
+            probabilities=told.by_meeting,
+            strategy=job.strategy,
+            candidates=np.flatnonzero(candidates),
+            seed=job.round,
+        )
+
+    @staticmethod
+    def _why(told: "_Heard", item: int) -> str:
+        if told.probabilities is None:
+            return "first"
+        return "in doubt" if 1.0 - told.probabilities[item].max() > IN_DOUBT else "covers"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Heard:
+    """What a model says of every row: dubito's own, or the user's."""
+
+    probabilities: FloatArray | None
+    classes: tuple[str, ...]
+    by_meeting: FloatArray | None
+    """The same with classes in the order of their first labels, so that ties do not depend on names."""
+
+
+def _told_of(job: Job, fitted: Fit | None) -> _Heard:
+    if job.probabilities is not None:
+        return _Heard(job.probabilities, job.classes, job.probabilities)
+    if fitted is None or fitted.probabilities is None:
+        return _Heard(None, (), None)
+    names = tuple(str(each) for each in fitted.classes.tolist())
+    first = {name: place for place, name in reversed(list(enumerate(job.labels)))}
+    order = sorted(range(len(names)), key=lambda place: first.get(names[place], len(first)))
+    return _Heard(fitted.probabilities, names, fitted.probabilities[:, order])
+
+
+def _drawn(is_open: BoolArray, job: Job) -> tuple[IntArray, list[int]]:
+    """Rows by chance for the audit, and the places they take among the picks."""
+    rows = np.flatnonzero(is_open)
+    rng = np.random.default_rng([job.round, 17])
+    places = np.flatnonzero(rng.random(min(job.budget, len(rows))) < job.audit).tolist()
+    return rng.choice(rows, len(places), replace=False) if places else rows[:0], places
+
+
+def _dealt(chosen: IntArray, why: list[str], drawn: IntArray, places: list[int]) -> tuple[IntArray, list[str]]:
+    """Picks with those by chance at their places among them."""
+    picks, reasons = chosen.tolist(), list(why)
+    for place, item in zip(places, drawn.tolist(), strict=True):
+        picks.insert(place, item)
+        reasons.insert(place, "audit")
+    return np.array(picks, dtype=np.int64), reasons
+
+
+def _held_out(fitted: Fit | None) -> dict[str, AnyArray]:
+    """What models that had not seen a label say of it."""
+    if fitted is None or fitted.held_out is None or fitted.rows is None:
+        return {}
+    classes = np.array([str(each) for each in fitted.classes.tolist()])
+    return {
+        "held_rows": fitted.rows,
+        "held_out": fitted.held_out.astype(np.float32),
+        "held_classes": classes,
+    }
+
+
+def _standing(n_pool: int, job: Job, fitted: Fit | None, told: _Heard, covered: float) -> LabelsSoFar | None:
+    if fitted is None:
+        return None
+    expected, in_doubt = None, None
+    if told.probabilities is not None:
+        is_left = np.ones(n_pool, dtype=np.bool_)
+        is_left[job.items] = False
+        likeliest = told.probabilities[is_left].max(axis=1)
+        expected = float(likeliest.mean()) if len(likeliest) else None
+        in_doubt = int((likeliest < DOUBTED).sum())
+    return LabelsSoFar(n_pool, fitted, job.foreseen, expected, in_doubt, covered)
+
+
+def _facts(job: Job, fitted: Fit | None, standing: LabelsSoFar | None) -> dict[str, Any]:
+    """The round as a record has it."""
+    advice = "go on: nothing is labelled yet." if standing is None else standing.advice()
+    audited = _audited(job, fitted)
+    return {
+        "round": job.round,
+        "labels": len(job.items),
+        "n_right": None if fitted is None or fitted.tested is None else fitted.tested.right,
+        "n_tested": None if fitted is None or fitted.tested is None else fitted.tested.of,
+        "covered": 0.0 if standing is None else standing.covered,
+        "audited_right": None if audited is None else audited.right,
+        "audited": None if audited is None else audited.of,
+        "stop": not advice.startswith("go on"),
+        "advice": advice,
+        "message": "nothing is labelled yet" if fitted is None else fitted.told(),
+    }
+
+
+def _audited(job: Job, fitted: Fit | None) -> Share | None:
+    """How many of the labels drawn at random were named right by models that had not seen them."""
+    if fitted is None or fitted.held_out is None or not len(job.audited):
+        return None
+    places = np.flatnonzero(np.isin(job.items, job.audited))
+    held = fitted.held_out[places]
+    places, held = places[~np.isnan(held[:, 0])], held[~np.isnan(held[:, 0])]
+    if not len(places):
+        return None
+    named = [str(each) for each in fitted.classes[held.argmax(axis=1)].tolist()]
+    return Share(sum(job.labels[place] == name for place, name in zip(places.tolist(), named, strict=True)), len(named))

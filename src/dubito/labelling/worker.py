@@ -1,0 +1,98 @@
+"""The process that fits and picks beside a server: ``python -m dubito.labelling.worker PROJECT``.
+
+A job is a line of JSON on its input, the answer a line on its output; arrays go by files of the project. It ends with
+the server, however that ends: nobody is left at the other end of its input.
+"""
+
+import json
+import os
+import queue
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from dubito.errors import DubitoError
+from dubito.files.roles import read_pool
+from dubito.files.sealed import load_sealed, save_sealed
+from dubito.fitting.folds import Share
+from dubito.labelling.layout import lay_out
+from dubito.labelling.project import Project, read_project
+from dubito.labelling.rounds import Job, RoundPlayer
+from dubito.matrix import FloatArray
+
+LAYOUT, OWN = "layout.npz", "probabilities.npz"
+
+
+def model_file(round: int) -> str:
+    """Where the arrays of a round are."""
+    return f"round-{round}.npz"
+
+
+def main(folder: str) -> int:
+    """Spoken jobs until there are none."""
+    with suppress(OSError):
+        os.nice(10)  # Labels come first.
+    jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    learner: RoundPlayer | None = None
+    project = read_project(folder)
+    while True:
+        job = json.loads(jobs.get())
+        try:
+            learner = learner or _learner(project)
+            answer = _answer(project, learner, job)
+        except (DubitoError, OSError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
+            answer = {"error": " ".join(str(error).split()) or type(error).__name__}
+        print(json.dumps(answer), flush=True)
+
+
+def _listen(jobs: "queue.SimpleQueue[str]") -> None:
+    """Lines as they come; without anyone at the other end, the process ends at once."""
+    for line in sys.stdin:
+        jobs.put(line)
+    os._exit(0)
+
+
+def _learner(project: Project) -> RoundPlayer:
+    pool = read_pool(project.pool_path)
+    return RoundPlayer(pool.features, True if pool.feature_names else None)
+
+
+def _answer(project: Project, learner: RoundPlayer, job: dict[str, Any]) -> dict[str, Any]:
+    if job["task"] == "layout":
+        save_sealed(project.path(LAYOUT), {"places": lay_out(learner.features).astype(np.float32)})
+        return {"task": "layout"}
+    arrays, facts = learner.play(_job_of(project, job))
+    save_sealed(project.path(model_file(job["round"])), arrays)
+    return facts
+
+
+def _job_of(project: Project, job: dict[str, Any]) -> Job:
+    own, classes = _own(project) if job["own"] else (None, ())
+    order = np.argsort(np.array(job["items"], dtype=np.int64))
+    return Job(
+        round=job["round"],
+        items=np.array(job["items"], dtype=np.int64)[order],
+        labels=[job["labels"][place] for place in order.tolist()],
+        closed=np.array(job["closed"], dtype=np.int64),
+        only=None if job["only"] is None else np.array(job["only"], dtype=np.int64),
+        budget=job["budget"],
+        audit=job["audit"],
+        strategy=job["strategy"],
+        audited=np.array(job["audited"], dtype=np.int64),
+        foreseen=None if job["foreseen"] is None else Share(*job["foreseen"]),
+        probabilities=own,
+        classes=classes,
+    )
+
+
+def _own(project: Project) -> tuple[FloatArray, tuple[str, ...]]:
+    kept = load_sealed(project.path(OWN))
+    return kept["probabilities"].astype(np.float64), tuple(kept["classes"].tolist())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

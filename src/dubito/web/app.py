@@ -1,0 +1,151 @@
+"""The application: a desk's API, the page, and the guard before both."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from dubito.errors import DubitoError, InvalidData, MissingFile
+from dubito.labelling.database import StoreFailed
+from dubito.labelling.desk import Conflict, Desk
+from dubito.labelling.pictures import Unshowable
+from dubito.web.changing import changing
+from dubito.web.guard import Guard
+from dubito.web.reading import reading
+from dubito.web.sign_in import asking, sign_in, signed_in
+
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+    ".json": "application/json",
+}
+FORM = b"""<!doctype html><html lang="en"><title>dubito</title><p hidden>That is not the token.</p>
+<form method="post" action="/sign-in"><label>Token <input name="token" type="password"></label><button>Sign in</button>
+</form></html>"""
+"""The sign-in page where there is no other."""
+STATUSES: tuple[tuple[type[Exception], int], ...] = (
+    (Unshowable, 415),
+    (Conflict, 409),
+    (StoreFailed, 507),
+    (MissingFile, 404),
+    (InvalidData, 422),
+    (DubitoError, 422),
+)
+
+log = logging.getLogger("dubito.web")
+
+
+def read_page() -> dict[str, tuple[bytes, str]]:
+    """The page's own files, by name: nothing but these is ever served from a disk."""
+    folder = files("dubito.web").joinpath("page")
+    found = {"sign-in.html": (FORM, KINDS[".html"])}
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        suffix = "." + entry.name.rpartition(".")[2]
+        if entry.is_file() and suffix in KINDS:
+            found[entry.name] = entry.read_bytes(), KINDS[suffix]
+    return found
+
+
+def make_app(desk: Desk, token: str, hosts: set[str] | None = None) -> Guard:
+    """An ASGI application for a desk.
+
+    Parameters
+    ----------
+    desk : Desk
+        Started and closed with the application.
+    token : str
+        What a person must have.
+    hosts : set of str, optional
+        Names of the server besides localhost.
+    """
+    is_stopping = asyncio.Event()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        desk.start()
+        yield
+        is_stopping.set()
+        await asyncio.to_thread(desk.close)
+
+    app = FastAPI(title="dubito label", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
+    guard = Guard(app, token, {"localhost", *(hosts or ())})
+    app.include_router(reading(desk, is_stopping))
+    app.include_router(changing(desk))
+    _add_page(app, guard)
+    _add_errors(app)
+    return guard
+
+
+def _add_page(app: FastAPI, guard: Guard) -> None:
+    page = read_page()
+    form = page["sign-in.html"][0]
+
+    @app.get("/", include_in_schema=False)
+    def home(request: Request, token: str | None = None) -> Response:
+        if token is not None:
+            return signed_in(request, token) if guard.fits(token) else asking(form, is_wrong=True)
+        return _served(page, "index.html", request) if request.state.is_known else asking(form)
+
+    @app.post("/sign-in", include_in_schema=False)
+    async def signing_in(request: Request) -> Response:
+        return await sign_in(request, guard, form)
+
+    @app.get("/page/{name}", include_in_schema=False)
+    def own_file(name: str, request: Request) -> Response:
+        return _served(page, name, request)
+
+
+def _served(page: dict[str, tuple[bytes, str]], name: str, request: Request) -> Response:
+    if name not in page:
+        return JSONResponse({"error": "There is no such file of the page."}, status_code=404)
+    data, media = page[name]
+    headers = {"cache-control": "no-cache", "etag": f'"{hashlib.blake2b(data, digest_size=8).hexdigest()}"'}
+    if request.headers.get("if-none-match") == headers["etag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(data, media_type=media, headers=headers)
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(DubitoError)
+    async def refused(request: Request, error: DubitoError) -> Response:
+        status = next(status for kind, status in STATUSES if isinstance(error, kind))
+        return JSONResponse({"error": _sentence(str(error))}, status_code=status)
+
+    @app.exception_handler(RequestValidationError)
+    async def misread(request: Request, error: RequestValidationError) -> Response:
+        return JSONResponse({"error": _told(error.errors())}, status_code=422)
+
+    @app.exception_handler(HTTPException)
+    async def known(request: Request, error: HTTPException) -> Response:
+        return JSONResponse({"error": f"{error.detail}."}, status_code=error.status_code, headers=error.headers)
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        log.exception("an error that nobody expected")
+        return JSONResponse({"error": "Something went wrong; what was saved is kept."}, status_code=500)
+
+
+def _sentence(text: str) -> str:
+    plain = " ".join(text.encode("utf-8", "replace").decode().split())
+    return plain[:1].upper() + plain[1:] + ("" if plain.endswith((".", "?", "!")) else ".")
+
+
+def _told(problems: Any) -> str:
+    """The first of what is wrong, without what was sent."""
+    first = problems[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    place = place.encode("utf-8", "replace").decode()[:100]
+    return _sentence(f"{place or 'the request'}: {first['msg']}")

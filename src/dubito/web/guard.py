@@ -1,0 +1,188 @@
+"""What stands before every request: whose it is, where it comes from, how large it may be; and what every answer says.
+
+Plain ASGI, so that nothing a route does can pass it by.
+"""
+
+import hmac
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+COOKIE = "dubito-token"
+MOST_JSON = 16_000_000
+MOST_UPLOAD = 1_000_000_000
+SAFE = ("GET", "HEAD", "OPTIONS")
+OPEN = {("GET", "/"), ("POST", "/sign-in"), ("GET", "/page/style.css"), ("GET", "/page/icon.svg")}
+"""What needs no token: the page that asks for it."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
+]
+
+
+class TooLarge(Exception):
+    """A body beyond its bound."""
+
+
+class Guard:
+    """Checks each request, and passes on what is right.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What is guarded.
+    token : str
+        Who has it may do everything, nobody else anything.
+    hosts : set of str
+        Names by which the server may be called, besides addresses of numbers: a name that somebody else's DNS leads
+        here is none of them.
+    """
+
+    def __init__(self, app: App, token: str, hosts: set[str]) -> None:
+        self._app, self._token, self._hosts = app, token.encode(), {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse, or pass on."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        scope["state"] = {**scope.get("state", {}), "is_known": self._is_known(headers)}
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await _refuse(send, *refusal)
+            return
+        await self._pass_on(scope, receive, send, headers)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
+        most = MOST_UPLOAD if scope["path"] == "/api/probabilities" else MOST_JSON
+        n_read, is_begun = 0, False
+
+        async def bounded() -> Message:
+            nonlocal n_read
+            message = await receive()
+            n_read += len(message.get("body", b""))
+            if n_read > most:
+                raise TooLarge
+            return message
+
+        async def with_headers(message: Message) -> None:
+            nonlocal is_begun
+            if message["type"] == "http.response.start":
+                is_begun = True
+                message["headers"] = [*message.get("headers", []), *_missing(message.get("headers", []))]
+            await send(message)
+
+        try:
+            await self._app(scope, bounded, with_headers)
+        except TooLarge:
+            if not is_begun:
+                await _refuse(send, 413, f"That is more than the {most:,} bytes that are taken; send less.")
+
+    def _is_known(self, headers: dict[str, str]) -> bool:
+        return self.fits(_bearer(headers) or "") or any(self.fits(each) for each in _cookies(headers))
+
+    def fits(self, token: str) -> bool:
+        """Whether it is the token, in a time that tells nothing of it."""
+        return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
+
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+        if not self._is_called_rightly(headers.get("host", "")):
+            return 421, "This server goes by another name; open the address that it printed."
+        route = (scope["method"], scope["path"])
+        if not scope["state"]["is_known"] and route not in OPEN:
+            return 401, "Sign in first: open the address that dubito label printed, or send the token as a Bearer."
+        if scope["method"] not in SAFE:
+            return self._refused_change(scope, headers)
+        return None
+
+    def _refused_change(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+        """A change must come from the server's own page, or from a program that has the token in its hands."""
+        origin = headers.get("origin")
+        own = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}"
+        if origin is not None and origin != own:
+            return 403, "Changes are taken from this server's own page alone."
+        if origin is None and _bearer(headers) is None:
+            return 403, "A change without an Origin needs the token as a Bearer."
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        wanted = _kinds(scope["path"])
+        if kind not in wanted and not (scope["method"] == "DELETE" and not kind) and not _is_bare(scope, headers):
+            return 415, f"Send it as {wanted[0]}."
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit() and len(length) < 19):
+            return 400, "Its Content-Length is no number."
+        most = MOST_UPLOAD if scope["path"] == "/api/probabilities" else MOST_JSON
+        if int(length) > most:
+            return 413, f"That is more than the {most:,} bytes that are taken; send less."
+        return None
+
+    def _is_called_rightly(self, host: str) -> bool:
+        name = host.rsplit(":", 1)[0] if not host.endswith("]") and ":" in host else host
+        if name.lower() in self._hosts:
+            return True
+        try:
+            ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        return True
+
+
+def _kinds(path: str) -> tuple[str, ...]:
+    if path == "/sign-in":
+        return ("application/x-www-form-urlencoded",)
+    if path == "/api/probabilities":
+        return ("application/octet-stream",)
+    if path == "/api/release":
+        return ("application/json", "text/plain")
+    return ("application/json",)
+
+
+def _is_bare(scope: Scope, headers: dict[str, str]) -> bool:
+    """A request for a round, which has nothing to say."""
+    return scope["path"] == "/api/round" and headers.get("content-length", "0") == "0"
+
+
+def _bearer(headers: dict[str, str]) -> str | None:
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" and token.strip() else None
+
+
+def _cookies(headers: dict[str, str]) -> list[str]:
+    try:
+        found = SimpleCookie(headers.get("cookie", ""))
+    except CookieError:
+        return []
+    return [morsel.value for name, morsel in found.items() if name == COOKIE or name.startswith(f"{COOKIE}-")]
+
+
+def _missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    known = {name.lower() for name, _ in headers}
+    more = [(name, value) for name, value in HEADERS if name not in known]
+    return more if b"cache-control" in known else [*more, (b"cache-control", b"no-store")]
+
+
+async def _refuse(send: Send, status: int, sentence: str) -> None:
+    body = json.dumps({"error": sentence}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    more = [(b"www-authenticate", b"Bearer")] if status == 401 else []
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *more, *_missing(headers)]})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,85 @@
+"""Listening: on this machine alone unless somebody says otherwise, and never without a token."""
+
+import logging
+import socket
+from collections.abc import Callable
+from ipaddress import ip_address
+
+import uvicorn
+
+from dubito.errors import InvalidArgument
+from dubito.labelling.desk import Desk
+from dubito.web.app import make_app
+
+PORT = 8901
+TRIES = 20
+"""Ports after the first that are tried, where none was asked for."""
+
+
+def is_local(host: str) -> bool:
+    """Whether an address is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def open_socket(host: str, port: int | None) -> socket.socket:
+    """A socket that listens; without a port, the first that is free from `PORT` on."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    wanted = [port] if port is not None else list(range(PORT, PORT + TRIES))
+    for number in wanted:
+        opened = socket.socket(family, socket.SOCK_STREAM)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            opened.bind((host, number))
+        except OSError as error:
+            opened.close()
+            reason = (error.strerror or str(error)).lower()
+            if number == wanted[-1]:
+                mend = "choose another, or leave it out."
+                raise InvalidArgument(
+                    f"cannot be listened on: {reason}", argument="port", value=number, mend=mend
+                ) from None
+            continue
+        opened.listen(128)
+        return opened
+    raise AssertionError
+
+
+def address_of(opened: socket.socket, host: str) -> str:
+    """The address that a person opens."""
+    shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{opened.getsockname()[1]}/"
+
+
+class Ready(uvicorn.Server):
+    """A server that says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As ever, and then say so."""
+        await super().startup(sockets)
+        self._ready()
+
+
+def serve(desk: Desk, token: str, opened: socket.socket, host: str, ready: Callable[[], None]) -> None:
+    """Serve until the process is told to stop. No log has an address in it: the token is in one."""
+    logging.getLogger("dubito.web").addHandler(logging.StreamHandler())
+    names = {host, socket.gethostname(), socket.getfqdn()} if not is_local(host) else {host}
+    config = uvicorn.Config(
+        make_app(desk, token, names),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        timeout_keep_alive=75,
+        lifespan="on",
+        ws="none",
+    )
+    Ready(config, ready).run([opened])

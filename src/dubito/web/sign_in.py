@@ -1,0 +1,31 @@
+"""The one page that everybody may see: it asks for the token, and tells nothing of the project."""
+
+from urllib.parse import parse_qs
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from dubito.web.guard import COOKIE, Guard
+
+MOST = 4096
+
+
+def asking(page: bytes, *, is_wrong: bool = False) -> Response:
+    """The page; a sentence in it is hidden unless the token was wrong."""
+    return HTMLResponse(page.replace(b" hidden", b"") if is_wrong else page, status_code=403 if is_wrong else 200)
+
+
+def signed_in(request: Request, token: str) -> Response:
+    """To the page, with a cookie; its name has the port, since a browser gives cookies to every port of a host."""
+    response = RedirectResponse("/", status_code=303)
+    name = f"{COOKIE}-{request.url.port or 80}"
+    response.set_cookie(name, token, httponly=True, samesite="strict", path="/", secure=request.url.scheme == "https")
+    return response
+
+
+async def sign_in(request: Request, guard: Guard, page: bytes) -> Response:
+    """The form."""
+    body = await request.body()
+    found = parse_qs(body.decode("utf-8", "replace")) if len(body) <= MOST else {}
+    token = found.get("token", [""])[0].strip()
+    return signed_in(request, token) if guard.fits(token) else asking(page, is_wrong=True)

@@ -1,0 +1,49 @@
+"""Small real projects for tests."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from dubito.labelling.contents import Contents
+from dubito.labelling.making import open_project
+from dubito.labelling.project import Project, Settings
+
+CLASSES = ("left", "right")
+
+
+def write_rows(folder: Path, n_rows: int = 60) -> Path:
+    """Two clusters on a line, whose ids are row-0, row-1, ...; even rows lie left."""
+    rng = np.random.default_rng(0)
+    side = np.where(np.arange(n_rows) % 2 == 0, -3.0, 3.0)
+    features = rng.normal(size=(n_rows, 4)) + side[:, None]
+    path = folder / "rows.npz"
+    np.savez(path, features=features, ids=np.array([f"row-{row}" for row in range(n_rows)]))
+    return path
+
+
+def truth(row: int) -> str:
+    """What a row of `write_rows` is."""
+    return CLASSES[row % 2]
+
+
+def make_project(
+    folder: Path,
+    n_rows: int = 60,
+    store: str | None = None,
+    batch: int = 10,
+    overlap: int = 1,
+    audit: float = 0.0,
+) -> tuple[Project, Contents]:
+    """A project of such rows."""
+    source = write_rows(folder, n_rows)
+    return open_project(str(source), classes=CLASSES, settings=Settings(batch, overlap, audit), store=store)
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
+    """Look again and again."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
