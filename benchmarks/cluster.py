@@ -14,25 +14,7 @@ import sys
 import time
 
 import numpy as np
-
-LABELLED = 10_000
-
-
-def make(folder: str, rows: int, width: int, shards: int = 8) -> None:
-    """Features as networks have them, long in few directions, in shards; and doubt, mostly near 0."""
-    os.makedirs(os.path.join(folder, "doubt"), exist_ok=True)
-    rng = np.random.default_rng(0)
-    directions = rng.normal(size=(48, width)).astype(np.float32) * (0.9 ** np.arange(48))[:, None].astype(np.float32)
-    for shard in range(shards):
-        n_rows = rows * (shard + 1) // shards - rows * shard // shards
-        points = rng.normal(size=(n_rows, 48)).astype(np.float32) @ directions
-        points += 0.05 * rng.normal(size=points.shape).astype(np.float32)
-        np.save(os.path.join(folder, f"{shard}.npy"), points.astype(np.float16))
-        np.save(os.path.join(folder, "doubt", f"{shard}.npy"), rng.beta(0.4, 3.0, n_rows))
-
-
-def parts(folder: str) -> list[str]:
-    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".npy"))
+from cluster_runs import LABELLED, make, parts
 
 
 def run_plain(folder: str, budget: int, strategy: str) -> dict[str, object]:

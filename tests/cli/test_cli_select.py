@@ -373,3 +373,15 @@ def test_what_one_machine_alone_can_do_does_not_go_with_a_cluster(run: Program, 
     ran = run("select", "pool.npy", "-b", "3", "--engine", "cluster", *more)
     assert ran.code == 2
     assert f"{more[0]} does not go with --engine cluster; leave it out" in ran.complaint
+
+
+def test_options_of_a_cluster_are_for_a_cluster(run: Program) -> None:
+    np.save("pool.npy", np.eye(9))
+    for option, value in (("--address", "ray://head:1"), ("--workers", "cuda"), ("--workers-per-gpu", "2")):
+        ran = run("select", "pool.npy", "-b", "3", option, value)
+        assert ran.code == 2
+        assert f"{option} {value} is for --engine cluster" in ran.complaint
+    ran = run("select", "pool.npy", "-b", "3", "--engine", "cluster", "--workers", "gpu")
+    assert (ran.code, "--workers gpu is not known" in ran.complaint) == (2, True)
+    ran = run("select", "pool.npy", "-b", "3", "--engine", "cluster", "--workers-per-gpu", "many")
+    assert (ran.code, "--workers-per-gpu many is not a whole number" in ran.complaint) == (2, True)

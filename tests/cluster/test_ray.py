@@ -18,7 +18,7 @@ import pytest
 import dubito
 from dubito.engines.cluster.arrays import cut
 from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine
-from dubito.engines.cluster.rays import RayWorkers
+from dubito.engines.cluster.rays import Crew, RayWorkers
 from dubito.engines.cluster.solving import open_all, solve
 from dubito.errors import DubitoError
 from dubito.matrix import FloatArray
@@ -100,7 +100,7 @@ def test_any_number_of_shards_gives_the_picks_of_the_reference(n_shards: int, cl
     n_pool = problem.pool.shape[0]
     edges = sorted([0, n_pool, *np.random.default_rng(n_shards).integers(0, n_pool + 1, n_shards - 1).tolist()])
     problem = Problem(**{name: getattr(problem, name) for name in problem.__slots__ if name != "quotas"})
-    workers = RayWorkers(cut(problem, edges), ray, n_processors=0.1)
+    workers = RayWorkers(cut(problem, edges), ray, Crew(n_shards, 0.1))
     try:
         found, _ = solve(problem, workers, open_all(workers))
     finally:

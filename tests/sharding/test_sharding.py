@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -183,6 +183,13 @@ def test_what_cannot_be_read_is_named(pool: FloatArray, tmp_path: Path) -> None:
 def test_arguments_that_make_no_sense(arguments: dict[str, Any], words: str, pool: FloatArray) -> None:
     with pytest.raises(DubitoError, match=words):
         choose(Shards(parts(pool)), **{"strategy": "coreset", **arguments})
+
+
+def test_workers_are_of_a_known_kind(pool: FloatArray) -> None:
+    with pytest.raises(DubitoError, match=r"workers='gpu' is not known"):
+        Shards([pool], workers=cast("Any", "gpu"))
+    with pytest.raises(DubitoError, match=r"workers_per_gpu=0 is too small"):
+        Shards([pool], workers_per_gpu=0)
 
 
 def test_shards_that_make_no_sense(pool: FloatArray, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from dubito.checks.rows import check_features
 from dubito.coverage import CoverageProblem
 from dubito.engines.cluster.covering.driver import Covered, cover
 from dubito.engines.cluster.frontier import Placed, Traffic, leading
-from dubito.engines.cluster.rays import RayWorkers, connect, n_processors
+from dubito.engines.cluster.rays import RayWorkers, connect, crew_of
 from dubito.engines.cluster.shard import Part
 from dubito.engines.cluster.solving import leave_out, open_all, solve
 from dubito.engines.cluster.workers import Workers
@@ -71,13 +71,14 @@ def select_shards(
 ) -> Selection:
     """The picks that one machine would make of all shards one below another.
 
-    Workers are those of a Ray cluster, one for each processor, unless others are given.
+    Workers are those of a Ray cluster, one for each GPU or processor, unless others are given.
     """
     started = time.perf_counter()
     check_integer("budget", budget, least=1)
     if hire is None:
         ray = connect()
-        hire, n_workers = (lambda parts: RayWorkers(parts, ray)), n_processors(ray)
+        crew = crew_of(ray, shards.workers, shards.workers_per_gpu)
+        hire, n_workers = (lambda parts: RayWorkers(parts, ray, crew)), crew.size
     groups = shards.groups(n_workers or 1)
     workers = hire(Group(items, strategy, metric) for items in groups)
     try:
@@ -88,7 +89,7 @@ def select_shards(
         journal = _journal(shards, taken, problem, placed)
         found = _solved(taken, problem, workers, placed, journal)
         notes += _told_of_sample(taken, found.sampled)
-        notes += (told(workers, found.traffic, journal),)
+        notes += (told(workers, placed, found.traffic, journal),)
         names = _names(workers, found.solution.configurations[0].indices)
     finally:
         workers.close()
@@ -157,14 +158,16 @@ def _selection(
     return selection
 
 
-def told(workers: Workers, traffic: Traffic, journal: PickJournal | None) -> str:
+def told(workers: Workers, placed: Placed, traffic: Traffic, journal: PickJournal | None) -> str:
     """What a person may want to know of the run."""
     lost = f", {workers.n_lost} of which died and were made anew" if workers.n_lost else ""
     earlier = (
         f"; {len(journal.rows):,} picks were in the journal already" if journal is not None and journal.rows else ""
     )
+    n_devices = sum(each.on_device for each in placed.facts)
+    on = f" ({n_devices} on GPUs)" if n_devices else ""
     moved = (traffic.sent + traffic.received) / 1e6
-    return f"cluster: {len(workers)} workers{lost}, {traffic.rounds} rounds, {moved:.1f} MB moved{earlier}"
+    return f"cluster: {len(workers)} workers{on}{lost}, {traffic.rounds} rounds, {moved:.1f} MB moved{earlier}"
 
 
 def _opened(workers: Workers, labelled: object, groups: Sequence[Sequence[Item]]) -> tuple[Placed, AnyArray]:

@@ -3,8 +3,10 @@
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
+from dubito.checks import check_choice, check_integer
+from dubito.engines.cluster.hardware import Kind
 from dubito.errors import InvalidArgument, MissingFile
 from dubito.files import Columns, DoubtRole, read_pool
 from dubito.files.choosing import ANY_COLUMNS
@@ -32,6 +34,10 @@ class Shards:
         Names of columns in files.
     journal : str, optional
         A file to write picks to as they are made. A run that names it again goes on behind them.
+    workers : {"auto", "cpu", "cuda"}
+        What workers compute on: ``"auto"`` takes the GPUs of a cluster that has any. The picks are the same.
+    workers_per_gpu : int
+        How many workers share a GPU and its memory.
 
     Examples
     --------
@@ -49,8 +55,12 @@ class Shards:
         doubt: Sequence[Any] | None = None,
         columns: Columns = ANY_COLUMNS,
         journal: str | None = None,
+        workers: Kind = "auto",
+        workers_per_gpu: int = 1,
     ) -> None:
         self.columns, self.journal = columns, journal
+        self.workers: Kind = check_choice("workers", workers, get_args(Kind))
+        self.workers_per_gpu = check_integer("workers_per_gpu", workers_per_gpu, least=1)
         beside: dict[DoubtRole, Any] = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
         given = {role: listed(parts) for role, parts in beside.items() if parts is not None}
         if len(given) > 1:

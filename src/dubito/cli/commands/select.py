@@ -35,6 +35,8 @@ def select(
     engine: options.Engine = "auto",
     address: options.Address = None,
     journal: options.Journal = None,
+    workers: options.Workers = None,
+    workers_per_gpu: options.WorkersPerGpu = None,
     memory_limit: options.MemoryLimit = None,
     seed: options.Seed = "0",
     output: options.Output = None,
@@ -86,11 +88,12 @@ def select(
     columns = files.read_columns(
         id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label, beside.claimed(rows)
     )
-    if not dry_run and cluster.is_asked(engine, address, journal):
+    where = cluster.Where(address, journal, workers, workers_per_gpu)
+    if not dry_run and where.is_asked(engine):
         others: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
         others |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
         cluster.refuse(target, {**others, "standardise": None if standardise == "auto" else standardise})
-        picked = cluster.pick(pool, labelled or [], sources, columns, method, address, journal, quiet=quiet)
+        picked = cluster.pick(pool, labelled or [], sources, columns, method, where, quiet=quiet)
         finish(picked, target, quiet, labelled or [])
         return
     with job.holding(target, dry_run, quiet):

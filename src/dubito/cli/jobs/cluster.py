@@ -1,9 +1,12 @@
 """``dubito select --engine cluster``: shards that a Ray cluster reads, and this process does not."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dubito.checks import read_number
 from dubito.cli.inputs.files import DoubtSpecs
 from dubito.cli.jobs.select import Method
 from dubito.cli.jobs.target import Target
@@ -16,13 +19,37 @@ from dubito.problem import Interrupted, Selection
 from dubito.selecting import select
 from dubito.wording import named
 
+if TYPE_CHECKING:
+    from dubito.sharding.shards import Shards
 
-def is_asked(engine: str, address: str | None, journal: str | None) -> bool:
-    """Whether a cluster is to select; options of a cluster without one are refused."""
-    for name, value in {"address": address, "journal": journal}.items():
-        if value is not None and engine != "cluster":
-            raise InvalidArgument("is for --engine cluster", argument=name, value=value, mend="pass that, too.")
-    return engine == "cluster"
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The options of a cluster, as they were given."""
+
+    address: str | None
+    journal: str | None
+    workers: str | None
+    workers_per_gpu: str | None
+
+    def is_asked(self, engine: str) -> bool:
+        """Whether a cluster is to select; options of a cluster without one are refused."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None and engine != "cluster":
+                raise InvalidArgument(
+                    "is for --engine cluster", argument=each.name, value=value, mend="pass that, too."
+                )
+        return engine == "cluster"
+
+    def shards(self, pool: str, columns: Columns, given: Mapping[str, Any]) -> "Shards":
+        """The pool as this cluster is to read it."""
+        from dubito.sharding.shards import Shards
+
+        named_workers: dict[str, Any] = {} if self.workers is None else {"workers": self.workers}
+        if self.workers_per_gpu is not None:
+            named_workers["workers_per_gpu"] = read_number(self.workers_per_gpu)
+        return Shards(pool, columns=columns, journal=self.journal, **given, **named_workers)
 
 
 def refuse(target: Target, others: Mapping[str, object]) -> None:
@@ -39,22 +66,21 @@ def pick(
     sources: DoubtSpecs,
     columns: Columns,
     method: Method,
-    address: str | None,
-    journal: str | None,
+    where: Where,
     *,
     quiet: bool,
 ) -> Selection:
     """Select from a file or a folder of shards; doubt beside it lies in as many."""
     from dubito.engines.cluster.rays import connect
-    from dubito.sharding.shards import Shards, listed
+    from dubito.sharding.shards import listed
 
-    given = {role: listed(spec) for role, spec in sources.items() if spec is not None}
+    given: dict[str, Any] = {role: listed(spec) for role, spec in sources.items() if spec is not None}
     if len(given) > 1:
         raise two_sources(given)
-    shards = Shards(pool, columns=columns, journal=journal, **given)
+    shards = where.shards(pool, columns, given)
     rows = _read_labelled(labelled, columns)
-    say("connecting to Ray" + ("" if address is None else f" at {address}"), quiet=quiet)
-    connect(address)
+    say("connecting to Ray" + ("" if where.address is None else f" at {where.address}"), quiet=quiet)
+    connect(where.address)
     with Bar("picking", quiet=quiet) as bar:
         try:
             return select(

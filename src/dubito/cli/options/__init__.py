@@ -34,6 +34,8 @@ from dubito.cli.options.method import (
     Standardise,
     Strategy,
     Strength,
+    Workers,
+    WorkersPerGpu,
     engine_names,
     strategy_names,
 )
@@ -106,6 +108,8 @@ __all__ = [
     "Strategy",
     "Strength",
     "Temperature",
+    "Workers",
+    "WorkersPerGpu",
     "engine_names",
     "spelled_out",
     "strategy_names",

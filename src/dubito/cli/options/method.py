@@ -111,6 +111,24 @@ Journal = Annotated[
         help="For --engine cluster: write picks there as they are made; named again, a run goes on behind them.",
     ),
 ]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        metavar="KIND",
+        rich_help_panel=METHOD,
+        help="For --engine cluster: cpu, cuda, or auto, which takes GPUs where there are any.",
+    ),
+]
+WorkersPerGpu = Annotated[
+    str | None,
+    typer.Option(
+        "--workers-per-gpu",
+        metavar="N",
+        rich_help_panel=METHOD,
+        help="For --engine cluster: how many workers share a GPU, 1 by itself.",
+    ),
+]
 MemoryLimit = Annotated[
     str | None,
     typer.Option("--memory-limit", metavar="SIZE", rich_help_panel=METHOD, help="Beyond the inputs, such as 2GB."),

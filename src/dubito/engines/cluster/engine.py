@@ -84,12 +84,13 @@ def with_copy(cost: Estimate, pool: Matrix) -> Estimate:
 def solve_here(problem: Problem | CoverageProblem) -> Solution:
     """A pool in memory, cut into as many shards as the cluster has processors."""
     from dubito.engines.cluster.arrays import cut, even_edges
-    from dubito.engines.cluster.rays import RayWorkers, connect, n_processors
+    from dubito.engines.cluster.rays import RayWorkers, connect, crew_of
     from dubito.engines.cluster.solving import open_all, solve
 
     ray = connect()
-    n_shards = min(n_processors(ray), len_of(problem.pool))
-    workers = RayWorkers(cut(problem, even_edges(problem, n_shards)), ray)
+    crew = crew_of(ray)
+    n_shards = min(crew.size, len_of(problem.pool))
+    workers = RayWorkers(cut(problem, even_edges(problem, n_shards)), ray, crew)
     try:
         return solve(problem, workers, open_all(workers))[0]
     finally:

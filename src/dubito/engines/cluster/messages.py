@@ -25,6 +25,8 @@ class Facts:
     is_weighted: bool
     is_scored: bool
     is_doubted: bool
+    on_device: bool = False
+    """Whether a GPU works on it."""
 
     def no_points(self) -> "Points":
         """None of its rows."""

@@ -3,19 +3,25 @@
 import os
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from dubito.engines.cluster.hardware import HOST, Hardware, Kind
 from dubito.engines.cluster.shard import Part, Shard
 from dubito.engines.cluster.workers import Restore
 from dubito.engines.cpu.coverage.threads import VARIABLE
-from dubito.errors import DubitoError, InvalidData
+from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.optional import require
+from dubito.wording import named
 
 ATTEMPTS = 8
 """Times that a shard's process may die in one call before the run gives up."""
 PAUSE = 0.5
 """Seconds before another try, doubled each time up to a limit."""
 LONGEST_PAUSE = 8.0
+USED = 0.95
+"""Of a GPU, as Ray counts it, what its workers ask for: one that is made anew there finds a little left."""
+LITTLE = 0.01
 
 
 def connect(address: str | None = None) -> Any:
@@ -31,32 +37,57 @@ def n_processors(ray: Any) -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """How many workers there are to be, what each asks of Ray, and what it computes on."""
+
+    size: int
+    n_processors: float = 1.0
+    n_gpus: float = 0.0
+    hardware: Hardware = HOST
+
+
+def crew_of(ray: Any, kind: Kind = "auto", per_gpu: int = 1) -> Crew:
+    """Workers on the GPUs of a cluster, so many to each; on its processors where it has none, or they are asked for."""
+    n_processors_all, n_gpus = n_processors(ray), int(ray.cluster_resources().get("GPU", 0))
+    if kind == "cuda" and n_gpus == 0:
+        mend = f"start Ray with them (ray start --num-gpus), or pass {named('workers', 'cpu')}."
+        raise InvalidArgument("finds no GPU in the cluster", argument="workers", value=kind, mend=mend)
+    if kind == "cpu" or n_gpus == 0:
+        return Crew(n_processors_all)
+    size, share = n_gpus * per_gpu, 1.0 / per_gpu
+    hardware = Hardware("cuda", share, is_asked=kind == "cuda")
+    return Crew(size, min(1.0, n_processors_all / size), USED * share, hardware)
+
+
 class Actor(Shard):
     """A shard in a process of its own, with one processor."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, hardware: Hardware = HOST) -> None:
         os.environ.setdefault(VARIABLE, "1")
-        super().__init__(part)
+        super().__init__(part, hardware)
 
 
 class RayWorkers:
     """See `dubito.engines.cluster.workers.Workers`."""
 
-    def __init__(self, parts: Iterable[Part], ray: Any, n_processors: float = 1.0) -> None:
-        self.ray = ray
+    def __init__(self, parts: Iterable[Part], ray: Any, crew: Crew | None = None) -> None:
+        self.ray, self.crew = ray, crew or Crew(n_processors(ray))
         self.restore: Restore = lambda shard: [("open", ())]
         self.n_lost = 0
         """Workers that died and were made anew."""
         # Put one after another, so that parts which are made here need not be here all at once.
         self.parts = [ray.put(part) for part in parts]
-        self.actors = [self._start(part, n_processors) for part in self.parts]
+        self.actors = [self._start(part, self.crew) for part in self.parts]
 
     def __len__(self) -> int:
         return len(self.parts)
 
-    def _start(self, part: Any, n_processors: float) -> Any:
-        options = {"num_cpus": n_processors, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
-        return self.ray.remote(Actor).options(**options).remote(part)
+    def _start(self, part: Any, crew: Crew) -> Any:
+        options = {"num_cpus": crew.n_processors, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
+        if crew.n_gpus:
+            options["num_gpus"] = crew.n_gpus
+        return self.ray.remote(Actor).options(**options).remote(part, crew.hardware)
 
     def ask(self, method: str, common: Sequence[Any] = (), each: Sequence[Sequence[Any]] | None = None) -> list[Any]:
         """All at once."""
@@ -96,9 +127,16 @@ class RayWorkers:
     def _renew(self, shard: int) -> None:
         """Another process for a shard, brought up to date; it need not wait for a free processor."""
         self.ray.kill(self.actors[shard])
-        self.actors[shard] = self._start(self.parts[shard], n_processors=0.0)
+        self.actors[shard] = self._start(self.parts[shard], self._spare())
         for method, arguments in self.restore(shard):
             self.ray.get(self._send(shard, method, *arguments))
+
+    def _spare(self) -> Crew:
+        """What a worker made anew asks for: a GPU that others have, too, or the CPU where no GPU is left."""
+        crew = self.crew
+        if crew.n_gpus and self.ray.cluster_resources().get("GPU", 0) >= 1:
+            return Crew(1, 0.0, LITTLE, crew.hardware)
+        return Crew(1, 0.0)
 
     def close(self) -> None:
         """Let the processes and what they were given go."""

@@ -8,16 +8,14 @@ import numpy as np
 
 from dubito.coverage import CoverageProblem
 from dubito.distances import read_rows, settle
+from dubito.engines.cluster.hardware import HOST, Hardware
+from dubito.engines.cluster.hosted import Candidates
 from dubito.engines.cluster.messages import NOTHING, Answer, Errand, Facts, Orders, Points, Start
-from dubito.engines.cluster.room import Extended, Sums
-from dubito.engines.cpu.kernels import CpuKernels
-from dubito.engines.lazy.bounds import Bounds, first_in_order
+from dubito.engines.cluster.room import Sums
 from dubito.engines.lazy.front import Threshold
+from dubito.engines.lazy.frontier import Fresh
 from dubito.matrix import AnyArray, FloatArray, IntArray, blocks, len_of, rows_per_read
 from dubito.problem import Problem
-
-LEVELS = 64
-"""Ranks whose bounds a shard tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +43,26 @@ class Part(Protocol):
 class Shard:
     """Does what a driver says; can be made again at any time from its part and a `Start`."""
 
-    def __init__(self, part: Part) -> None:
-        self.part, self.first_row, self.n_picks = part, 0, 0
+    def __init__(self, part: Part, hardware: Hardware = HOST) -> None:
+        self.part, self.hardware, self.first_row, self.n_picks = part, hardware, 0, 0
         self.placed: Problem | CoverageProblem
-        self.bounds: Bounds | None = None
+        self.candidates: Candidates | None = None
 
     def open(self) -> Facts:
         """Read the part; what it is."""
         self.opened = self.part.open()
         problem = self.placed = self.opened.problem
         shape = len_of(problem.pool), len(problem.candidates), int(problem.pool.shape[1])
-        has = (part is not None for part in (problem.weights, getattr(problem, "scores", None), problem.doubt))
-        return Facts(*shape, str(problem.pool.dtype), problem.largest, *has)
+        self.hardware = self.hardware.settled(shape[2])
+        return Facts(
+            *shape,
+            str(problem.pool.dtype),
+            problem.largest,
+            is_weighted=problem.weights is not None,
+            is_scored=getattr(problem, "scores", None) is not None,
+            is_doubted=problem.doubt is not None,
+            on_device=self.hardware.takes(problem),
+        )
 
     def place(self, first_row: int, left_out: IntArray, is_early: bool = False) -> int:
         """Hear where the shard begins in the whole pool, and rows of that which are labelled; candidates left."""
@@ -69,9 +75,9 @@ class Shard:
             self.placed = replace(given, candidates=candidates, weights=given.weights * is_counted)
         return len(candidates)
 
-    def hold(self, kind: Callable[[Any, int], object]) -> None:
+    def hold(self, kind: Callable[[Any, int, Hardware], object]) -> None:
         """Let something else do what a driver says of the shard's rows; see `held`."""
-        self.holder = kind(self.placed, self.first_row)
+        self.holder = kind(self.placed, self.first_row, self.hardware)
 
     def held(self, step: str, *arguments: Any) -> Any:
         """What that makes of a step."""
@@ -125,68 +131,43 @@ class Shard:
 
     def start(self, start: Start) -> None:
         """Bound every candidate by what is labelled and picked; or by the farthest of those that stand apart."""
-        problem = self.problem
-        n_apart = len(start.apart)
-        room = max(start.budget, len(start.picks)) + n_apart
-        self.extended = Extended(problem.pool, room)
-        weights = None if problem.weights is None else np.concatenate([problem.weights, np.zeros(room)])
-        self.weights = weights
-        self.placed = problem = replace(problem, weights=None if weights is None else weights[: len_of(problem.pool)])
-        local = replace(
-            problem,
-            pool=self.extended,
-            references=start.references,
-            weights=weights,
-            budget=start.budget,
-            largest=start.largest,
-        )
-        self.n_picks = 0
-        if len(problem.candidates) == 0:
+        self.candidates, self.n_picks = None, len(start.picks)
+        if len(self.problem.candidates) == 0:
             return
-        kernels = CpuKernels(local)
-        self.kernels, self.bounds = kernels, Bounds(local, kernels)
-        # A pick scales what is near it by its own weight, and labelled points do not: first bounds know one kind alone.
-        is_mixed = problem.scaling == "acquired" and len(kernels.references) > 0
-        if is_mixed:
-            self.bounds.bound, self.bounds.seen = kernels.first_bounds()
-        self._add(start.picks)
-        if len(kernels.references) == 0:
-            self.bounds.bound = kernels.farthest_from(self._store(start.apart, room - n_apart))
-            self.bounds.seen = np.zeros(len(self.bounds.bound), dtype=np.int32)
-        elif not is_mixed:
-            self.bounds.bound, self.bounds.seen = kernels.first_bounds()
+        self.candidates = self.hardware.candidates(self.problem, start)
+        self.placed = replace(self.problem, weights=self.candidates.weights)
         self.drop(start.picks.rows)
 
     def advance(self, orders: Orders, errand: Errand) -> Answer:
         """One round: hear what was picked, bring the first candidates up to date, and tell them."""
-        bounds = self.bounds
-        if bounds is None:
+        candidates = self.candidates
+        if candidates is None:
             return Answer(self._points(np.empty(0, np.int64)), np.empty(0), NOTHING)
-        lowered = self._numbers(errand.lowered)
-        # What a shard made anew knows may be less already: both hold.
-        bounds.bound[lowered] = np.minimum(bounds.bound[lowered], errand.values)
+        candidates.lower(self._numbers(errand.lowered), errand.values)
         if orders.n_before == self.n_picks:
-            self._add(orders.picks)
+            candidates.add(orders.picks)
+            self.n_picks += len(orders.picks)
             self.drop(orders.picks.rows)
-        fresh = bounds.fresh(errand.size, self._numbers(errand.own))
-        return self._answer(fresh.rows, fresh.threshold, errand.size)
+        return self._answer(candidates.fresh(errand.size, self._numbers(errand.own)), candidates.levels(errand.size))
 
     def drop(self, rows: IntArray) -> None:
         """Rows of the whole pool that may not be picked any more; those that are no candidates here are passed over."""
-        if self.bounds is not None:
-            self.bounds.drop(np.flatnonzero(np.isin(self.problem.candidates, rows - self.first_row)))
+        if self.candidates is not None:
+            numbers = self._numbers(rows)
+            here = numbers < len(self.problem.candidates)
+            is_own = self.problem.candidates[numbers[here]] == rows[here] - self.first_row
+            self.candidates.drop(numbers[here][is_own])
 
     def zeros(self, n_wanted: int | None) -> Points:
         """The first candidates that nothing sets apart from a reference."""
-        numbers = np.empty(0, dtype=np.int64) if self.bounds is None else self.bounds.zeros(n_wanted)
+        numbers = np.empty(0, dtype=np.int64) if self.candidates is None else self.candidates.zeros(n_wanted)
         return self._points(self.problem.candidates[numbers])
 
-    def _answer(self, numbers: IntArray, threshold: Threshold, size: int) -> Answer:
-        assert self.bounds is not None
-        bound, candidates = self.bounds.bound, self.problem.candidates
+    def _answer(self, fresh: Fresh, levels: tuple[IntArray, FloatArray]) -> Answer:
+        threshold, rows = fresh.threshold, self.problem.candidates
         if threshold.row >= 0:
-            threshold = Threshold(threshold.value, int(candidates[threshold.row]) + self.first_row)
-        return Answer(self._points(candidates[numbers]), bound[numbers], threshold, *levels_of(bound, size))
+            threshold = Threshold(threshold.value, int(rows[threshold.row]) + self.first_row)
+        return Answer(self._points(rows[fresh.rows]), fresh.values, threshold, *levels)
 
     def _points(self, rows: IntArray) -> Points:
         """Rows of the shard with all that is known of them."""
@@ -200,30 +181,6 @@ class Shard:
             None if problem.doubt is None else problem.doubt[rows],
         )
 
-    def _add(self, picks: Points) -> None:
-        """Picks of the whole pool become references."""
-        if self.bounds is not None:
-            self.kernels.references.add(self._store(picks, self.n_picks))
-            self.bounds.n_references = len(self.kernels.references)
-        self.n_picks += len(picks)
-
-    def _store(self, points: Points, start: int) -> IntArray:
-        """Keep points behind the shard's own; their rows there."""
-        rows = self.extended.store(start, points.features)
-        if self.weights is not None and points.weights is not None:
-            self.weights[rows] = points.weights
-        return rows
-
     def _numbers(self, rows: IntArray) -> IntArray:
         """Which candidates some rows of the whole pool are."""
         return np.searchsorted(self.problem.candidates, rows - self.first_row)
-
-
-def levels_of(bound: FloatArray, size: int) -> tuple[IntArray, FloatArray]:
-    """Ranks in the order of some bounds, and the bounds there: the driver tells from it what to ask for next.
-
-    They reach beyond what was asked for, to four times as many.
-    """
-    top = np.sort(bound[first_in_order(bound, 4 * max(size, LEVELS))[0]])[::-1]
-    ranks = np.unique(np.linspace(0, len(top) - 1, min(LEVELS, len(top))).astype(np.int64))
-    return ranks, top[ranks]

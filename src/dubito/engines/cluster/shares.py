@@ -5,8 +5,11 @@ from typing import Protocol
 
 import numpy as np
 
+from dubito.engines.lazy.bounds import first_in_order
 from dubito.matrix import FloatArray, IntArray
 
+LEVELS = 64
+"""Ranks whose bounds a shard tells."""
 FEWEST = 16
 """What every shard is asked for at least."""
 MARGIN = 1.05
@@ -60,3 +63,22 @@ def parts_of_first(answers: Sequence[Levelled], size: int) -> FloatArray:
     chosen = order[n_before < size]
     counts = np.bincount(owner[chosen], weights[chosen], minlength=len(answers))
     return np.asarray(counts / max(1.0, counts.sum()))
+
+
+def levels_of(bound: FloatArray, size: int) -> tuple[IntArray, FloatArray]:
+    """Ranks in the order of some bounds, and the bounds there: the driver tells from it what to ask for next.
+
+    They reach beyond what was asked for, to four times as many.
+    """
+    return levels_in(np.sort(bound[first_in_order(bound, n_levelled(size))[0]])[::-1])
+
+
+def n_levelled(size: int) -> int:
+    """How far the levels reach."""
+    return 4 * max(size, LEVELS)
+
+
+def levels_in(top: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Some ranks of bounds that fall, and the bounds there."""
+    ranks = np.unique(np.linspace(0, len(top) - 1, min(LEVELS, len(top))).astype(np.int64))
+    return ranks, top[ranks]

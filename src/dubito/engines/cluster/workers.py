@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from dubito.engines.cluster.hardware import HOST, Hardware
 from dubito.engines.cluster.shard import Part, Shard
 
 Restore = Callable[[int], list[tuple[str, tuple[Any, ...]]]]
@@ -36,9 +37,9 @@ class Workers(Protocol):
 class Here:
     """Shards in this process, one after another: what is computed on a cluster, without one."""
 
-    def __init__(self, parts: Iterable[Part]) -> None:
-        self.parts = list(parts)
-        self.shards = [Shard(part) for part in self.parts]
+    def __init__(self, parts: Iterable[Part], hardware: Hardware = HOST) -> None:
+        self.parts, self.hardware = list(parts), hardware
+        self.shards = [Shard(part, hardware) for part in self.parts]
         self.n_lost = 0
         self.restore: Restore = lambda shard: [("open", ())]
 
@@ -57,7 +58,7 @@ class Here:
     def lose(self, shard: int) -> None:
         """Forget all that a shard knows, as if its process had died, and make it anew."""
         self.n_lost += 1
-        self.shards[shard] = Shard(self.parts[shard])
+        self.shards[shard] = Shard(self.parts[shard], self.hardware)
         for method, arguments in self.restore(shard):
             self.ask_one(shard, method, *arguments)
 

@@ -66,11 +66,12 @@ class DeviceBounds:
         count = self.references.count
         is_full = len(self.value) * count <= FULL_PAIRS
         anchors = slice(0, count) if is_full else spread_out(count, ANCHORS, self.device)
-        self._tighten_all(anchors, weights)
+        self.tighten_by(anchors, weights)
         if is_full:
             self._note_tight()
 
-    def _tighten_all(self, references: slice | Tensor, weights: Tensor) -> None:
+    def tighten_by(self, references: slice | Tensor, weights: Tensor) -> None:
+        """Lower every bound by products with some references, scaled by weights (n,)."""
         targets = self.references.shaped[references]
         for span in blocks(len(self.value), self.sizes.rows):
             own = self.references.shape_of(self.exact(span))
@@ -88,7 +89,7 @@ class DeviceBounds:
     def tighten_all(self) -> None:
         """Lower every bound by products with the references that have not done so."""
         if self.n_tight < self.n_wanted:
-            self._tighten_all(slice(self.n_tight, self.n_wanted), self.weights)
+            self.tighten_by(slice(self.n_tight, self.n_wanted), self.weights)
             self._note_tight()
 
     def tighten(self, rows: Tensor) -> bool:

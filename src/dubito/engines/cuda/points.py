@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from dubito.distances import SUM_ROWS
-from dubito.matrix import FloatArray, Matrix, OnDevice, Rows, blocks
+from dubito.matrix import FloatArray, Matrix, OnDevice, Rows, blocks, rows_per_read
 from dubito.problem import Metric
 
 Tensor = Any
@@ -25,7 +25,19 @@ class DeviceSource:
         if isinstance(matrix, OnDevice):
             self.tensor = matrix.tensor
         elif is_resident:
-            self.tensor = self._upload(matrix[:])
+            self.tensor = self._whole()
+
+    def _whole(self) -> Tensor:
+        """Block by block where it is no array in memory already: the host need not hold a copy of it."""
+        n_rows, step = self.shape[0], rows_per_read(self.matrix)
+        if n_rows <= step or (isinstance(self.matrix, np.ndarray) and self.matrix.flags.writeable):
+            return self._upload(self.matrix[:])
+        first = self._upload(self.matrix[0:step])
+        tensor = torch.empty(tuple(self.shape), dtype=first.dtype, device=self.device)
+        tensor[:step] = first
+        for start in range(step, n_rows, step):
+            tensor[start : start + step] = self._upload(self.matrix[start : min(start + step, n_rows)])
+        return tensor
 
     def rows(self, rows: slice | Tensor) -> Tensor:
         """(r, d) on the device, contiguous, in a dtype that holds every value."""

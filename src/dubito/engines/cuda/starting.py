@@ -26,9 +26,14 @@ def _coldness(bounds: DeviceBounds) -> FloatArray:
 
 def farthest(bounds: DeviceBounds, picks: IntArray) -> Tensor:
     """(n,) upper bounds on what the farthest of these candidates leaves to each."""
-    shape, rows = bounds.references.shape, to_device(picks, bounds.device)
-    others = bounds.references.shape_of(bounds.exact(rows))
-    own = (bounds.weights > 0.0).double()[:, None] * bounds.weights[rows] if bounds.by_pick else None
+    rows = to_device(picks, bounds.device)
+    return farthest_from(bounds, bounds.exact(rows), bounds.weights[rows])
+
+
+def farthest_from(bounds: DeviceBounds, exact: Tensor, weights: Tensor) -> Tensor:
+    """The same of points (r, d), wherever they lie, with their own weights (r,)."""
+    shape, others = bounds.references.shape, bounds.references.shape_of(exact)
+    own = (bounds.weights > 0.0).double()[:, None] * weights if bounds.by_pick else None
     parts = []
     for span in blocks(len(bounds.value), bounds.sizes.rows):
         points = bounds.references.shape_of(bounds.exact(span))

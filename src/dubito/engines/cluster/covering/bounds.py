@@ -5,6 +5,7 @@ import numpy as np
 from dubito.coverage import CoverageProblem
 from dubito.engines.cluster.covering.messages import Int32Array
 from dubito.engines.cluster.frontier import before
+from dubito.engines.cluster.shares import levels_of
 from dubito.engines.cpu.coverage.lists import CLOSED, EXACT, Lists
 from dubito.engines.cpu.coverage.opening import Opening
 from dubito.engines.cpu.coverage.solver import FirstCover
@@ -62,13 +63,26 @@ class CoverBounds:
             self.bound[candidate] = min(float(self.bound[candidate]), self.lists.bound(candidate) / cost)
         self.stamp[candidates] = self.n_heard
 
-    def pairs(self, candidate: int) -> tuple[IntArray, FloatArray]:
-        """Rows, ascending, and kernels of an exact candidate, where it can still add something."""
+    def pairs(self, candidates: IntArray) -> tuple[IntArray, Int32Array, FloatArray]:
+        """How many rows each of some exact candidates covers, which, ascending, and how far."""
+        found = [self._pairs(each) for each in candidates.tolist()]
+        return (
+            np.array([len(places) for places, _ in found], dtype=np.int64),
+            np.concatenate([np.empty(0, np.int32), *(places for places, _ in found)]).astype(np.int32),
+            np.concatenate([np.empty(0), *(kernels for _, kernels in found)]),
+        )
+
+    def _pairs(self, candidate: int) -> tuple[IntArray, FloatArray]:
+        """Where a candidate can still add something."""
         if candidate not in self.lists.exact:
             return np.empty(0, dtype=np.int64), np.empty(0)
         rows, kernels = self.lists.exact[candidate]
         more = kernels > self.lists.cover[rows]
         return rows[more], kernels[more]
+
+    def levels(self, size: int) -> tuple[IntArray, FloatArray]:
+        """Ranks in the order of the bounds, and the bounds there."""
+        return levels_of(self.bound, size)
 
     def drop(self, candidates: IntArray) -> None:
         """They are picked."""

@@ -1,31 +1,63 @@
 """A worker's side: the candidates of a shard, and the whole ground that they may cover."""
 
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
 from dubito.coverage import CoverageProblem, running_sums, sample_rows, thinned
 from dubito.engines.cluster.covering.bounds import CoverBounds
-from dubito.engines.cluster.covering.messages import CoverAnswer, CoverStart, Grown, Terrain, Thinning
+from dubito.engines.cluster.covering.messages import CoverAnswer, CoverStart, Grown, Int32Array, Terrain, Thinning
+from dubito.engines.cluster.hardware import HOST, Hardware
 from dubito.engines.cluster.messages import NOTHING
-from dubito.engines.cluster.shard import levels_of
 from dubito.engines.cpu.coverage.nearest import Nearest
 from dubito.engines.cpu.coverage.probes import Probes, fit_probes
 from dubito.engines.cpu.coverage.solver import FIRST_WIDTH, SMALL_PROBLEM
 from dubito.engines.cpu.coverage.space import Space
 from dubito.engines.lazy.front import Threshold
+from dubito.errors import MemoryLimit
 from dubito.matrix import AnyArray, FloatArray, IntArray, Stack, len_of
 from dubito.problem import Known
 
 NONE = np.empty(0, dtype=np.int64)
 
 
+class Bounded(Protocol):
+    """What the candidates of a shard add, on whatever machine it has; see `CoverBounds`."""
+
+    @property
+    def costs(self) -> FloatArray | None:
+        """(n,) of the candidates."""
+        ...
+
+    def hear(self, places: Int32Array, cover: FloatArray) -> None:
+        """Cover has grown."""
+        ...
+
+    def fresh(self, size: int) -> tuple[IntArray, Threshold]:
+        """The first candidates in order, all of them exact, and what comes next."""
+        ...
+
+    def pairs(self, candidates: IntArray) -> tuple[IntArray, Int32Array, FloatArray]:
+        """How many rows each of some exact candidates covers, which, and how far."""
+        ...
+
+    def levels(self, size: int) -> tuple[IntArray, FloatArray]:
+        """Ranks in the order of the bounds, and the bounds there."""
+        ...
+
+    def drop(self, candidates: IntArray) -> None:
+        """They are picked."""
+        ...
+
+
 class Holder:
     """Does what a driver says; can be made again at any time from its problem and a `CoverStart`."""
 
-    def __init__(self, problem: CoverageProblem, first_row: int) -> None:
+    def __init__(self, problem: CoverageProblem, first_row: int, hardware: Hardware) -> None:
         self.problem, self.first_row = problem, first_row
-        self.bounds: CoverBounds | None = None
+        self.hardware = hardware if hardware.takes(problem) else HOST
+        self.bounds: Bounded | None = None
         self.last = NONE
         """Candidates of the last answer."""
 
@@ -73,6 +105,10 @@ class Holder:
         local = self._here(rows)
         if len(local) == 0:
             return np.empty(0)
+        if self.hardware.device is not None:
+            points, metric = self.problem.pool[local], self.problem.metric
+            found: FloatArray = self.hardware.covering().nearest(points, references, metric, largest, self.hardware)
+            return found
         space = Space(replace(self.problem, references=references, largest=largest))
         d = references.shape[1]
         probes = Probes(None, d)
@@ -87,8 +123,19 @@ class Holder:
         if len(self.problem.candidates):
             cover = np.zeros(len(start.ground))
             cover[grown.places] = grown.cover
-            self.bounds = CoverBounds(self._local(start), cover)
+            self.bounds = self._bounded(self._local(start), cover)
             self._drop(grown.picks)
+
+    def _bounded(self, local: CoverageProblem, cover: FloatArray) -> Bounded:
+        if self.hardware.device is not None:
+            try:
+                found: Bounded = self.hardware.covering().bounded(local, cover, self.hardware)
+            except MemoryLimit:
+                # All of a shard must lie on a device to be covered there.
+                self.hardware = HOST
+            else:
+                return found
+        return CoverBounds(local, cover)
 
     def _local(self, start: CoverStart) -> CoverageProblem:
         """The ground, and the shard's own rows behind it, which count for nothing: those that do stand in both."""
@@ -121,17 +168,14 @@ class Holder:
         front, threshold = self.bounds.fresh(size)
         is_new = ~np.isin(front, self.last)
         self.last = front
-        pairs = [self.bounds.pairs(each) for each in front[is_new].tolist()]
-        costs, bound = self.bounds.costs, self.bounds.bound
+        costs = self.bounds.costs
         return CoverAnswer(
             self._rows(front),
             is_new,
-            np.array([len(places) for places, _ in pairs], dtype=np.int64),
-            np.concatenate([NONE, *(places for places, _ in pairs)]).astype(np.int32),
-            np.concatenate([np.empty(0), *(kernels for _, kernels in pairs)]),
+            *self.bounds.pairs(front[is_new]),
             None if costs is None else costs[front[is_new]],
             threshold if threshold.row < 0 else Threshold(threshold.value, int(self._rows(threshold.row))),
-            *levels_of(bound, size),
+            *self.bounds.levels(size),
         )
 
     def lowest(self, n_wanted: int, picks: IntArray) -> IntArray:

@@ -58,20 +58,7 @@ class DeviceCover:
         fewer = int(n_tried * self.ground.room / (ROOM * n_pairs))
         self.together = max(1, min(fewer, n_tried // 2))
         if bool(torch.isinf(self.bound).any()):
-            self.bound = self._bounds()
-
-    def _bounds(self) -> Tensor:
-        """Upper bounds from products alone."""
-        ground, live = self.ground, self.ground.live_rows()
-        largest = ground.weights.max()
-        # Weights over the largest, and no smaller than float32 has digits for.
-        weights = (ground.weights[live] / largest).clamp(min=1e-30).float() * (1.0 + 2.0**-20)
-        cover = (ground.cover[live] * (1.0 - 2.0**-20)).float()
-        reach = ground.reach * ground.shape.scale**2
-        bound = torch.zeros(len(self.numbers), dtype=torch.float64, device=self.bound.device)
-        others = ground.shaped[self.numbers]
-        most_covered(ground.shaped[live], others, weights, cover, reach, ground.constants, bound)
-        return torch.where(bound > 0.0, bound * (largest * (1.0 + 2.0**-20)) + SMALLEST, 0.0)
+            self.bound = upper_bounds(self.ground, self.numbers)
 
     def _pick(self, front: Tensor, lists: DeviceLists, outside: Threshold, n_left: int) -> None:
         """Stage after stage, each down to a lower level, until the front has nothing more before what is outside."""
@@ -107,3 +94,17 @@ class DeviceCover:
         picks: IntArray = torch.cat(self.picks).cpu().numpy()
         added: FloatArray = torch.cat(self.gains).cpu().numpy()
         return picks, added
+
+
+def upper_bounds(ground: Ground, numbers: Tensor) -> Tensor:
+    """(c,) from products alone, of candidates given by their rows in the pool."""
+    live, bound = ground.live_rows(), torch.zeros(len(numbers), dtype=torch.float64, device=numbers.device)
+    if len(live) == 0:
+        return bound
+    largest = ground.weights.max()
+    # Weights over the largest, and no smaller than float32 has digits for.
+    weights = (ground.weights[live] / largest).clamp(min=1e-30).float() * (1.0 + 2.0**-20)
+    cover = (ground.cover[live] * (1.0 - 2.0**-20)).float()
+    reach = ground.reach * ground.shape.scale**2
+    most_covered(ground.shaped[live], ground.shaped[numbers], weights, cover, reach, ground.constants, bound)
+    return torch.where(bound > 0.0, bound * (largest * (1.0 + 2.0**-20)) + SMALLEST, 0.0)

@@ -42,11 +42,7 @@ class Ground:
             return nearest
         plain = Problem(problem.pool, problem.references, rows, 1, metric=problem.metric, largest=problem.largest)
         bounds = DeviceBounds(plain, points, references, plan.sizes)
-        bounds.start(np.empty(0, dtype=np.int64))
-        bounds.tighten_all()
-        for span in blocks(len(rows), plan.sizes.rows):
-            bounds.refresh(torch.arange(span.start, span.stop, device=nearest.device))
-        nearest[to_device(rows, nearest.device)] = bounds.value
+        nearest[to_device(rows, nearest.device)] = settled(bounds)
         return nearest
 
     def _reach(self) -> float:
@@ -78,3 +74,12 @@ class Ground:
     def live_rows(self) -> Tensor:
         """Their numbers."""
         return torch.nonzero(self.is_live())[:, 0]
+
+
+def settled(bounds: DeviceBounds) -> Tensor:
+    """(n,) exact squared distances of all candidates to what is labelled."""
+    bounds.start(np.empty(0, dtype=np.int64))
+    bounds.tighten_all()
+    for span in blocks(len(bounds.value), bounds.sizes.rows):
+        bounds.refresh(torch.arange(span.start, span.stop, device=bounds.device))
+    return bounds.value

@@ -27,8 +27,13 @@ class DeviceCoverPlan:
 
 
 def plan_for(problem: CoverageProblem, device: str) -> DeviceCoverPlan:
-    """What fits the device, or MemoryLimit: the pool must be there whole."""
-    (n, d), m, free = problem.pool.shape, len_of(problem.references), free_bytes(problem.memory_limit, device)
+    """What fits the device, or MemoryLimit."""
+    return plan_within(problem, free_bytes(problem.memory_limit, device))
+
+
+def plan_within(problem: CoverageProblem, free: int) -> DeviceCoverPlan:
+    """What fits some bytes, or MemoryLimit: the pool must be there whole."""
+    (n, d), m = problem.pool.shape, len_of(problem.references)
     kept = (STATE_BYTES + point_bytes(problem)) * n + m * d * 12
     sizes = DeviceSizes()
     while kept + sizes.working_bytes(d) > free // 2 and sizes.front > 64:
