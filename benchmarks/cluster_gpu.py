@@ -162,15 +162,15 @@ def main() -> None:
         print(f"{time.perf_counter() - started:6.1f} s  {text}", flush=True)
 
     os.makedirs(given.folder, exist_ok=True)
+    for name, shape in POOLS.items():
+        make(os.path.join(given.folder, name.replace(" ", "")), *shape, 8, processes=8)
+    say("pools are made")
     ray.init("local", num_cpus=max(8, os.cpu_count() or 8), num_gpus=1, include_dashboard=False, log_to_driver=False)
     say("Ray runs")
     check_picks(say)
     check_shards(say)
     warm_up(given.folder, ray)
     say("programs are compiled")
-    for name, shape in POOLS.items():
-        make(os.path.join(given.folder, name.replace(" ", "")), *shape, 8, processes=8)
-    say("pools are made")
     runs: list[dict[str, Any]] = []
     for name, kind, size, strategy, budget in RUNS:
         left = 60.0 * given.minutes - (time.perf_counter() - started)

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def make(folder: str, rows: int, width: int, shards: int = 8, processes: int = 1
         for job in jobs:
             _make_shard(job)
         return
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         list(pool.map(_make_shard, jobs))
 
 
