@@ -36,7 +36,8 @@ export function makeCurveView(view) {
 
   async function load() {
     const curve = await ask("/api/curve");
-    advice.textContent = curve.advice.sentence;
+    const { sentence } = curve.advice;
+    advice.textContent = sentence.charAt(0).toUpperCase() + sentence.slice(1);
     advice.classList.toggle("stop", curve.advice.stop);
     if (curve.points.length === 0) {
       const { labelled } = known.project;

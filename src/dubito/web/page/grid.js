@@ -37,7 +37,7 @@ export function makeGridView(view) {
 
   async function load(name = chosen) {
     const most = screenful(tiles);
-    const query = new URLSearchParams({ annotator: known.annotator, count: Math.min(500, most + setAside.size) });
+    const query = new URLSearchParams({ annotator: known.annotator, count: Math.min(64, most + setAside.size) });
     if (name !== null) query.set("class", name);
     const answer = await ask(`/api/grid?${query}`);
     guessed = answer.groups.length > 0;
@@ -120,6 +120,7 @@ export function makeGridView(view) {
     try {
       const answer = await send("/api/undo", { annotator: known.annotator }, "Undoing your last label");
       queue.putFirst({ ...answer.item, undone: true });
+      tell("labels", { labelled: answer.labelled });
       notice("Undone: that item comes first under Label.");
     } catch (error) {
       wrong(error);

@@ -30,8 +30,8 @@ export function guessBox() {
   async function show() {
     if (!item || seen) return;
     const wanted = item;
-    if (known.project.model.state === "none") {
-      told.replaceChildren(h("p", { class: "quiet" }, known.project.model.message || "There is no model yet: label a few items of two classes."));
+    if (!known.project.model.labels) {
+      told.replaceChildren(h("p", { class: "quiet" }, "There is no guess yet: the model learns once a batch is labelled, of two classes at least."));
       return;
     }
     try {

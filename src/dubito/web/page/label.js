@@ -101,6 +101,7 @@ export function makeLabelView(view) {
       const answer = await send("/api/undo", { annotator: known.annotator }, "Undoing your last label");
       queue.putFirst({ ...answer.item, undone: true });
       last = null;
+      tell("labels", { labelled: answer.labelled });
       drawTrail();
       show();
       say(`Undone. ${described(answer.item)}`);

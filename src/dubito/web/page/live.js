@@ -41,4 +41,5 @@ export function listenToServer(refresh) {
     tell("round", data);
   });
   source.addEventListener("project", refresh);
+  source.addEventListener("map", () => tell("map"));
 }

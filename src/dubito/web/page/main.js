@@ -76,7 +76,9 @@ function takeName(name) {
 
 /** Items held for this person are free for others once the page is left. */
 function release(annotator) {
-  navigator.sendBeacon("/api/release", JSON.stringify({ annotator }));
+  // Not a beacon: under a strict referrer policy that would come without an origin, and be refused.
+  const headers = { "Content-Type": "application/json" };
+  fetch("/api/release", { method: "POST", body: JSON.stringify({ annotator }), headers, keepalive: true }).catch(() => {});
 }
 
 function watch() {

@@ -22,7 +22,7 @@ export function makeMapView(view) {
   let chosen = [];
 
   const card = hoverCard();
-  const surface = makeSurface({ size: () => (points ? Math.max(2.6, 11.5 - Math.log10(points.n) * 1.7) : 4), find: (x, y, reach) => (index ? nearest(index, x, y, reach) : -1), hover: card.hover, pick: card.pin, lasso: (polygon) => choose(inside(points, polygon)) });
+  const surface = makeSurface({ isReady: () => points !== null, size: () => (points ? Math.max(2.6, 11.5 - Math.log10(points.n) * 1.7) : 4), find: (x, y, reach) => (index ? nearest(index, x, y, reach) : -1), hover: card.hover, pick: card.pin, lasso: (polygon) => choose(inside(points, polygon)) });
   const ways = h("fieldset", { class: "ways" }, h("legend", null, "Colour"), Object.entries(WAYS).map(way));
   const legend = h("div", { class: "scale" });
   const slider = h("input", { type: "range", id: "upto", min: "0", max: "0", value: "0", oninput: drawPicks });
@@ -49,6 +49,10 @@ export function makeMapView(view) {
 
   async function load() {
     const answer = await ask("/api/map", { seconds: 60 });
+    if (!answer.n) {
+      choice.replaceChildren(h("p", { class: "quiet" }, answer.waiting ?? "There is nothing to draw yet."));
+      return;
+    }
     points = decode(answer);
     index = makeIndex(points);
     surface.set(points);
@@ -127,6 +131,6 @@ export function makeMapView(view) {
   const repaint = () => (drawColours(), drawPicks());
   scheme.addEventListener("change", repaint);
   reload();
-  const ends = [on("round", reload), surface.end, card.end, () => scheme.removeEventListener("change", repaint)];
+  const ends = [on("round", reload), on("map", reload), surface.end, card.end, () => scheme.removeEventListener("change", repaint)];
   return { end: () => ends.forEach((end) => end()) };
 }

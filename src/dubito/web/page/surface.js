@@ -5,7 +5,7 @@ import { makeScatter } from "./scatter.js";
 
 const CLOSE = 14;
 
-/** `acts` has hover(row or -1, x, y), pick(row), lasso(polygon); `find(x, y, reach)` gives the nearest row. */
+/** `acts` has hover(row or -1, x, y), pick(row), lasso(polygon), find(x, y, reach) for the nearest row, size() of points. */
 export function makeSurface(acts) {
   const canvas = h("canvas", { class: "points", tabindex: "0", role: "img", "aria-label": "Map of the pool. Arrows move it, plus and minus zoom; the buttons beside it choose." });
   const path = s("polygon", { class: "lasso", points: "" });
@@ -47,7 +47,7 @@ export function makeSurface(acts) {
       if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
       const size = Math.max(2, Math.min(14, acts.size() * Math.sqrt(view.zoom))) * ratio;
       scatter.draw({ ...view, ...zooms(), size }, upTo, ring);
-      acts.drawn?.();
+      node.dataset.drawn = acts.isReady() ? scatter.kind : "";
     });
   }
 

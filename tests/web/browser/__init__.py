@@ -1,0 +1,1 @@
+"""The labelling page in a real browser: `make page`."""

@@ -1,0 +1,90 @@
+"""Somebody at the labelling page: looks, presses keys, and has an ear for whatever the browser complains of."""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.datasets import load_digits
+
+PATIENCE = 240.0
+DIGITS = load_digits().target.tolist()
+
+
+class Person:
+    """One page in one browser, seen by a person."""
+
+    def __init__(self, page: Any, address: str, name: str) -> None:
+        self.page, self.address, self.name = page, address.split("?")[0], name
+        self.complaints: list[str] = []
+        page.on("console", lambda message: self._hear(message.type, message.text))
+        page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
+        page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+
+    def _hear(self, kind: str, text: str) -> None:
+        if kind == "error":
+            self.complaints.append(text)
+
+    def go_to(self, view: str) -> "Person":
+        """A view by its name, once it is there."""
+        place = {"label": "labelling", "grid": "gridding", "map": "mapping", "curve": "curving", "review": "reviewing"}
+        if not self.page.url.endswith(f"#{view}"):
+            self.page.goto(f"{self.address}#{view}")
+        self.page.wait_for_selector(f".{place[view]}")
+        return self
+
+    def shown(self) -> str:
+        """The id of the item on the stage, once there is one."""
+        return str(self.page.wait_for_selector(".caption .id").text_content())
+
+    def answer(self) -> str:
+        """What the digit on the stage is."""
+        found = re.search(r"digit-(\d+)", self.shown())
+        assert found
+        return str(DIGITS[int(found[1])])
+
+    def press(self, key: str) -> str:
+        """A key that brings another item; returns the one that was there."""
+        before = self.shown()
+        self.page.keyboard.press(key)
+        self.wait(
+            "before => { const id = document.querySelector('.caption .id'); return id && id.textContent !== before }",
+            before,
+        )
+        return before
+
+    def label(self, many: int) -> list[str]:
+        """So many digits, each by the key of what it is; returns their ids."""
+        return [self.press(self.answer()) for _ in range(many)]
+
+    def wait(self, condition: str, argument: Any = None) -> None:
+        """Until something is true in the page."""
+        self.page.wait_for_function(condition, arg=argument)
+
+    def ask(self, path: str) -> Any:
+        """What the server answers this person's browser."""
+        return self.page.evaluate("async path => await (await fetch(path)).json()", path)
+
+    def standing(self) -> dict[str, Any]:
+        """The project as the server has it."""
+        return dict(self.ask("/api/project"))
+
+    def labelled(self) -> int:
+        return int(self.standing()["labelled"])
+
+    def mine(self) -> int:
+        """How many labels are this person's."""
+        people = self.ask("/api/annotators")["annotators"]
+        return int(next((each["labels"] for each in people if each["name"] == self.name), 0))
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        """Until something is true of the server."""
+        give_up = time.monotonic() + PATIENCE
+        while not is_so():
+            assert time.monotonic() < give_up, f"{is_so} never came true"
+            self.page.wait_for_timeout(100)
+
+    def wait_for_model(self, labels: int = 1) -> None:
+        """Until a model has learnt from so many labels, and the page knows."""
+        self.wait_until(lambda: int(self.standing()["model"]["labels"]) >= labels)
+        self.wait("() => /model \\d+%/.test(document.getElementById('standing').textContent)")

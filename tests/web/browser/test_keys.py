@@ -1,0 +1,31 @@
+"""Which key is whose: asked of the page's own module."""
+
+from collections.abc import Callable
+
+from browser.person import Person
+from browser.server import Server
+
+COMMANDS = set("lgmcrht")
+
+
+def keys_of(person: Person, classes: list[str]) -> list[str]:
+    found = person.page.evaluate("async classes => (await import('/page/keys.js')).keysOf(classes)", classes)
+    return [str(each) for each in found]
+
+
+def test_no_class_has_the_key_of_a_command_or_of_another_class(demo: Server, come: Callable[..., Person]) -> None:
+    person = come(demo, "keys")
+    names = [f"class {number}" for number in range(40)]
+    keys = keys_of(person, names)
+    given = [key for key in keys if key]
+    assert keys[:9] == list("123456789")
+    assert len(given) == len(set(given)) == 28
+    assert not COMMANDS & set(given)
+    assert keys[28:] == [""] * 12
+
+
+def test_a_class_called_by_one_character_has_it_as_its_key(demo: Server, come: Callable[..., Person]) -> None:
+    person = come(demo, "keys")
+    assert keys_of(person, list("0123456789")) == list("0123456789")
+    assert keys_of(person, ["cat", "2", "dog"]) == ["1", "2", "3"]
+    assert keys_of(person, ["A", "a", "g"]) == ["a", "1", "2"]

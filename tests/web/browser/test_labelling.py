@@ -1,0 +1,148 @@
+"""What a person does with keys, in a real browser before `dubito label --demo`."""
+
+import csv
+import io
+from collections.abc import Callable
+from typing import Any
+
+from browser.person import Person
+from browser.server import Server
+
+Come = Callable[..., Person]
+
+
+def test_twenty_digits_are_labelled_by_keys_and_each_is_kept(demo: Server, come: Come) -> None:
+    ada = come(demo, "ada")
+    before = ada.labelled()
+    seen = ada.label(20)
+    assert len(set(seen)) == 20
+    assert ada.labelled() == before + 20
+    assert ada.mine() == 20
+    assert "labelled" in ada.page.locator("#standing").text_content()
+    assert ada.complaints == []
+
+
+def test_space_skips_and_no_label_comes_of_it(demo: Server, come: Come) -> None:
+    bob = come(demo, "bob")
+    labelled, skipped = bob.standing()["labelled"], bob.standing()["skipped"]
+    bob.press(" ")
+    assert (bob.standing()["labelled"], bob.standing()["skipped"]) == (labelled, skipped + 1)
+
+
+def test_backspace_undoes_without_limit_and_across_a_reload(demo: Server, come: Come) -> None:
+    eve = come(demo, "eve")
+    seen = eve.label(5)
+    eve.page.reload()
+    eve.shown()
+    for wanted in reversed(seen):
+        eve.page.keyboard.press("Backspace")
+        eve.wait("id => document.querySelector('.caption .id')?.textContent === id", wanted)
+    assert eve.mine() == 0
+    eve.page.keyboard.press("Backspace")
+    eve.page.wait_for_selector(".notice.wrong")
+    assert eve.label(1) == [seen[0]]
+
+
+def test_a_click_labels_and_leaves_the_keyboard_to_the_page(demo: Server, come: Come) -> None:
+    may = come(demo, "may")
+    before = may.shown()
+    may.page.get_by_role("button", name=may.answer(), exact=True).click()
+    may.wait("before => document.querySelector('.caption .id')?.textContent !== before", before)
+    labelled = may.standing()["labelled"]
+    may.press(" ")
+    assert may.standing()["labelled"] == labelled
+
+
+def test_a_key_that_is_held_down_labels_once(demo: Server, come: Come) -> None:
+    pat = come(demo, "pat")
+    before = pat.shown()
+    pat.page.keyboard.down("3")
+    pat.wait("before => document.querySelector('.caption .id')?.textContent !== before", before)
+    for _ in range(5):
+        pat.page.keyboard.down("3")
+    pat.page.keyboard.up("3")
+    assert pat.mine() == 1
+
+
+def test_a_class_added_while_labelling_has_a_key_at_once(demo: Server, come: Come) -> None:
+    kim = come(demo, "kim")
+    kim.page.keyboard.press("+")
+    kim.page.keyboard.type("smudge")
+    kim.page.keyboard.press("Enter")
+    kim.page.wait_for_selector(".class:has-text('smudge') kbd")
+    key = kim.page.locator(".class:has-text('smudge') kbd").text_content()
+    assert key not in set("LGMCRHT0123456789")
+    kim.press(key.lower())
+    kim.page.keyboard.press("Backspace")
+    kim.wait("() => document.querySelector('.caption').textContent.includes('undone')")
+    assert "smudge" in kim.standing()["classes"]
+
+
+def test_the_guess_is_hidden_until_asked_for_and_that_is_kept(demo: Server, come: Come) -> None:
+    guy = come(demo, "guy")
+    guy.label(20)
+    guy.wait_for_model(20)
+    sent: list[dict[str, Any]] = []
+    guy.page.on("request", lambda each: sent.append(each.post_data_json) if each.url.endswith("/api/labels") else None)
+    assert guy.page.locator(".guesses").count() == 0
+    guy.page.keyboard.press("h")
+    guy.page.wait_for_selector(".guesses li")
+    guy.press(guy.answer())
+    assert guy.page.locator(".guesses").count() == 0
+    guy.press(guy.answer())
+    assert [each["guess_seen"] for each in sent] == [True, False]
+
+
+def test_the_next_round_comes_by_itself(demo: Server, come: Come) -> None:
+    sue = come(demo, "sue")
+    first = sue.standing()["round"]
+    sue.label(25)
+    sue.wait_until(lambda: sue.standing()["round"] > first)
+    sue.label(5)
+    assert sue.complaints == []
+
+
+def test_two_people_are_never_shown_the_same_item(demo: Server, come: Come) -> None:
+    one, two = come(demo, "one"), come(demo, "two")
+    seen = [(one.press(one.answer()), two.press(two.answer())) for _ in range(10)]
+    assert not {mine for mine, _ in seen} & {theirs for _, theirs in seen}
+
+
+def test_guidelines_are_written_once_and_seen_by_others_at_once(demo: Server, come: Come) -> None:
+    ann, ben = come(demo, "ann"), come(demo, "ben")
+    ann.page.get_by_role("button", name="Edit the guidelines").click()
+    ann.page.get_by_label("Guidelines, plain text").fill("A 7 may have a bar.\n\nA 1 has none.")
+    ann.page.get_by_role("button", name="Save").click()
+    ben.wait("() => document.querySelector('.agreed').textContent.includes('A 1 has none.')")
+
+
+def test_labels_are_exported(demo: Server, come: Come) -> None:
+    zoe = come(demo, "zoe")
+    zoe.page.get_by_role("button", name="Export").click()
+    with zoe.page.expect_download() as waiting:
+        zoe.page.get_by_role("link", name="CSV").click()
+    rows = list(csv.reader(io.StringIO(waiting.value.path().read_text(encoding="utf-8"))))
+    assert len(rows) - 1 >= zoe.labelled() > 0
+
+
+def test_a_name_is_changed_and_stands_beside_later_labels(demo: Server, come: Come) -> None:
+    new = come(demo, "first-name")
+    new.page.get_by_role("button", name="You are").click()
+    new.page.get_by_label("Your name").fill("second name")
+    new.page.get_by_role("button", name="Save").click()
+    new.wait("() => document.getElementById('annotator').textContent === 'second name'")
+    new.name = "second name"
+    new.label(2)
+    assert new.mine() == 2
+
+
+def test_question_mark_shows_the_keys_and_they_can_be_switched_off(demo: Server, come: Come) -> None:
+    ida = come(demo, "ida")
+    shown = ida.shown()
+    ida.page.keyboard.press("?")
+    ida.page.get_by_label("Single keys act").uncheck()
+    ida.page.keyboard.press("Escape")
+    ida.page.keyboard.press("3")
+    ida.page.keyboard.press("g")
+    assert ida.shown() == shown
+    assert ida.mine() == 0

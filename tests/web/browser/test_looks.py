@@ -1,0 +1,99 @@
+"""Every view in light and dark, wide and on a phone: axe finds nothing serious, and nothing sticks out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from browser.person import Person
+from browser.server import Server
+
+VIEWS = ("label", "grid", "map", "curve", "review")
+SERIOUS = ("serious", "critical")
+STICKS_OUT = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+def violations(axe: Any, page: Any) -> list[str]:
+    page.wait_for_timeout(300)
+    found = axe.run(page).response["violations"]
+    return [
+        f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')}"
+        for each in found
+        if each["impact"] in SERIOUS
+        for node in each["nodes"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def axe(chromium: Any) -> Any:
+    return pytest.importorskip("axe_playwright_python.sync_playwright", reason="make page installs axe").Axe()
+
+
+@pytest.fixture
+def experienced(demo: Server, come: Callable[..., Person]) -> Server:
+    """With a model, so that every view has something to show."""
+    person = come(demo, "experienced")
+    if person.labelled() < 40:
+        person.label(44)
+    person.wait_for_model(40)
+    return demo
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_has_a_serious_violation_or_sticks_out(
+    experienced: Server, come: Callable[..., Person], axe: Any, scheme: str
+) -> None:
+    person = come(experienced, f"axe-{scheme}", color_scheme=scheme)
+    for width in (1280, 390):
+        person.page.set_viewport_size({"width": width, "height": 800})
+        for view in VIEWS:
+            person.go_to(view)
+            assert violations(axe, person.page) == [], f"{view}, {scheme}, {width} pixels"
+            assert not person.page.evaluate(STICKS_OUT), f"{view} sticks out at {width} pixels"
+    assert person.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_dialog_and_no_guess_has_a_serious_violation(
+    experienced: Server, come: Callable[..., Person], axe: Any, scheme: str
+) -> None:
+    person = come(experienced, f"dialogs-{scheme}", color_scheme=scheme)
+    person.shown()
+    person.page.keyboard.press("h")
+    person.page.wait_for_selector(".guesses li")
+    assert violations(axe, person.page) == []
+    for name in ("Export", "You are", "Keys"):
+        person.page.get_by_role("button", name=name).click()
+        person.page.wait_for_selector("dialog[open]")
+        assert violations(axe, person.page) == [], name
+        person.page.keyboard.press("Escape")
+
+
+def test_the_sign_in_page_has_no_violation_and_tells_a_wrong_token(demo: Server, chromium: Any, axe: Any) -> None:
+    page = chromium.new_context().new_page()
+    page.goto(demo.address)
+    assert violations(axe, page) == []
+    page.get_by_label("Token").fill("not the token")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_selector("#error:visible")
+    page.context.close()
+
+
+def test_nothing_moves_for_those_who_asked_for_no_motion(demo: Server, come: Callable[..., Person]) -> None:
+    person = come(demo, "still", reduced_motion="reduce")
+    person.shown()
+    moving = person.page.evaluate(
+        "() => [...document.querySelectorAll('*')]"
+        ".filter(each => getComputedStyle(each).animationName !== 'none').length"
+    )
+    assert moving == 0
+
+
+def test_every_view_and_act_can_be_reached_without_a_pointer(demo: Server, come: Callable[..., Person]) -> None:
+    person = come(demo, "tabber")
+    person.shown()
+    reached = set()
+    for _ in range(40):
+        person.page.keyboard.press("Tab")
+        reached.add(person.page.evaluate("() => document.activeElement.textContent.trim().split(/\\s+/)[0]"))
+    assert {"Label", "Grid", "Map", "Curve", "Review", "Export", "Undo", "Skip", "3", "Add", "Edit"} <= reached

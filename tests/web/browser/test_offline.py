@@ -1,0 +1,79 @@
+"""A server that does not answer: the label waits where the person sees it, and arrives once."""
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from browser.person import Person
+from browser.server import Server
+
+Come = Callable[..., Person]
+UNSENT = "() => Object.entries(localStorage).filter(([name]) => name.startsWith('dubito.unsent')).length"
+
+
+def test_a_label_pressed_offline_waits_visibly_and_arrives_once(demo: Server, come: Come) -> None:
+    person = come(demo, "offline")
+    shown = person.shown()
+    person.page.context.set_offline(True)
+    person.page.keyboard.press(person.answer())
+    person.page.wait_for_selector("#trouble:has-text('not saved yet')")
+    assert person.shown() == shown
+    assert person.page.evaluate(UNSENT) == 1
+    person.page.keyboard.press("5")
+    person.page.wait_for_timeout(1500)
+    person.page.context.set_offline(False)
+    person.wait("before => document.querySelector('.caption .id')?.textContent !== before", shown)
+    person.page.wait_for_selector("#trouble", state="hidden")
+    assert person.mine() == 1
+    assert person.page.evaluate(UNSENT) == 0
+    person.label(3)
+    assert person.mine() == 4
+
+
+def test_a_label_outlives_a_killed_server_and_a_closed_page(demo: Server, come: Come) -> None:
+    person = come(demo, "killed")
+    person.label(2)
+    demo.stop(signal.SIGKILL)
+    person.page.keyboard.press(person.answer())
+    person.page.wait_for_selector("#trouble:has-text('not saved yet')")
+    context = person.page.context
+    person.page.close()
+    demo.start()
+    later = Person(context.new_page(), demo.address, "killed")
+    later.page.goto(demo.address)
+    later.page.wait_for_selector(".notice:has-text('saved now')")
+    assert later.mine() == 3
+    later.label(1)
+    assert later.mine() == 4
+
+
+def test_an_answer_that_got_lost_on_its_way_doubles_nothing(demo: Server, come: Come) -> None:
+    person = come(demo, "lost")
+    shown = person.shown()
+    tries = []
+
+    def lose_the_first(route: Any) -> None:
+        tries.append(route.request.post_data_json["key"])
+        if len(tries) == 1:
+            route.fetch()
+            route.abort()
+        else:
+            route.continue_()
+
+    person.page.route("**/api/labels", lose_the_first)
+    person.page.keyboard.press(person.answer())
+    person.wait("before => document.querySelector('.caption .id')?.textContent !== before", shown)
+    assert len(tries) == 2
+    assert len(set(tries)) == 1
+    assert person.mine() == 1
+
+
+def test_what_the_server_refuses_is_said_in_a_sentence_and_not_tried_again(demo: Server, come: Come) -> None:
+    person = come(demo, "refused")
+    shown = person.shown()
+    body = '{"error": "There is no class of that name; add it first."}'
+    person.page.route("**/api/labels", lambda route: route.fulfill(status=422, body=body))
+    person.page.keyboard.press("3")
+    person.page.wait_for_selector(".notice.wrong:has-text('add it first')")
+    assert person.shown() == shown
+    assert person.page.evaluate(UNSENT) == 0
