@@ -14,7 +14,7 @@ MINUTES ?= 30
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cluster docs bench faults models clean
+.PHONY: help demo test check cluster page docs bench faults models clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 14
@@ -37,6 +37,10 @@ check: .venv/.ready ## Check format, lint, types and the layers of imports
 
 cluster: .venv/.cluster ## Run the tests that need Ray: clusters of several nodes on this machine, and nodes that die
 	.venv/bin/python -m pytest tests/cluster $(ARGS)
+
+page: .venv/.page ## Run the tests of the labelling page in a real Chromium
+	@$(need_chromium)
+	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile tests/web/browser $(ARGS)
 
 docs: .venv-docs/.ready ## Build the documentation site into site/
 	.venv-docs/bin/python docs/generate.py
@@ -78,6 +82,24 @@ clean: ## Remove the environments and everything built
 	@echo "make: installing Ray into .venv (once)"
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[ray]"
 	@touch $@
+
+.venv/.page: .venv/.ready
+	@echo "make: installing playwright into .venv (once)"
+	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[page]"
+	@touch $@
+
+define need_chromium
+if ! { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null; then \
+  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+    echo "make: installing chromium (once)"; \
+    apt-get update -qq && apt-get install -y -qq chromium >/dev/null || exit 1; \
+  else \
+    echo "make: the page is tested in Chromium, and there is none here." >&2; \
+    echo "      On Debian or Ubuntu: sudo apt install chromium. On macOS: brew install --cask chromium" >&2; \
+    exit 1; \
+  fi; \
+fi
+endef
 
 is_new_enough = -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 

@@ -22,7 +22,7 @@ from dubito import theory
 from dubito.cli import app
 
 ROOT = Path(__file__).parents[1]
-TARGETS = ("help", "demo", "test", "check", "cluster", "docs", "bench", "faults", "models", "clean")
+TARGETS = ("help", "demo", "test", "check", "cluster", "page", "docs", "bench", "faults", "models", "clean")
 
 
 def read_toml(name: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def test_make_alone_lists_every_target_with_what_it_does() -> None:
 def test_continuous_integration_runs_check_and_test() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
-    assert script.read_text(encoding="utf-8").splitlines()[-1] == "make check test cluster"
+    assert script.read_text(encoding="utf-8").splitlines()[-1] == "make check test cluster page"
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from browser.person import Person
-from browser.server import TOKEN, Server
+from web.browser.person import Person
+from web.browser.server import TOKEN, Server
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 60_000.0

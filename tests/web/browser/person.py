@@ -19,11 +19,15 @@ class Person:
         self.complaints: list[str] = []
         page.on("console", lambda message: self._hear(message.type, message.text))
         page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
-        page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", self._refuse)
 
     def _hear(self, kind: str, text: str) -> None:
         if kind == "error":
             self.complaints.append(text)
+
+    def _refuse(self, dialog: Any) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def go_to(self, view: str) -> "Person":
         """A view by its name, once it is there."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from browser.person import Person
-from browser.server import Server
+from web.browser.person import Person
+from web.browser.server import Server
 
 COMMANDS = set("lgmcrht")
 

@@ -5,8 +5,8 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-from browser.person import Person
-from browser.server import Server
+from web.browser.person import Person
+from web.browser.server import Server
 
 Come = Callable[..., Person]
 

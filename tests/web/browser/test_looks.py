@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from browser.person import Person
-from browser.server import Server
+from web.browser.person import Person
+from web.browser.server import Server
 
 VIEWS = ("label", "grid", "map", "curve", "review")
 SERIOUS = ("serious", "critical")

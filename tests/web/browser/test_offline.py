@@ -4,8 +4,8 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from browser.person import Person
-from browser.server import Server
+from web.browser.person import Person
+from web.browser.server import Server
 
 Come = Callable[..., Person]
 UNSENT = "() => Object.entries(localStorage).filter(([name]) => name.startsWith('dubito.unsent')).length"

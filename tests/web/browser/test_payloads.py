@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from browser.payloads import PAYLOADS
-from browser.person import Person
-from browser.server import TOKEN, Server
+from web.browser.payloads import PAYLOADS
+from web.browser.person import Person
+from web.browser.server import TOKEN, Server
 
 Come = Callable[..., Person]
 TRACES = (
