@@ -76,7 +76,7 @@ def test_after_a_batch_a_model_learns_and_the_next_round_is_picked(client: TestC
 
 def test_the_map_has_a_place_a_label_and_a_pick_order_for_every_item(client: TestClient) -> None:
     label_some(client, 3)
-    wait_until(lambda: client.get("/api/map").status_code == 200)
+    wait_until(lambda: client.get("/api/map").json()["n"] > 0)
     answer = client.get("/api/map")
     found = answer.json()
     x, picked = (np.frombuffer(base64.b64decode(found[name]), kind) for name, kind in (("x", "<f4"), ("picked", "<i4")))

@@ -117,7 +117,7 @@ def map_facts(desk: Desk) -> Facts:
     with state.lock:
         places = state.places
         if places is None:
-            raise MissingFile("the map is being drawn up", mend="look again in a moment.")
+            return {"n": 0, "waiting": "The map is being drawn up; it appears here in a moment."}
         label = np.full(n_rows, -1)
         numbers = {name: place for place, name in enumerate(state.project.classes)}
         if state.book.labels:

@@ -77,7 +77,8 @@ def reading(desk: Desk, is_stopping: asyncio.Event) -> APIRouter:
     def whole_map(request: Request) -> Response:
         """Every item as a point."""
         with desk.state.lock:
-            tag = f'"{desk.state.version}-{desk.state.round}-{len(desk.state.contents)}"'
+            n_drawn = 0 if desk.state.places is None else len(desk.state.places)
+            tag = f'"{desk.state.version}-{desk.state.round}-{n_drawn}"'
         headers = {"etag": tag, "cache-control": "private, no-cache"}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
