@@ -1,15 +1,19 @@
 """First bounds are true for every candidate, and close for those that may be picked; sketches are what they claim."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import dubito
 from dubito.distances import squared_radii
 from dubito.engines.cpu.anchors import FirstBounds
+from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.cpu.memory import plan_memory
 from dubito.engines.cpu.references import References
 from dubito.engines.cpu.sketch import SKETCH_WIDTH, fit_sketch, plain_sketch, whole
 from dubito.engines.lazy.rounding import squared_lengths
-from dubito.matrix import AnyArray, FloatArray, len_of
+from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 from dubito.problem import Problem
 
 
@@ -86,3 +90,18 @@ def test_few_features_or_points_are_their_own_sketch() -> None:
     narrow, short = clustered(512, 40, 1), clustered(50, 200, 1)
     for sample in (narrow, short):
         assert fit_sketch(plain_sketch(sample.astype(np.float64), 100.0), sample).directions is None
+
+
+def test_first_bounds_are_close_wherever_picks_will_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    refresh, asked = CpuKernels.refresh, []
+
+    def counted(self: CpuKernels, rows: IntArray, *more: Any) -> Any:
+        asked.append(len(rows))
+        return refresh(self, rows, *more)
+
+    monkeypatch.setattr(CpuKernels, "refresh", counted)
+    rng = np.random.default_rng(0)
+    pool, labelled = (rng.normal(size=(n, 8)).astype(np.float32) for n in (60_000, 8000))
+    dubito.select(pool, 300, labelled=labelled, strategy="coreset", engine="cpu")
+    # A level by a thousand of the labelled points alone was above most picks, and ten times as many were looked at.
+    assert sum(asked) < 2000

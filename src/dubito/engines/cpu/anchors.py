@@ -93,15 +93,25 @@ class FirstBounds:
         sizes = squared_lengths(shifted)
         sketches, _ = references.sketch.apply(shifted, sizes)
         # Points differ by what sketches leave out, too: whole lengths tell more of distances than those of sketches.
-        nearness = sketches @ references.targets(among)[:, :-1].T
-        nearness -= references.sizes[among].astype(np.float32)
-        nearest = nearness.argmax(axis=1)
+        nearest = self._nearness(sketches, among).argmax(axis=1)
         popular = np.argsort(-np.bincount(nearest, minlength=len(chosen)), kind="stable")
-        squared = (sizes - nearness[np.arange(len(few)), nearest]) / self.full.scale**2
+        squared = (sizes - self._largest_nearness(sketches)) / self.full.scale**2
         squared *= self._weights(few)
         n_closer = CLOSER * problem.budget // (1 if problem.weights is None else 2)
         place = max(0, len(few) - 1 - n_closer // step)
         return np.sort(chosen[popular[:n_anchors]]), float(np.partition(squared, place)[place])
+
+    def _nearness(self, sketches: Float32Array, span: slice) -> Float32Array:
+        """(r, span) of sketches to references: the larger, the nearer."""
+        nearness: Float32Array = sketches @ self.references.targets(span)[:, :-1].T
+        nearness -= self.references.sizes[span].astype(np.float32)
+        return nearness
+
+    def _largest_nearness(self, sketches: Float32Array) -> Float32Array:
+        """(r,) to the nearest of all references: of a few alone, a level would be far above where picks end."""
+        spans = blocks(len(self.references), self.plan.reference_rows)
+        nearest: Float32Array = np.max([self._nearness(sketches, span).max(axis=1) for span in spans], axis=0)
+        return nearest
 
     def _weights(self, rows: slice | IntArray) -> FloatArray | float:
         weights = self.problem.weights
