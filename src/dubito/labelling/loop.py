@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from dubito.labelling.project import LAYOUT, model_file
 from dubito.labelling.state import State, read_model
 from dubito.labelling.store import Pick, RoundRecord, Writer, add_round
-from dubito.labelling.worker import LAYOUT, model_file
 
 RESERVE = 4
 """Batches that are picked beyond the one that is asked for: what a person labels while the next is picked."""
@@ -43,7 +43,7 @@ class Loop:
     def __init__(self, state: State, writer: Writer, announce: Announce) -> None:
         self._state, self._writer, self._announce = state, writer, announce
         self._wake = threading.Condition()
-        self._asked = self._stopped = False
+        self._asked = self._again = self._stopped = False
         self._worker: subprocess.Popen[str] | None = None
         self._fast = 0
         self.is_fitting = False
@@ -62,32 +62,43 @@ class Loop:
 
     def nudge(self) -> None:
         """Look whether one is due."""
-        with self._wake:
-            self._wake.notify()
+        if not self.is_fitting and self._is_due():
+            with self._wake:
+                self._wake.notify()
 
     def close(self) -> None:
         """End, and the worker with it."""
         with self._wake:
             self._stopped = True
             self._wake.notify()
-        worker = self._worker
-        if worker is not None:
-            worker.kill()
+        if self._worker is not None:
+            self._worker.kill()
         if self._thread.is_alive():
             self._thread.join(timeout=10.0)
+        self._end_worker()
+
+    def _end_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.kill()
+            worker.wait()
+            for stream in (worker.stdin, worker.stdout):
+                with suppress(OSError):
+                    assert stream is not None
+                    stream.close()
 
     def _run(self) -> None:
         while self._wait():
             try:
                 if self._is_due():
-                    self._asked = False
+                    self._asked = self._again = False
                     self._play()
                 else:
                     self._lay_out()
                 self.failure = None
             except WorkerFailed as error:
                 if not self._stopped:
-                    self.failure = str(error)
+                    self.failure, self._again = str(error), True
                     self._announce("model", {})
                     self._pause()
             finally:
@@ -106,7 +117,7 @@ class Loop:
 
     def _is_due(self) -> bool:
         with self._state.lock:
-            if self._asked or not self._state.rounds:
+            if self._asked or self._again or not self._state.rounds:
                 return True
             since = len(self._state.book.labels) - self._state.rounds[-1].labels
             # A label taken back counts as well: the model has learned it.
@@ -115,7 +126,7 @@ class Loop:
     def _is_spent(self) -> bool:
         """Whether the picks are answered, and there are more items to ask for."""
         state = self._state
-        if state.waiting.left():
+        if state.waiting.has_left():
             return False
         n_answered = len(state.book.labels) + len(state.book.skipped)
         return n_answered < state.n_open() and state.rounds[-1].labels < len(state.book.labels)
@@ -181,16 +192,11 @@ class Loop:
             }
 
     def _speak(self, job: dict[str, Any]) -> dict[str, Any]:
-        """A job to the worker, which is started where there is none; its answer."""
-        try:
-            worker = self._worker if self._worker is not None and self._worker.poll() is None else self._start()
-            assert worker.stdin is not None
-            assert worker.stdout is not None
-            worker.stdin.write(json.dumps(job) + "\n")
-            worker.stdin.flush()
-            line = worker.stdout.readline()
-        except OSError as error:
-            raise WorkerFailed(f"the worker cannot be reached ({error})") from error
+        """A job to the worker, and its answer; one that has died is replaced, once."""
+        worker = self._worker
+        line = "" if worker is None else _asked_of(worker, job)
+        if not line and not self._stopped:
+            line = _asked_of(self._start(), job)
         if not line:
             raise WorkerFailed("the worker that fits and picks ended; it is started again")
         answer: dict[str, Any] = json.loads(line)
@@ -199,12 +205,25 @@ class Loop:
         return answer
 
     def _start(self) -> "subprocess.Popen[str]":
+        self._end_worker()
         command = [sys.executable, "-m", "dubito.labelling.worker", self._state.project.folder]
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self._worker = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
         )
         return self._worker
+
+
+def _asked_of(worker: "subprocess.Popen[str]", job: dict[str, Any]) -> str:
+    """The line that a worker answers; nothing where it is gone."""
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    try:
+        worker.stdin.write(json.dumps(job) + "\n")
+        worker.stdin.flush()
+        return worker.stdout.readline()
+    except (OSError, ValueError):
+        return ""
 
 
 def _picked(state: State, number: int) -> list[Pick]:

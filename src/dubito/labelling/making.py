@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from dubito.embedding import embed
-from dubito.embedding.calling import EmbedProgress
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.files.disk import naming_output
 from dubito.files.opening import open_source
@@ -25,6 +23,7 @@ SOURCE = "source"
 """Who gave the labels that a source had already."""
 
 Tell = Callable[[str], None]
+EmbedProgress = Callable[[int, int, None, float], None]
 
 
 def project_folder(source: str) -> str:
@@ -123,6 +122,8 @@ def is_pool(source: str) -> bool:
 
 
 def _embedded(folder: str, source: str, embedder: str, progress: EmbedProgress | None, tell: Tell) -> str:
+    from dubito.embedding import embed
+
     found = embed(source, embedder, os.path.join(folder, POOL), progress=progress)
     for note in found.notes:
         if "--" not in note:

@@ -11,8 +11,7 @@ from dubito.files.opening import open_source
 from dubito.files.roles import read_rows
 from dubito.files.sealed import save_sealed
 from dubito.labelling.contents import Contents
-from dubito.labelling.project import Project
-from dubito.labelling.worker import OWN
+from dubito.labelling.project import OWN, Project
 from dubito.matrix import AnyArray, FloatArray
 from dubito.names import Ids
 

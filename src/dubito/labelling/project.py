@@ -18,6 +18,8 @@ from dubito.labelling.events import check_name, check_text
 SCHEMA = 1
 NAME = "project.toml"
 MOST_CLASSES = 500
+LAYOUT, OWN = "layout.npz", "probabilities.npz"
+"""The map, and what the user's own model says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,11 @@ def _quoted(text: str) -> str:
 
 def _toml(value: object) -> str:
     return _quoted(value) if isinstance(value, str) else repr(value)
+
+
+def model_file(round: int) -> str:
+    """Where the arrays of a round are."""
+    return f"round-{round}.npz"
 
 
 def is_project(path: str) -> bool:

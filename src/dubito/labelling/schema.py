@@ -101,7 +101,7 @@ def prepare(connection: Connection, project: str) -> None:
         known = [{"name": "schema", "value": str(VERSION)}, {"name": "project", "value": project}]
         connection.execute(insert(facts), known)
         return
-    found = dict(connection.execute(select(facts.c.name, facts.c.value)).tuples().all())
+    found = {str(row[0]): str(row[1]) for row in connection.execute(select(facts.c.name, facts.c.value))}
     if found.get("project") != project:
         raise InvalidData("the store is of another project", mend="name another database with --store.")
     _migrate(connection, int(found["schema"]))

@@ -13,10 +13,9 @@ from dubito.errors import DubitoError
 from dubito.files.sealed import load_sealed
 from dubito.labelling.book import Book
 from dubito.labelling.contents import Contents
-from dubito.labelling.project import Project
+from dubito.labelling.project import LAYOUT, OWN, Project, model_file
 from dubito.labelling.store import Pick, RoundRecord, read_events, read_fact, read_leases, read_picks, read_rounds
 from dubito.labelling.waiting import WaitingList
-from dubito.labelling.worker import LAYOUT, OWN, model_file
 from dubito.matrix import AnyArray, BoolArray
 
 RESTRICTED = "restricted"

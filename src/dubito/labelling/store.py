@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select
+from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, select
 
 from dubito.errors import DubitoError
 from dubito.labelling import schema
@@ -21,6 +21,10 @@ from dubito.labelling.events import Event
 Result = TypeVar("Result")
 Operation = Callable[[Connection], Result]
 
+ADD_EVENT, ADD_LEASE = insert(schema.events), insert(schema.leases)
+DROP_LEASE = delete(schema.leases).where(
+    schema.leases.c.item == bindparam("one"), schema.leases.c.annotator == bindparam("who")
+)
 TOGETHER = 256
 """Operations that are committed together at most."""
 
@@ -186,7 +190,7 @@ def read_events(connection: Connection, after: int = 0) -> list[Event]:
 
 def add_event(connection: Connection, event: Event) -> None:
     """One more line."""
-    connection.execute(insert(schema.events), asdict(event))
+    connection.execute(ADD_EVENT, asdict(event))
 
 
 def read_rounds(connection: Connection) -> list[RoundRecord]:
@@ -221,16 +225,13 @@ def put_leases(connection: Connection, annotator: str, items: Sequence[int], unt
     """These are the annotator's until then."""
     drop_leases(connection, annotator, items)
     if items:
-        connection.execute(
-            insert(schema.leases), [{"item": item, "annotator": annotator, "until": until} for item in items]
-        )
+        connection.execute(ADD_LEASE, [{"item": item, "annotator": annotator, "until": until} for item in items])
 
 
 def drop_leases(connection: Connection, annotator: str, items: Sequence[int]) -> None:
     """These are no longer."""
-    table = schema.leases
     if items:
-        connection.execute(delete(table).where(table.c.annotator == annotator, table.c.item.in_(list(items))))
+        connection.execute(DROP_LEASE, [{"one": item, "who": annotator} for item in items])
 
 
 def read_fact(connection: Connection, name: str) -> str | None:

@@ -142,6 +142,10 @@ class WaitingList:
     def _may(self, item: int, annotator: str, now: float) -> bool:
         return self.is_open(item) and not self.book.has_answered(item, annotator) and self._room(item, annotator, now)
 
+    def has_left(self) -> bool:
+        """Whether there is one; the last are the likeliest."""
+        return any(not self.book.n_answers(pick.item) and self.is_open(pick.item) for pick in reversed(self.picks))
+
     def left(self) -> int:
         """Picks that nobody has answered."""
         return sum(1 for pick in self.picks if not self.book.n_answers(pick.item) and self.is_open(pick.item))

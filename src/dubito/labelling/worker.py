@@ -19,16 +19,9 @@ from dubito.files.roles import read_pool
 from dubito.files.sealed import load_sealed, save_sealed
 from dubito.fitting.folds import Share
 from dubito.labelling.layout import lay_out
-from dubito.labelling.project import Project, read_project
+from dubito.labelling.project import LAYOUT, OWN, Project, model_file, read_project
 from dubito.labelling.rounds import Job, RoundPlayer
 from dubito.matrix import FloatArray
-
-LAYOUT, OWN = "layout.npz", "probabilities.npz"
-
-
-def model_file(round: int) -> str:
-    """Where the arrays of a round are."""
-    return f"round-{round}.npz"
 
 
 def main(folder: str) -> int:

@@ -6,6 +6,7 @@ Plain ASGI, so that nothing a route does can pass it by.
 import hmac
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from typing import Any
@@ -75,28 +76,28 @@ class Guard:
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
         most = MOST_UPLOAD if scope["path"] == "/api/probabilities" else MOST_JSON
-        n_read, is_begun = 0, False
+        n_read, is_too_large = 0, False
 
         async def bounded() -> Message:
-            nonlocal n_read
+            nonlocal n_read, is_too_large
             message = await receive()
             n_read += len(message.get("body", b""))
-            if n_read > most:
+            is_too_large = n_read > most
+            if is_too_large:
                 raise TooLarge
             return message
 
         async def with_headers(message: Message) -> None:
-            nonlocal is_begun
+            if is_too_large:
+                return  # Whatever is made of half a body.
             if message["type"] == "http.response.start":
-                is_begun = True
                 message["headers"] = [*message.get("headers", []), *_missing(message.get("headers", []))]
             await send(message)
 
-        try:
+        with suppress(TooLarge):
             await self._app(scope, bounded, with_headers)
-        except TooLarge:
-            if not is_begun:
-                await _refuse(send, 413, f"That is more than the {most:,} bytes that are taken; send less.")
+        if is_too_large:
+            await _refuse(send, 413, f"That is more than the {most:,} bytes that are taken; send less.")
 
     def _is_known(self, headers: dict[str, str]) -> bool:
         return self.fits(_bearer(headers) or "") or any(self.fits(each) for each in _cookies(headers))

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import sys
 from collections.abc import Callable
 from ipaddress import ip_address
 
@@ -70,6 +71,8 @@ class Ready(uvicorn.Server):
 
 def serve(desk: Desk, token: str, opened: socket.socket, host: str, ready: Callable[[], None]) -> None:
     """Serve until the process is told to stop. No log has an address in it: the token is in one."""
+    # The thread that writes should not hold up the one that answers.
+    sys.setswitchinterval(0.001)
     logging.getLogger("dubito.web").addHandler(logging.StreamHandler())
     names = {host, socket.gethostname(), socket.getfqdn()} if not is_local(host) else {host}
     config = uvicorn.Config(

@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 import webbrowser
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -142,6 +143,7 @@ def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: 
         if browser and sys.stderr.isatty():
             threading.Thread(target=webbrowser.open, args=(f"{address}?token={token}",), daemon=True).start()
 
-    serve(desk, token, opened, asked.host, ready)
+    with suppress(KeyboardInterrupt):  # The way to stop it; everything is closed by then.
+        serve(desk, token, opened, asked.host, ready)
     again = program_name()
     say(f"stopped; {again} label {os.path.relpath(project.folder)} goes on.", quiet=quiet)

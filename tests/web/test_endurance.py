@@ -1,0 +1,76 @@
+"""The short forms of what ``make labelling`` does at length: kills, a crowd, and requests that are made up."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from endurance.crowd import gather
+from endurance.fuzzing import fuzz
+from endurance.kills import kill_again_and_again
+from endurance.servers import Client, Server, children_of, is_alive, serving
+from labelling.projects import make_project, wait_until
+
+
+def test_no_acknowledged_label_is_lost_or_doubled_when_the_server_is_killed(tmp_path: Path) -> None:
+    project, _ = make_project(tmp_path, n_rows=3000)
+    found = kill_again_and_again(Path(project.folder), n_kills=4)
+    assert found["acknowledged"] > 20
+    faults = {name: found[name] for name in ("lost", "changed", "doubled", "gaps", "odd", "integrity")}
+    assert faults == {"lost": 0, "changed": 0, "doubled": 0, "gaps": 0, "odd": [], "integrity": "ok"}
+
+
+@pytest.mark.parametrize("overlap", [1, 2])
+def test_a_crowd_labels_everything_and_nobody_more_than_the_overlap(tmp_path: Path, overlap: int) -> None:
+    project, _ = make_project(tmp_path, n_rows=200, overlap=overlap)
+    found = gather(Path(project.folder), n_people=5, overlap=overlap)
+    assert found["odd"] == []
+    assert not found["is_locked"]
+    assert found["beyond_overlap"] == 0
+    assert (found["labelled"], found["labels"]) == (200, 200 * overlap)
+
+
+def test_requests_that_are_made_up_neither_break_it_nor_pass_without_the_token(tmp_path: Path) -> None:
+    project, _ = make_project(tmp_path)
+    with serving(Path(project.folder)) as server:
+        found = fuzz(server, 200)
+        assert found["broken"] == []
+        assert found["requests"] > 100
+
+
+def test_the_worker_ends_with_the_server_and_begins_again_when_it_is_killed(tmp_path: Path) -> None:
+    project, _ = make_project(tmp_path)
+    server = Server(Path(project.folder))
+    wait_until(lambda: bool(children_of(server.process.pid)))
+    (worker,) = children_of(server.process.pid)
+    client = Client(server)
+    wait_until(lambda: client.ask("GET", "/api/project")[1]["round"] == 1)
+    os.kill(worker, signal.SIGKILL)
+    assert client.ask("POST", "/api/round")[0] == 202
+    wait_until(lambda: client.ask("GET", "/api/project")[1]["round"] == 2)
+    (worker,) = children_of(server.process.pid)
+    client.close()
+    server.kill()
+    wait_until(lambda: not is_alive(worker))
+
+
+def test_two_servers_on_one_project_is_one_too_many_and_says_so(tmp_path: Path) -> None:
+    project, _ = make_project(tmp_path)
+    with (
+        serving(Path(project.folder)) as first,
+        pytest.raises(AssertionError, match=rf"another dubito label has .* open, at http://127.0.0.1:{first.port}/"),
+    ):
+        Server(Path(project.folder))
+
+
+def test_the_token_is_in_no_log(tmp_path: Path) -> None:
+    project, _ = make_project(tmp_path)
+    server = Server(Path(project.folder))
+    with Client(server) as client:
+        client.ask("GET", f"/?token={server.token}")
+        client.ask("GET", "/?token=wrong-one")
+    said = server.stop()
+    assert server.token not in said
+    assert "wrong-one" not in said
+    assert "stopped;" in said
