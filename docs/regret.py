@@ -43,7 +43,9 @@ class Pool:
         }
 
     def with_curves(self, curves: dict[str, dict[str, list[float]]], settings: dict[str, str]) -> "Pool":
-        return Pool(self.name, self.labels, self.curves | curves, self.settings | settings)
+        """With more strategies, or with more seeds of one."""
+        joined = {name: self.curves.get(name, {}) | rows for name, rows in curves.items()}
+        return Pool(self.name, self.labels, self.curves | joined, self.settings | settings)
 
 
 def pool_of(run: Path) -> Pool:
@@ -88,7 +90,9 @@ def features(flaw: str) -> dict[str, dict[str, list[float]]]:
 
 
 def networks(flaw: str) -> dict[str, dict[str, list[float]]]:
-    """Curves of the study on networks."""
+    """Curves of the study on networks; none of CIFAR-100, where one run has them all."""
+    if flaw == "cifar100":
+        return {}
     record = f"images-strength-{flaw}" if flaw in FLAWS else f"{flaw}-main"
     held = json.loads((RESULTS / "networks" / f"{record}.json").read_text(encoding="utf-8"))
     at = {name: held["columns"].index(name) for name in ("strategy", "seed", "turn", "test_accuracy")}

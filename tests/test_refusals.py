@@ -56,6 +56,13 @@ GOOD: dict[str, object] = {"pool": LINE, "budget": 2, "doubt": LINE_DOUBT}
         ({"beam_width": [2]}, dubito.InvalidArgument, r"beam_width=\[2\] is not a whole number"),
         ({"beam_width": 0}, dubito.InvalidArgument, r"beam_width=0 is too small; pass beam_width >= 1"),
         ({"scaling": "respectiv"}, dubito.InvalidArgument, r"scaling='respectiv' is not known; did you mean 'respe"),
+        ({"engine": "gpu"}, dubito.InvalidArgument, r"engine='gpu' is not known; pass engine='cuda'"),
+        ({"strategy": Coreset}, dubito.InvalidArgument, r"Coreset'> is a class; pass Coreset\(\), or its name"),
+        (
+            {"strategy": "doubt-coverage:doubt=margn"},
+            dubito.InvalidArgument,
+            r"strategy='doubt-coverage:doubt=margn': doubt='margn' is not known; did you mean 'margin'",
+        ),
         ({"metric": "euclid"}, dubito.InvalidArgument, r"metric='euclid' is not known; did you mean 'euclidean'"),
         ({"metric": "cosine"}, dubito.InvalidData, r"pool is all zeros at row 0, which has no direction"),
         ({"strategy": "coresett"}, dubito.InvalidArgument, r"strategy='coresett' is not known; did you mean 'coreset'"),
@@ -113,3 +120,7 @@ def test_nothing_handed_in_is_changed_and_read_only_is_enough(strategy: str, met
             strategy=strategy,
         )
         assert all(np.array_equal(one, other) for one, other in zip(given_, before, strict=True))
+
+
+def test_the_only_row_may_be_named() -> None:
+    assert dubito.select(LINE[:1], 1, candidates=[0]).indices.tolist() == [0]

@@ -178,3 +178,18 @@ def test_a_shard_without_rows_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").touch()
     features = read_pool(str(tmp_path)).features
     assert np.asarray(features[0:6]).tolist() == LISTS * 2
+
+
+def test_damaged_sizes_are_refused_and_do_not_end_the_process(tmp_path: Path) -> None:
+    path = tmp_path / "pool.parquet"
+    parquet_file(path, x=LISTS, id=["a", "b", "c"])
+    content = path.read_bytes()
+    # What a column chunk says of its sizes has no checksum: a byte there made pyarrow 26 abort.
+    for place in range(200, len(content) - 200):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        message = path.name
+        try:
+            read_pool(str(path))
+        except DubitoError as error:
+            message = str(error)
+        assert path.name in message

@@ -14,7 +14,7 @@ from dubito.engines.oracle import CoverageReference, ReferenceEngine
 from dubito.engines.plugins import load_engine
 from dubito.errors import InvalidArgument
 from dubito.registry import Registry
-from dubito.wording import named
+from dubito.wording import PASS, named
 
 P = TypeVar("P")
 
@@ -61,6 +61,8 @@ def choose_engine(name: str, problem: P) -> Engine[P]:
     engines = engines_for(problem)
     if name == "auto":
         return _first_that_pays(engines, problem)
+    if name == "gpu":
+        raise InvalidArgument("is not known", argument="engine", value=name, mend=f"{PASS} {named('engine', 'cuda')}.")
     check_choice("engine", name, ("auto", *installed_engines()))
     reasons = engines[name].refusals(problem) if name in engines else [f"it solves no {kind_of(problem)} problems"]
     if reasons:

@@ -93,6 +93,26 @@ class Picks(Ranked, Protocol):
         ...
 
     @property
+    def covered(self) -> FloatArray | None:
+        """Share of all doubt that is covered after each pick."""
+        ...
+
+    @property
+    def reach(self) -> float | None:
+        """How far a pick covers."""
+        ...
+
+    @property
+    def sampled(self) -> int | None:
+        """Rows that stood for the whole pool."""
+        ...
+
+    @property
+    def spent(self) -> float | None:
+        """What the picks cost together."""
+        ...
+
+    @property
     def notes(self) -> Sequence[str]:
         """What a person should know of how the picks came about."""
         ...
@@ -205,10 +225,13 @@ def _object_bytes(selection: Picks) -> bytes:
         "uncertainty": _plain(selection.uncertainty),
         "complete": selection.complete,
         "n_pool": selection.n_pool,
-        "picks": _records(selection.columns()),
     }
+    covered = None if selection.covered is None or not len(selection.covered) else float(selection.covered[-1])
+    more = {"covered": covered, "reach": selection.reach, "sampled": selection.sampled, "spent": selection.spent}
+    content |= {name: _plain(value) for name, value in more.items() if value is not None}
     if selection.standardised:
         content["standardised"] = True
+    content["picks"] = _records(selection.columns())
     if selection.notes:
         content["notes"] = list(selection.notes)
     if len(selection.configurations) > 1:

@@ -26,7 +26,7 @@ from dubito.strategies.random import Random
 from dubito.strategies.spelled import spelled
 from dubito.strategies.typical import TypiClust
 from dubito.strategies.uncertainty import Entropy, LeastConfidence, Margin
-from dubito.wording import named
+from dubito.wording import in_library, named
 
 __all__ = [
     "STRATEGIES",
@@ -95,6 +95,9 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
     'margin'
     """
     if not isinstance(strategy, str):
+        if isinstance(strategy, type) and isinstance(strategy, Strategy):
+            mend = f"pass {strategy.__name__}(), or its name."
+            raise InvalidArgument("is a class", argument="strategy", value=strategy, mend=mend)
         if not isinstance(strategy, Strategy):
             problem = "is neither a name nor a Strategy object"
             mend = f"choose from {', '.join(STRATEGIES.names())}."
@@ -113,7 +116,13 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
     for option in own.keys() & options.keys():
         problem = f"is given, and {strategy!r} has that option, too"
         raise InvalidArgument(problem, argument=option, value=options[option], mend="leave one out.")
-    return factory(**own, **options)
+    try:
+        return factory(**own, **options)
+    except InvalidArgument as error:
+        if error.argument not in own:
+            raise
+        # An option behind a name is no argument of the call: --doubt is something else.
+        raise error.again(in_library, f"{named('strategy', strategy)}: ") from error
 
 
 def option_names(factory: Factory) -> set[str]:

@@ -107,7 +107,9 @@ class Auto:
         if request.doubt is None:
             if not covers:
                 return Coreset(), f"auto took coreset: the engine {request.engine} does not cover."
-            return of_sample(Coverage(), request), "auto took coverage: without a model's doubt every row counts alike."
+            idle = ", however the features came about" if self.features else ""
+            told = f"auto took coverage: without a model's doubt every row counts alike{idle}."
+            return of_sample(Coverage(), request), told
         if covers and not unlabelled_doubt(request).any():
             return of_sample(Coverage(), request), "auto took coverage: the model doubts no row, so all count alike."
         origin, why = (self.features, "as you say") if self.features else origin_of(request)
@@ -160,7 +162,8 @@ def origin_of(request: Request) -> tuple[Origin, str]:
     """Frozen or trained, and what says so."""
     doubt, rows, n_labels = request.doubt, request.labelled, len_of(request.references)
     if doubt is None or len(rows) < TELLING or request.probabilities is None:
-        known = f"{n_labels} labels are" if n_labels < TELLING else "what is given is"
+        few = f"{n_labels} label is" if n_labels == 1 else f"{n_labels} labels are"
+        known = few if n_labels < TELLING else "what is given is"
         return "frozen", f"{known} too little to tell; where they were trained, say auto:features=trained"
     left = unlabelled_doubt(request)
     if doubt[rows].mean() >= LEARNED * (left.mean() if len(left) else 0.0):

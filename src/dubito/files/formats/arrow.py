@@ -89,15 +89,21 @@ class ParquetFile:
 
     def _size(self, columns: Sequence[str]) -> int:
         """Memory of whole columns, by what the file says of them: a value repeated a million times is stored once."""
-        wanted, total = set(columns), 0
+        paths = [self.metadata.schema.column(place).path for place in range(self.metadata.num_columns)]
+        wanted = set(columns)
+        places = [place for place, path in enumerate(paths) if path in wanted or path.partition(".")[0] in wanted]
+        total = 0
         for group in range(self.metadata.num_row_groups):
-            row_group = self.metadata.row_group(group)
-            for place in range(row_group.num_columns):
-                column = row_group.column(place)
-                if column.path_in_schema in wanted or column.path_in_schema.partition(".")[0] in wanted:
-                    values = column.num_values * BYTES.get(column.physical_type, 8)
-                    total += max(values, column.total_uncompressed_size)
+            self._try(group, columns)
+            for column in map(self.metadata.row_group(group).column, places):
+                total += max(column.num_values * BYTES.get(column.physical_type, 8), column.total_uncompressed_size)
         return total
+
+    def _try(self, group: int, columns: Sequence[str]) -> None:
+        """Read a row. pyarrow 26 ends the process where it is asked for sizes that are damaged; here it raises."""
+        rows = self.file.iter_batches(batch_size=1, row_groups=[group], columns=list(columns), use_threads=False)
+        next(rows, None)
+        rows.close()
 
 
 class ArrowFile:
