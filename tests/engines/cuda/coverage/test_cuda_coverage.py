@@ -146,9 +146,10 @@ def test_sums_add_one_term_after_another() -> None:
     assert found.tolist() == [float(np.add.accumulate(part)[-1]) if len(part) else 0.0 for part in parts]
 
 
-def test_bounds_from_products_are_upper_bounds() -> None:
+@pytest.mark.parametrize("radius", [None, 1e-25])
+def test_bounds_from_products_are_upper_bounds(radius: float | None) -> None:
     pool, references, weights = some(70, d=20)
-    problem = made_of(pool, references, weights, 5)
+    problem = replace(made_of(pool, references, weights, 5), radius=radius)
     ground = pytest.importorskip("dubito.engines.cuda.coverage.ground").Ground(
         problem, DEVICE, covermemory.plan_for(problem, DEVICE)
     )
@@ -158,7 +159,8 @@ def test_bounds_from_products_are_upper_bounds() -> None:
     exact = coverage.gains(next(kernels.blocks()), coverage.first_cover(problem, reach), weights)
     bounds = covergreedy.upper_bounds(ground, run.numbers).cpu().numpy()
     assert (bounds >= exact).all()
-    assert (bounds[exact > 0.1] < 1.2 * exact[exact > 0.1]).all()
+    if radius is None:
+        assert (bounds[exact > 0.1] < 1.2 * exact[exact > 0.1]).all()
 
 
 def test_ctrl_c_leaves_a_prefix() -> None:

@@ -17,7 +17,7 @@ from dubito.engines.cuda.shapes import Shaped, Slot
 WITHIN_ROWS = 128
 WITHIN_COLUMNS = 128
 GROUP = 16
-MOST = torch.finfo(torch.float32).max
+MOST = 2.0**100
 """Blocks of rows that go through the others together."""
 FLOOR = tl.constexpr(int(Slot.FLOOR))
 SUM_ROOM = tl.constexpr(1.0 + 2.0**-12)
@@ -128,7 +128,7 @@ def most_covered(
     """
     n_rows, n_columns = len(x.points), len(y.points)
     n_programs = triton.cdiv(n_rows, WITHIN_ROWS) * triton.cdiv(n_columns, WITHIN_COLUMNS)
-    # A reach next to nothing: what float32 holds is below 1/R², so that nothing is bounded too low.
+    # Of a reach next to nothing a smaller inverse, which float32 holds: nothing is bounded too low by it.
     inverse = torch.full((1,), min(1.0 / reach, MOST), dtype=torch.float32, device=out.device)
     _most_covered[(n_programs,)](
         x.points, y.points, x.lengths, y.lengths, weights, cover, inverse, constants, out, n_rows, n_columns,
