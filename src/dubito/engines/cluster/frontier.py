@@ -128,8 +128,10 @@ class ClusterFrontier:
         self._start()
 
     def _start(self) -> None:
-        self.workers.ask("start", (self._begun(self.picked),))
+        start = self._begun(self.picked)
+        self.workers.ask("start", (start,))
         self.traffic.rounds += 1
+        self.traffic.sent += start.nbytes
         self.is_started = True
 
     def _begun(self, picks: Points) -> Start:

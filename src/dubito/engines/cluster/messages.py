@@ -104,6 +104,11 @@ class Start:
     apart: Points
     """Picks of different configurations, in a beam's cold start."""
 
+    @property
+    def nbytes(self) -> int:
+        """What it takes on the way."""
+        return self.references.nbytes + self.picks.nbytes + self.apart.nbytes
+
 
 @dataclass(frozen=True, slots=True)
 class Orders:

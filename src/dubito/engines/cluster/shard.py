@@ -68,11 +68,13 @@ class Shard:
         """Hear where the shard begins in the whole pool, and rows of that which are labelled; candidates left."""
         self.first_row = first_row
         given = self.opened.otherwise if is_early and self.opened.otherwise is not None else self.opened.problem
-        candidates = np.setdiff1d(given.candidates, left_out - first_row)
+        gone = left_out - first_row
+        candidates = np.delete(given.candidates, places_among(given.candidates, gone))
         self.placed = replace(given, candidates=candidates)
         if isinstance(given, CoverageProblem):
-            is_counted = ~np.isin(np.arange(len_of(given.pool)), left_out - first_row)
-            self.placed = replace(given, candidates=candidates, weights=given.weights * is_counted)
+            weights = given.weights.copy()
+            weights[gone[(gone >= 0) & (gone < len(weights))]] = 0.0
+            self.placed = replace(given, candidates=candidates, weights=weights)
         return len(candidates)
 
     def hold(self, kind: Callable[[Any, int, Hardware], object]) -> None:
@@ -153,10 +155,7 @@ class Shard:
     def drop(self, rows: IntArray) -> None:
         """Rows of the whole pool that may not be picked any more; those that are no candidates here are passed over."""
         if self.candidates is not None:
-            numbers = self._numbers(rows)
-            here = numbers < len(self.problem.candidates)
-            is_own = self.problem.candidates[numbers[here]] == rows[here] - self.first_row
-            self.candidates.drop(numbers[here][is_own])
+            self.candidates.drop(places_among(self.problem.candidates, rows - self.first_row))
 
     def zeros(self, n_wanted: int | None) -> Points:
         """The first candidates that nothing sets apart from a reference."""
@@ -184,3 +183,11 @@ class Shard:
     def _numbers(self, rows: IntArray) -> IntArray:
         """Which candidates some rows of the whole pool are."""
         return np.searchsorted(self.problem.candidates, rows - self.first_row)
+
+
+def places_among(ascending: IntArray, rows: IntArray) -> IntArray:
+    """Where some rows stand among others that ascend; those that do not are passed over."""
+    places = np.searchsorted(ascending, rows)
+    inside = places < len(ascending)
+    places, rows = places[inside], rows[inside]
+    return places[ascending[places] == rows]
