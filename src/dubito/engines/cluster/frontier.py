@@ -136,7 +136,8 @@ class ClusterFrontier:
 
     def _begun(self, picks: Points) -> Start:
         references: AnyArray = np.asarray(self.problem.references[:])
-        return Start(references, self.largest_feature, self.problem.budget, picks, self.apart)
+        n_candidates = int(self.n_candidates.sum())
+        return Start(references, self.largest_feature, self.problem.budget, picks, self.apart, n_candidates)
 
     def restore(self, shard: int) -> list[tuple[str, tuple[object, ...]]]:
         """What a shard made anew must hear; picks that are still to be told are told with the next round."""

@@ -1,5 +1,6 @@
 """The candidates of a shard on the CPU: their bounds, their kernels, and room for picks of all shards."""
 
+import math
 from dataclasses import replace
 from typing import Protocol
 
@@ -13,6 +14,9 @@ from dubito.engines.lazy.bounds import Bounds
 from dubito.engines.lazy.frontier import Fresh
 from dubito.matrix import FloatArray, IntArray, len_of
 from dubito.problem import Problem
+
+UNEVEN = 0.25
+"""Of all picks, how many more than its share a shard should be ready for."""
 
 
 class Candidates(Protocol):
@@ -65,7 +69,8 @@ class HostCandidates:
             budget=start.budget,
             largest=start.largest,
         )
-        kernels = self.kernels = CpuKernels(local)
+        share = min(1.0, len(problem.candidates) / max(1, start.n_candidates) + UNEVEN)
+        kernels = self.kernels = CpuKernels(local, math.ceil(share * start.budget))
         self.bounds = Bounds(local, kernels)
         # A pick scales what is near it by its own weight, and labelled points do not: first bounds know one kind alone.
         is_mixed = problem.scaling == "acquired" and len(kernels.references) > 0

@@ -103,6 +103,8 @@ class Start:
     """References beside what is labelled, in order."""
     apart: Points
     """Picks of different configurations, in a beam's cold start."""
+    n_candidates: int
+    """Of all shards."""
 
     @property
     def nbytes(self) -> int:

@@ -190,4 +190,4 @@ def places_among(ascending: IntArray, rows: IntArray) -> IntArray:
     places = np.searchsorted(ascending, rows)
     inside = places < len(ascending)
     places, rows = places[inside], rows[inside]
-    return places[ascending[places] == rows]
+    return np.asarray(places[ascending[places] == rows])

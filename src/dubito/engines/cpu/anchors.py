@@ -65,8 +65,18 @@ def read_candidates(problem: Problem, full: Sketch, rows: slice | IntArray) -> F
 class FirstBounds:
     """Upper bounds on each candidate's squared distance to its nearest reference, unscaled."""
 
-    def __init__(self, problem: Problem, references: References, full: Sketch, plan: CpuPlan, n_anchors: int) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        references: References,
+        full: Sketch,
+        plan: CpuPlan,
+        n_anchors: int,
+        n_picks: int | None = None,
+    ) -> None:
         self.problem, self.references, self.full, self.plan = problem, references, full, plan
+        self.n_picks = problem.budget if n_picks is None else n_picks
+        """How many of the candidates may be picked, about."""
         self.anchors, self.level = self._choose(n_anchors)
 
     def compute(self) -> FloatArray:
@@ -97,7 +107,7 @@ class FirstBounds:
         popular = np.argsort(-np.bincount(nearest, minlength=len(chosen)), kind="stable")
         squared = (sizes - self._largest_nearness(sketches)) / self.full.scale**2
         squared *= self._weights(few)
-        n_closer = CLOSER * problem.budget // (1 if problem.weights is None else 2)
+        n_closer = CLOSER * self.n_picks // (1 if problem.weights is None else 2)
         place = max(0, len(few) - 1 - n_closer // step)
         return np.sort(chosen[popular[:n_anchors]]), float(np.partition(squared, place)[place])
 

@@ -45,8 +45,9 @@ class PoolRows:
 class CpuKernels:
     """See `dubito.engines.lazy.kernels.Kernels`."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, n_picks: int | None = None) -> None:
+        """``n_picks``: how many of the candidates may be picked, about, where others are picked elsewhere."""
+        self.problem, self.n_picks = problem, n_picks
         self.plan = plan_memory(len_of(problem.pool), problem.pool.shape[1], problem.memory_limit)
         # In "acquired" scaling, and in a beam, references are passed over that are nearer but do not count.
         is_plain = problem.scaling == "respective" and problem.beam_width == 1
@@ -129,7 +130,7 @@ class CpuKernels:
     def _anchored(self, own: FloatArray | None) -> FloatArray:
         if own is not None:
             return self._bounds_to(self.references.points(np.arange(len(own))), own, np.ndarray.min)
-        return FirstBounds(self.problem, self.references, self.full, self.plan, ANCHORS).compute()
+        return FirstBounds(self.problem, self.references, self.full, self.plan, ANCHORS, self.n_picks).compute()
 
     def _scale(self, squared: FloatArray, own: FloatArray | None) -> FloatArray:
         """Squared priorities, in place; scaled by pick already where ``own``, but without any doubt they are 0."""
