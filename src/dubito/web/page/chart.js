@@ -9,6 +9,7 @@ const RIGHT = 146;
 const TOP = 18;
 const BOTTOM = 46;
 const MARGIN = 22;
+const FEW = 5;
 
 function niceStep(span, parts) {
   const raw = span / parts;
@@ -23,9 +24,15 @@ function ticks(low, high, parts) {
   return found;
 }
 
+/** Rounds in which the model had enough to guess for a share to mean something. */
+function telling(curve) {
+  return curve.guessed.filter((each) => each.of >= FEW);
+}
+
 function ranges(curve) {
-  const labels = [...curve.points, ...curve.guessed].map((point) => point.labels);
-  const shares = [...curve.points.flatMap((point) => [point.low ?? point.accuracy, point.accuracy]), ...curve.guessed.map((each) => each.right / each.of)];
+  const guessed = telling(curve);
+  const labels = [...curve.points, ...guessed].map((point) => point.labels);
+  const shares = [...curve.points.flatMap((point) => [point.low ?? point.accuracy, point.accuracy]), ...guessed.map((each) => each.right / each.of)];
   if (curve.audited) shares.push(curve.audited.low ?? curve.audited.right / curve.audited.of);
   const least = Math.max(0, Math.floor(10 * Math.min(...shares, 0.9)) / 10);
   return { most: Math.max(...labels, 10), least };
@@ -69,11 +76,11 @@ export function drawCurve(curve, width) {
     parts.push(...curve.points.map((point) => s("circle", { class: "dot", r: 3.5, cx: x(point.labels), cy: y(point.accuracy) })));
     endings.push({ kind: "held-out", y: y(last.accuracy), value: percent(last.accuracy, 1), name: "labels held out" });
   }
-  const guessed = curve.guessed.filter((each) => each.of > 0);
+  const guessed = telling(curve);
   if (guessed.length) {
     parts.push(...guessed.map((each) => s("rect", { class: "guessed", x: x(each.labels) - 4, y: y(each.right / each.of) - 4, width: 8, height: 8, transform: `rotate(45 ${x(each.labels)} ${y(each.right / each.of)})` })));
     const newest = guessed.at(-1);
-    endings.push({ kind: "before", y: y(newest.right / newest.of), value: percent(newest.right / newest.of), name: "before it saw them" });
+    endings.push({ kind: "before", y: y(newest.right / newest.of), value: `${newest.right} of ${newest.of}`, name: "before it saw them" });
   }
   if (curve.audited?.of) {
     const { right, of, low, high } = curve.audited;

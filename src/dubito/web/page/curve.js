@@ -23,22 +23,32 @@ function table(curve) {
   return h("details", { class: "numbers" }, h("summary", null, "The numbers"), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of numbers" }, h("table", null, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, rows))));
 }
 
+/** What the last round has changed. */
+function change(points) {
+  if (points.length < 2) return "";
+  const [before, now] = points.slice(-2);
+  if (now.labels === before.labels) return "";
+  return `Since the round before: ${some(now.labels - before.labels, "label")} more, and ${percent(before.accuracy, 1)} became ${percent(now.accuracy, 1)} on labels held out.`;
+}
+
 function legend(curve) {
-  const has = { "held-out": curve.points.length > 0, before: curve.guessed.length > 0, audited: Boolean(curve.audited?.of) };
+  const has = { "held-out": curve.points.length > 0, before: curve.guessed.some((each) => each.of > 0), audited: Boolean(curve.audited?.of) };
   return h("dl", { class: "legend" }, SAID.filter(([kind]) => has[kind]).map(([kind, name, meaning]) => h("div", null, h("dt", { class: kind }, name), h("dd", null, meaning))));
 }
 
 export function makeCurveView(view) {
   const advice = h("p", { class: "advice", role: "status" });
+  const changed = h("p", { class: "quiet" });
   const body = h("div", { class: "chart" });
   const training = button(["Train now ", key("T")], () => tell("train"));
-  view.replaceChildren(h("div", { class: "curving" }, h("h2", null, "Should I stop?"), advice, body, h("p", { class: "acts" }, training)));
+  view.replaceChildren(h("div", { class: "curving" }, h("h2", null, "Should I stop?"), advice, changed, body, h("p", { class: "acts" }, training)));
 
   async function load() {
     const curve = await ask("/api/curve");
     const { sentence } = curve.advice;
     advice.textContent = sentence.charAt(0).toUpperCase() + sentence.slice(1);
     advice.classList.toggle("stop", curve.advice.stop);
+    changed.textContent = change(curve.points);
     if (curve.points.length === 0) {
       const { labelled } = known.project;
       body.replaceChildren(h("p", { class: "quiet" }, `The curve begins when the model has learnt for the first time. There ${labelled === 1 ? "is" : "are"} ${some(labelled, "label")} so far.`));

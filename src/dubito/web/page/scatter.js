@@ -86,7 +86,7 @@ export function makeScatter(canvas) {
       gl.uniform1f(uniform.size, view.size);
       gl.uniform4f(uniform.ring, 0, 0, 0, 0);
       gl.drawArrays(gl.POINTS, 0, n);
-      gl.uniform1f(uniform.size, view.size * 1.5 + 5);
+      gl.uniform1f(uniform.size, view.size * 1.3 + 3.5);
       gl.uniform4f(uniform.ring, ...ring.map((each) => each / 255), 1);
       if (upTo) gl.drawElements(gl.POINTS, upTo, gl.UNSIGNED_INT, 0);
     },

@@ -1,0 +1,118 @@
+"""Pictures of the labelling page, taken in a real Chromium before `dubito label --demo` after 120 labels.
+
+``python docs/screenshots.py`` writes them into docs/images; it needs the extras ``label`` and ``page``, and Chromium.
+"""
+
+import io
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+from sklearn.datasets import load_digits
+
+IMAGES = Path(__file__).parent / "images"
+TOKEN = "a-token-for-pictures-0123"
+LABELS, ROUND = 120, 20
+WIDE, PHONE = (1280, 800), (390, 844)
+SHOTS = (
+    ("label-page", "label", "light", WIDE),
+    ("label-page-dark", "label", "dark", WIDE),
+    ("label-grid", "grid", "light", WIDE),
+    ("label-map", "map", "light", WIDE),
+    ("label-map-dark", "map", "dark", WIDE),
+    ("label-curve", "curve", "light", WIDE),
+    ("label-review", "review", "light", WIDE),
+    ("label-phone", "label", "light", PHONE),
+    ("label-phone-dark", "map", "dark", PHONE),
+)
+"""Name, view, colours and size of each."""
+
+
+def shown(page: Page) -> str:
+    return page.wait_for_selector(".caption .id").text_content() or ""
+
+
+def label(page: Page, many: int, wrong: set[int]) -> None:
+    """By keys, some of them wrong: a review wants something to find."""
+    classes = load_digits().target
+    for number in range(many):
+        before = shown(page)
+        found = re.search(r"(\d{4})", before)
+        assert found
+        answer = int(classes[int(found[1])])
+        page.keyboard.press(str((answer + 5) % 10 if number in wrong else answer))
+        page.wait_for_function("old => document.querySelector('.caption .id')?.textContent !== old", arg=before)
+
+
+def wait_for_round(page: Page) -> None:
+    """Until the model has learnt from what is labelled: nobody else labels as fast as a script."""
+    asked = "async () => { const p = await (await fetch('/api/project')).json(); return p.labelled - p.model.labels }"
+    while page.evaluate(asked) > ROUND // 2:
+        page.wait_for_timeout(500)
+
+
+def open_page(browser: Browser, address: str, scheme: str, size: tuple[int, int]) -> Page:
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, has_touch=size == PHONE
+    )
+    context.set_default_timeout(300_000)
+    context.add_init_script("localStorage.setItem('dubito.annotator', 'ada')")
+    page = context.new_page()
+    page.goto(f"{address}?token={TOKEN}")
+    shown(page)
+    return page
+
+
+def take(browser: Browser, address: str, name: str, view: str, scheme: str, size: tuple[int, int]) -> None:
+    page = open_page(browser, address, scheme, size)
+    page.goto(f"{address}#{view}")
+    if view == "label":
+        label(page, 1, set())
+        page.keyboard.press("h")
+        page.wait_for_selector(".guesses li")
+    if view == "grid":
+        page.locator(".tile").nth(10).click()
+    if view == "map":
+        page.wait_for_selector(".surface[data-drawn=webgl2]")
+        if scheme == "dark":
+            page.get_by_label("Label", exact=True).check()
+    page.wait_for_timeout(1500)
+    save(page.screenshot(), IMAGES / f"{name}.png")
+    page.context.close()
+
+
+def save(shot: bytes, path: Path) -> None:
+    """In 256 colours, which is a third of the bytes and looks the same."""
+    Image.open(io.BytesIO(shot)).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        command = [sys.executable, "-m", "dubito", "label", "--demo", folder, "--audit", "10%", "--no-browser"]
+        command += ["--port", "0", "--token", TOKEN]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert server.stdout is not None
+        address = server.stdout.readline().strip()
+        found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        flags = ["--no-sandbox", "--enable-unsafe-swiftshader"]
+        browser = playwright.chromium.launch(executable_path=found, args=flags)
+        page = open_page(browser, address, "light", WIDE)
+        for _ in range(LABELS // ROUND):
+            label(page, ROUND, wrong={7})
+            wait_for_round(page)
+        page.context.close()
+        for shot in SHOTS:
+            take(browser, address, *shot)
+        browser.close()
+        server.terminate()
+        server.wait()
+
+
+if __name__ == "__main__":
+    main()
