@@ -201,9 +201,10 @@ def open_large(n: int) -> dict[str, Any]:
                 page.goto(address)
                 page.wait_for_selector(".caption .id")
                 usable = [time_to_item(page, address) for _ in range(5)]
-                following = follow(page, 60)
                 maps = [time_to_map(page, address) for _ in range(3)]
                 kind = page.evaluate("() => document.querySelector('.surface').dataset.drawn")
+                time_to_item(page, f"{address}#label")
+                following = follow(page, 60)
     return {
         "items": n,
         "seconds_from_command_to_address": round(started, 1),

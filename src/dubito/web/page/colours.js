@@ -1,11 +1,11 @@
-// Colours of points. Classes have those of Okabe and Ito, which colour-blind readers tell apart; further ones are spread
-// over the wheel.
+// Colours of points. The first classes have those of Okabe and Ito, which colour-blind readers tell apart, and two that
+// go with them; further ones are spread over the wheel.
 
-const OKABE_ITO = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a200", "#7a4a1e"];
+const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a200", "#7a4a1e", "#5e3c99", "#f4a6b7"];
 
 const THEMES = {
-  light: { nothing: [196, 200, 206, 200], low: [205, 214, 222], high: [0, 76, 136], faded: [216, 219, 223, 120], first: [226, 190, 140], last: [190, 70, 0] },
-  dark: { nothing: [84, 90, 99, 200], low: [58, 66, 76], high: [140, 208, 255], faded: [60, 64, 71, 120], first: [92, 66, 40], last: [255, 170, 90] },
+  light: { nothing: [196, 200, 206, 200], low: [205, 214, 222], high: [0, 76, 136], faded: [216, 219, 223, 120], first: [226, 190, 140], last: [190, 70, 0], lighter: 0 },
+  dark: { nothing: [84, 90, 99, 200], low: [58, 66, 76], high: [140, 208, 255], faded: [60, 64, 71, 120], first: [92, 66, 40], last: [255, 170, 90], lighter: 0.28 },
 };
 
 export function theme() {
@@ -27,7 +27,8 @@ function ofWheel(number) {
 
 /** The colour of a class by its number, as [red, green, blue]. */
 export function ofClass(number) {
-  return number < OKABE_ITO.length ? parts(OKABE_ITO[number]) : ofWheel(number);
+  const colour = number < PALETTE.length ? parts(PALETTE[number]) : ofWheel(number);
+  return colour.map((part) => part + (255 - part) * theme().lighter);
 }
 
 export function css(colour) {
@@ -47,7 +48,10 @@ export function scale(by) {
 /** A function from a row to its colour. A scale is drawn once, in 256 steps: there may be millions of rows. */
 function colouring(points, by) {
   const { nothing } = theme();
-  if (by === "label") return (row) => (points.label[row] < 0 ? nothing : ofClass(points.label[row]));
+  if (by === "label") {
+    const colours = points.classes.map((_, number) => ofClass(number));
+    return (row) => colours[points.label[row]] ?? nothing;
+  }
   const values = by === "doubt" ? points.doubt : points.picked;
   const most = values.reduce((high, each) => (each > high ? each : high), 1e-9);
   const ends = scale(by);

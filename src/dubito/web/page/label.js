@@ -57,7 +57,7 @@ export function makeLabelView(view) {
 
   function whyPicked(item) {
     const left = queue.itemsLeft();
-    const parts = [item.undone ? "undone: label it again" : WHY[item.why], item.round ? `round ${item.round}` : null, left ? `${count(left)} left` : null];
+    const parts = [item.undone ? "undone: label it again" : WHY[item.why], item.label ? `labelled ${item.label} so far` : null, item.round ? `round ${item.round}` : null, left ? `${count(left)} left` : null];
     return parts.filter(Boolean).join(" · ");
   }
 

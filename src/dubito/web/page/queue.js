@@ -6,6 +6,8 @@ import { render } from "./item.js";
 
 const AHEAD = 12;
 const LOW = 8;
+const RENEW = 60_000;
+const LOOK_AGAIN = 3000;
 
 let entries = [];
 let waiting = null;
@@ -38,9 +40,10 @@ async function fetchNext() {
   const kept = entries.filter((entry, place) => place === 0 || entry.wanted);
   const rest = fresh.filter((item) => !kept.some((entry) => entry.item.row === item.row));
   entries = [...kept, ...rest.map((item) => held.get(item.row) ?? prepared(item))];
+  const told = waiting;
   waiting = answer.waiting;
   left = answer.left;
-  if (wasEmpty || entries.length === 0) tell("queue");
+  if (wasEmpty && (entries.length > 0 || waiting !== told)) tell("queue");
 }
 
 /** Asks for more. One question at a time; a second one waits for the first. */
@@ -78,4 +81,11 @@ export function startAgain() {
   return refill();
 }
 
-on("round", () => refill().catch(() => {}));
+function refillQuietly() {
+  if (known.annotator && document.visibilityState === "visible") refill().catch(() => {});
+}
+
+on("round", refillQuietly);
+// Asking again renews what is held for this person, however long they look at it; and more often if there is nothing.
+setInterval(refillQuietly, RENEW);
+setInterval(() => entries.length === 0 && refillQuietly(), LOOK_AGAIN);
