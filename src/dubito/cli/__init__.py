@@ -23,6 +23,7 @@ from dubito.cli.commands.run import run
 from dubito.cli.commands.select import select
 from dubito.cli.commands.simulate import simulate
 from dubito.cli.commands.status import status
+from dubito.cli.commands.update import update
 from dubito.cli.options import spelled_out
 from dubito.cli.printing.failures import exit_code_of, in_words_of
 from dubito.cli.printing.helping import HELP_NAMES, tidied
@@ -35,6 +36,7 @@ app.command(short_help="Pick the rows of a pool that are worth labelling next.")
 app.command(short_help="Write picks for Label Studio, Prodigy, doccano, folders or a table.")(export)
 app.command(name="import", short_help="Bring labels back from such a tool.")(import_)
 app.command(short_help="Open the labelling page: people label what dubito picks.")(label)
+app.command(short_help="Let a project go by your own model's probabilities.")(update)
 app.command(short_help="Say what is labelled, how well a model does, and whether to go on.")(status)
 app.command(short_help="Replay active learning on labelled data: would it save labels?")(simulate)
 app.command(short_help="Say where a pool stands in the theory, and what follows.")(diagnose)

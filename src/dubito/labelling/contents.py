@@ -38,6 +38,8 @@ class Contents:
     """What the source itself says, where it has labels."""
     root: str
     """Where paths begin: nothing outside it is shown."""
+    has_ids: bool = True
+    """False where rows go by their numbers."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -70,6 +72,7 @@ def read_contents(project: Project) -> Contents:
         _columns(source, [name for name in names if name and name not in hidden]),
         () if label is None else _labels(source, label),
         root,
+        ids is not None,
     )
 
 

@@ -14,7 +14,12 @@ Classes = Annotated[
 
 def export(
     picks: Annotated[
-        str, typer.Argument(metavar="PICKS", show_default=False, help="A table that dubito select wrote.")
+        str,
+        typer.Argument(
+            metavar="PICKS",
+            show_default=False,
+            help="A table that dubito select wrote; or a project, whose labels are written.",
+        ),
     ],
     to: Annotated[
         str,
@@ -22,7 +27,8 @@ def export(
             "--to",
             metavar="TOOL",
             show_default=False,
-            help="label-studio, prodigy, doccano, folders (one a class), csv or parquet.",
+            help="label-studio, prodigy, doccano, folders (one a class), csv or parquet; of a project also json-min "
+            "and jsonl.",
         ),
     ],
     output: Annotated[
@@ -50,10 +56,15 @@ def export(
     [bold]dubito import[/bold] brings labels back to the rows they are of.
     """
     from dubito.cli.inputs.session import reading_files
+    from dubito.cli.jobs.label import export_project
     from dubito.cli.printing.messages import say
     from dubito.exchange import export_picks, read_items
     from dubito.exchange.label_studio import labelling_config
+    from dubito.labelling.project import is_project
 
+    if is_project(picks):
+        export_project(picks, to, output, force=force, quiet=quiet)
+        return
     known = [name.strip() for name in (classes or "").split(",") if name.strip()]
     with reading_files(input_limit, None, quiet=quiet):
         n = export_picks(picks, output, to, classes=known, show=show, prefix=prefix, pictures=pictures, force=force)

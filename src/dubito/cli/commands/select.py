@@ -68,6 +68,7 @@ def select(
     from dubito.cli.inputs.heat import read_heat
     from dubito.cli.inputs.labels import with_labels
     from dubito.cli.inputs.missing import read_missing, settle
+    from dubito.cli.inputs.projects import opened
     from dubito.cli.inputs.scaling import read_when
     from dubito.cli.inputs.session import reading_files
     from dubito.cli.jobs import cluster
@@ -76,6 +77,7 @@ def select(
     from dubito.cli.jobs.sheet import check_sheet
     from dubito.cli.jobs.target import check_target, finish, refuse_inputs
 
+    pool, labelled, ignore_columns = opened(pool, labelled, ignore_columns)
     target = check_target(output, format, as_json, append, force).for_spreadsheets(safe_csv)
     own = job.read_own(features, strength, beam_width, scaling)
     method = job.read_method(budget, strategy, own, metric, engine, memory_limit, seed)

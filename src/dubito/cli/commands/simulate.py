@@ -158,12 +158,14 @@ def simulate(
     from dubito.cli.inputs import features
     from dubito.cli.inputs.files import read_columns
     from dubito.cli.inputs.missing import read_missing
+    from dubito.cli.inputs.projects import dataset
     from dubito.cli.inputs.scaling import columns_of, is_wanted, read_when
     from dubito.cli.inputs.session import bounded_inputs, reading_files
     from dubito.cli.jobs import report
     from dubito.cli.jobs import simulate as job
     from dubito.experiments.plans.experiment import Experiment, read_seeds
 
+    data = dataset(data)
     when, how = read_when(standardise), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
     sizes, targets = job.read_sizes(initial, budget, rounds), report.read_targets(target)

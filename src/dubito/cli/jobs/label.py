@@ -8,9 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dubito.checks import check_integer, read_number
+from dubito.checks import check_choice, check_integer, read_number
 from dubito.cli.printing.messages import Bar, program_name, say
 from dubito.errors import InvalidArgument
+from dubito.files import write_atomically
 from dubito.optional import require
 
 if TYPE_CHECKING:
@@ -147,3 +148,33 @@ def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: 
         serve(desk, token, opened, asked.host, ready)
     again = program_name()
     say(f"stopped; {again} label {os.path.relpath(project.folder)} goes on.", quiet=quiet)
+
+
+def update_project(path: str, probabilities: str | None, *, none: bool, quiet: bool) -> None:
+    """Keep the probabilities of the user's own model, or forget them."""
+    from dubito.labelling.contents import read_contents
+    from dubito.labelling.making import project_folder
+    from dubito.labelling.own import drop_own, keep_own
+    from dubito.labelling.project import read_project
+
+    project = read_project(project_folder(path))
+    if none == (probabilities is not None):
+        raise InvalidArgument("there is nothing to do, or two things", mend="pass --probabilities FILE, or --none.")
+    if probabilities is None:
+        drop_own(project)
+        say("the next rounds go by dubito's own model.", quiet=quiet)
+        return
+    n_rows = keep_own(project, read_contents(project), probabilities)
+    say(f"{n_rows:,} rows of {probabilities} are kept; the next rounds go by them.", quiet=quiet)
+
+
+def export_project(folder: str, to: str, output: str, *, force: bool, quiet: bool) -> None:
+    """Write the labels of a project for another tool."""
+    require("sqlalchemy", extra="label")
+    from dubito.labelling.exporting import FORMATS, export_labels
+    from dubito.labelling.handing import read_state
+
+    state = read_state(folder)
+    found = export_labels(state, check_choice("to", to, tuple(FORMATS)), safe=True)
+    write_atomically(output, found.data, new=not force)
+    say(f"{len(state.book.labels)} labels written to {output} for {to}.", quiet=quiet)

@@ -1,0 +1,29 @@
+"""A project of ``dubito label`` in the place of a pool: its pool, and the labels so far."""
+
+from collections.abc import Sequence
+
+from dubito.labelling.project import is_project
+from dubito.optional import require
+
+
+def opened(pool: str, labelled: Sequence[str] | None, ignore: str | None) -> tuple[str, list[str] | None, str | None]:
+    """The pool, the files of labels and the columns to ignore; of what is no project, as they were given."""
+    if not is_project(pool):
+        return pool, None if labelled is None else list(labelled), ignore
+    require("sqlalchemy", extra="label")
+    from dubito.labelling.handing import own_column, read_state, write_labels
+
+    state = read_state(pool)
+    own = own_column(state.project)
+    ignored = ",".join(each for each in (ignore, own) if each) or None
+    return state.project.pool_path, [*write_labels(state), *(labelled or [])] or None, ignored
+
+
+def dataset(path: str) -> str:
+    """What is labelled in a project as data of its own; what is no project, as it was given."""
+    if not is_project(path):
+        return path
+    require("sqlalchemy", extra="label")
+    from dubito.labelling.handing import read_state, write_dataset
+
+    return write_dataset(read_state(path))

@@ -1,0 +1,67 @@
+"""A project as files that the other commands read: its pool is one already, its labels are written beside it."""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from dubito.errors import InvalidData
+from dubito.files.entries import whole
+from dubito.files.opening import open_source
+from dubito.files.replacing import write_atomically
+from dubito.files.roles import read_pool
+from dubito.files.sealed import save_sealed
+from dubito.files.writing import render_columns
+from dubito.labelling.contents import read_contents
+from dubito.labelling.database import naming_store, open_reader
+from dubito.labelling.project import Project, read_project
+from dubito.labelling.state import State
+from dubito.names.columns import label_name
+
+LABELS, DATA = "labels-{}.csv", "labelled.npz"
+
+
+def read_state(folder: str) -> State:
+    """A project's labels as they stand, whether a server has it open or not; nothing is changed."""
+    project = read_project(folder)
+    state = State(project, read_contents(project))
+    if project.store is None and not os.path.exists(project.path("labels.sqlite")):
+        return state
+    with naming_store(f"the labels of {folder} cannot be read"):
+        engine = open_reader(project.folder, project.store)
+        with engine.connect() as connection:
+            state.reload(connection)
+    return state
+
+
+def own_column(project: Project) -> str | None:
+    """The pool's own column of labels, which the project's take the place of."""
+    return label_name([name for name in open_source(project.pool_path).names if name])
+
+
+def write_labels(state: State) -> list[str]:
+    """Tables of the labels, those since the last round in one of their own; nothing where there is no label."""
+    book, last = state.book, state.round
+    late = {item for item in book.labels if max(event.round for event in book.said(item).values()) >= last > 1}
+    parts = [sorted(set(book.labels) - late), sorted(late)]
+    column = "class" if own_column(state.project) == "label" else "label"
+    paths = []
+    for number, items in enumerate((each for each in parts if each), start=1):
+        path = state.project.path(LABELS.format(number))
+        names: list[object] = [state.contents.ids[item] if state.contents.has_ids else item for item in items]
+        labels = [book.labels[item] for item in items]
+        columns: dict[str, Sequence[object]] = {"id" if state.contents.has_ids else "index": names, column: labels}
+        write_atomically(path, render_columns(columns, "csv"))
+        paths.append(path)
+    return paths
+
+
+def write_dataset(state: State) -> str:
+    """The labelled items with their features, as ``dubito simulate`` reads them."""
+    items = np.array(sorted(state.book.labels), dtype=np.int64)
+    if len(items) < 2:
+        raise InvalidData(f"{state.project.folder} has {len(items)} labels", mend="label more before replaying them.")
+    features = whole(read_pool(state.project.pool_path).features)[items]
+    path = state.project.path(DATA)
+    save_sealed(path, {"features": features, "labels": np.array([state.book.labels[item] for item in items.tolist()])})
+    return path

@@ -1,0 +1,163 @@
+"""``dubito label`` and ``dubito update``, and projects in the place of pools."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dubito.cli import main
+from dubito.labelling.desk import Desk, Spoken
+from dubito.labelling.exporting import FORMATS
+from dubito.labelling.making import open_project
+from dubito.labelling.project import OWN, read_project
+from labelling.projects import CLASSES, make_project, truth
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with thirty labels."""
+    desk = Desk(*make_project(tmp_path))
+    desk.answer([Spoken(f"k{row}", "ann", row, truth(row)) for row in range(30)]).result()
+    desk.answer([Spoken("k30", "ann", 30, None)]).result()
+    desk.close()
+    return Path(desk.state.project.folder)
+
+
+def test_select_picks_from_a_project_and_never_what_is_labelled(project: Path, tmp_path: Path) -> None:
+    assert main(["select", str(project), "--budget", "5", "-o", str(tmp_path / "picks.csv"), "--quiet"]) == 0
+    with (tmp_path / "picks.csv").open() as file:
+        rows = [int(each["index"]) for each in csv.DictReader(file)]
+    assert len(rows) == 5
+    assert min(rows) >= 30
+
+
+def test_status_tells_the_labels_of_a_project(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", str(project), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["rows"], found["labels"], found["classes"]) == (60, 30, {"left": 15, "right": 15})
+
+
+def test_simulate_replays_the_labels_of_a_project(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--seeds", "2", "--initial", "4", "--budget", "4", "--rounds", "2", "--test-share", "0.3"]
+    assert main(["simulate", str(project), *options, "-o", str(tmp_path / "run"), "--quiet"]) == 0
+    assert (tmp_path / "run").is_dir()
+
+
+@pytest.mark.parametrize("tool", FORMATS)
+def test_export_writes_the_labels_of_a_project_and_import_reads_them_back(
+    project: Path, tmp_path: Path, tool: str
+) -> None:
+    out = tmp_path / f"out.{'parquet' if tool == 'parquet' else 'csv' if tool == 'csv' else 'json'}"
+    assert main(["export", str(project), "--to", tool, "-o", str(out), "--quiet"]) == 0
+    source = {"json-min": "label-studio-min", "jsonl": ""}.get(tool, tool)
+    if not source:
+        return
+    assert main(["import", str(out), "--from", source, "-o", str(tmp_path / "back.csv"), "--quiet"]) == 0
+    with (tmp_path / "back.csv").open() as file:
+        back = {each["id"]: each["label"] for each in csv.DictReader(file)}
+    assert back == {f"row-{row}": truth(row) for row in range(30)}
+
+
+def test_update_keeps_probabilities_by_id_and_none_forgets_them(project: Path, tmp_path: Path) -> None:
+    rows = np.arange(60)[::-1]
+    sure = np.where((rows % 2 == 0)[:, None], [[0.9, 0.1]], [[0.2, 0.8]])
+    np.savez(tmp_path / "mine.npz", probabilities=sure, ids=[f"row-{row}" for row in rows], classes=CLASSES)
+    assert main(["update", str(project), "--probabilities", str(tmp_path / "mine.npz"), "--quiet"]) == 0
+    with np.load(project / OWN) as kept:
+        assert kept["probabilities"][:2].tolist() == [[0.9, 0.1], [0.2, 0.8]]
+    assert main(["update", str(project), "--none", "--quiet"]) == 0
+    assert not (project / OWN).exists()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "told"),
+    [
+        ({"probabilities": np.full((60, 2), 0.7)}, "adds up to 1.4"),
+        ({"probabilities": np.full((59, 2), 0.5)}, "59 rows of probabilities for 60 items"),
+        ({"probabilities": np.full((60, 3), 1 / 3)}, "3 columns, and 2 classes"),
+        ({"probabilities": np.full((60, 2), 0.5), "classes": ["left", "up"]}, "'up' is no class"),
+    ],
+)
+def test_update_refuses_what_cannot_be_meant(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arrays: dict[str, object], told: str
+) -> None:
+    given: dict[str, Any] = {name: np.asarray(value) for name, value in arrays.items()}
+    np.savez(tmp_path / "mine.npz", **given)
+    assert main(["update", str(project), "--probabilities", str(tmp_path / "mine.npz")]) in (2, 3)
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "SOURCE is missing"),
+        (["nowhere"], "does not exist"),
+        (["nowhere", "--host", "0.0.0.0"], "no token was chosen"),
+        (["nowhere", "--host", "0.0.0.0", "--token", "short"], "too short"),
+        (["nowhere", "--port", "99999"], "is no port"),
+        (["nowhere", "--audit", "lots"], "is no share"),
+        (["nowhere", "--batch", "0"], "--batch 0"),
+        (["nowhere", "--store", "mysql://x/y"], "does not exist"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["label", *words]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+
+
+def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['fastapi'] = None; from dubito.cli import main; sys.exit(main(['label', '--demo']))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr.strip().endswith("install it with: pip install 'dubito[label]'")
+
+
+def test_a_project_is_made_beside_its_source_and_opened_again(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("id,text,label\n1,a b c,x\n2,d e f,\n3,g h i,y\n4,j k l,\n")
+    told: list[str] = []
+    made, contents = open_project(str(tmp_path / "texts.csv"), classes=["z"], tell=told.append)
+    assert made.folder == str(tmp_path / "texts.dubito")
+    assert made.classes == ("z", "x", "y")
+    assert any("2 of 4 items have labels in the source" in line for line in told)
+    desk = Desk(*open_project(str(tmp_path / "texts.csv")))
+    assert desk.state.book.labels == {0: "x", 2: "y"}
+    assert contents.columns == {}
+    desk.close()
+    assert read_project(made.folder) == made
+
+
+def test_a_project_of_class_folders_takes_the_classes_and_no_label_where_all_have_one(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for name in ("cat", "dog"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for number in range(3):
+            Image.new("L", (8, 8), 40 * number).save(tmp_path / "pets" / name / f"{number}.png")
+    told: list[str] = []
+    made, _ = open_project(str(tmp_path / "pets"), tell=told.append)
+    assert made.classes == ("cat", "dog")
+    assert any("its labels are not" in line for line in told)
+    desk = Desk(*open_project(str(tmp_path / "pets")))
+    assert desk.state.book.labels == {}
+    desk.answer([Spoken("k", "ann", 0, "cat"), Spoken("l", "ann", 3, "dog")]).result()
+    desk.close()
+    assert main(["select", made.folder, "--budget", "2", "-o", str(tmp_path / "picks.csv"), "--quiet"]) == 0
+
+
+def test_two_sources_do_not_share_a_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "texts.csv").write_text("id,text\n1,a b c\n2,d e f\n")
+    (tmp_path / "texts.tsv").write_text("id\ttext\n1\ta b c\n2\td e f\n")
+    open_project(str(tmp_path / "texts.csv"))
+    assert main(["label", str(tmp_path / "texts.tsv")]) == 2
+    assert "is the project of" in capsys.readouterr().err
