@@ -96,7 +96,7 @@ def test_every_answer_carries_the_policy(client: TestClient) -> None:
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
         assert "unsafe" not in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["referrer-policy"] == "same-origin"
 
 
 def test_bodies_are_bounded_whether_they_tell_their_length_or_not(client: TestClient) -> None:

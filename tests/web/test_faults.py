@@ -1,0 +1,113 @@
+"""Disks that are full, folders that cannot be written, stores that are damaged: a plain line, and nothing is lost."""
+
+import os
+import secrets
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dubito.labelling.desk import Desk
+from dubito.labelling.making import open_project
+from endurance.servers import Client, Server
+from labelling.projects import make_project, truth, wait_until
+
+
+def post(client: Client, row: int, key: str | None = None) -> tuple[int, Any]:
+    body = {
+        "key": key or secrets.token_hex(8),
+        "annotator": "ann",
+        "row": row,
+        "class": truth(row),
+        "guess_seen": False,
+    }
+    return client.ask("POST", "/api/labels", body)
+
+
+@pytest.mark.skipif(shutil.which("prlimit") is None, reason="util-linux has prlimit")
+def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    project, _ = make_project(tmp_path, n_rows=4000, batch=5000)
+    server = Server(Path(project.folder))
+    limit = ["prlimit", "--pid", str(server.process.pid)]
+    with Client(server) as client:
+        wait_until(lambda: client.ask("GET", "/api/project")[1]["round"] == 1)
+        size = (Path(project.folder) / "labels.sqlite-wal").stat().st_size
+        subprocess.run([*limit, f"--fsize={size + 200_000}:"], check=True)
+        kept, status, told = 0, 201, ""
+        while status == 201:
+            status, told = post(client, kept, f"key-{kept}")
+            kept += status == 201
+        assert status == 507
+        assert "disk is full" in told["error"]
+        assert "\n" not in told["error"]
+        assert client.ask("GET", "/api/project")[1]["labelled"] == kept
+        assert client.ask("POST", "/api/classes", {"name": "new"})[0] in (201, 507)
+        subprocess.run([*limit, "--fsize=unlimited:"], check=True)
+        assert post(client, kept, f"key-{kept}")[0] == 201
+    server.kill()
+    again = Desk(*open_project(project.folder))
+    assert again.state.book.labels == {row: truth(row) for row in range(kept + 1)}
+    again.close()
+
+
+def as_nobody(command: list[str]) -> list[str]:
+    """Root may write everything: then as somebody else."""
+    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command] if os.geteuid() == 0 else command
+
+
+def test_a_project_that_cannot_be_written_is_refused_in_a_line(tmp_path: Path) -> None:
+    project, _ = make_project(tmp_path)
+    Desk(*open_project(project.folder)).close()
+    folder = Path(project.folder)
+    for place in (folder, *folder.iterdir(), tmp_path, *tmp_path.parents[:3]):
+        place.chmod(stat.S_IMODE(place.stat().st_mode) | 0o055)
+    for place in (folder, *folder.iterdir()):
+        place.chmod(0o555 if place.is_dir() else 0o444)
+    command = [sys.executable, "-m", "dubito", "label", str(folder), "--no-browser", "--port", "0"]
+    ran = subprocess.run(as_nobody(command), capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert ran.returncode in (1, 2)
+    assert "cannot be written" in ran.stderr
+    assert ran.stderr.strip().count("\n") == 0
+
+
+def test_a_store_that_is_no_database_is_refused_by_name(tmp_path: Path) -> None:
+    project, _ = make_project(tmp_path)
+    (Path(project.folder) / "labels.sqlite").write_bytes(b"not a database at all" * 100)
+    with pytest.raises(AssertionError, match="the labels cannot be opened: file is not a database"):
+        Server(Path(project.folder))
+
+
+def test_a_round_that_is_damaged_is_made_again(tmp_path: Path) -> None:
+    project, contents = make_project(tmp_path)
+    desk = Desk(project, contents)
+    desk.start()
+    wait_until(lambda: desk.state.round == 1)
+    desk.close()
+    (Path(project.folder) / "round-1.npz").write_bytes(b"PK broken")
+    again = Desk(*open_project(project.folder))
+    assert again.state.model is None
+    again.start()
+    again.loop.ask()
+    wait_until(lambda: again.state.round == 2)
+    again.close()
+
+
+def test_the_source_may_move_and_only_its_pictures_are_missed(tmp_path: Path) -> None:
+    from PIL import Image
+
+    (tmp_path / "photos").mkdir()
+    for number in range(4):
+        Image.new("L", (8, 8), 60 * number).save(tmp_path / "photos" / f"{number}.png")
+    open_project(str(tmp_path / "photos"), classes=["a"])
+    (tmp_path / "photos").rename(tmp_path / "elsewhere")
+    with_gone = Server(tmp_path / "photos.dubito")
+    with Client(with_gone) as client:
+        status, told = client.ask("GET", "/api/items/0/picture")
+        assert status == 404
+        assert "cannot be opened" in told["error"]
+        assert client.ask("GET", "/api/project")[1]["items"] == 4
+    with_gone.stop()
