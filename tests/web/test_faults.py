@@ -37,7 +37,8 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path) ->
         wait_until(lambda: client.ask("GET", "/api/project")[1]["round"] == 1)
         size = (Path(project.folder) / "labels.sqlite-wal").stat().st_size
         subprocess.run([*limit, f"--fsize={size + 200_000}:"], check=True)
-        kept, status, told = 0, 201, ""
+        kept, status = 0, 201
+        told: Any = None
         while status == 201:
             status, told = post(client, kept, f"key-{kept}")
             kept += status == 201

@@ -13,7 +13,8 @@ from dubito.fitting.door import fit
 from dubito.fitting.folds import Share
 from dubito.fitting.record import Fit
 from dubito.fitting.standing import DOUBTED, LabelsSoFar
-from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, len_of
+from dubito.labelling.quick import LARGE, first_picks, strategy_for
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
 from dubito.pool import Pool
 from dubito.scales import measure_scale, on_scale
 
@@ -54,6 +55,7 @@ class RoundPlayer:
         scaled = on_scale(features, measure_scale(features))
         self._sample = Rows(scaled, sample_rows(np.arange(len_of(features))))
         self._scaled = scaled
+        self._pooled = scaled if standardise else features
         self._reach = cold_reach(
             CoverageProblem(scaled, scaled[:0], self._sample.rows[:0], 0, np.empty(0), self._sample.rows)
         )
@@ -84,10 +86,14 @@ class RoundPlayer:
         if len(labelled):
             nearest = squared_radii(self._sample, Rows(self._scaled, labelled), "euclidean")
         shares = [self._share(nearest)]
-        for item in picked:
-            one = squared_radii(self._sample, Rows(self._scaled, np.array([item])), "euclidean")
-            nearest = np.minimum(nearest, one)
-            shares.append(self._share(nearest))
+        sample = np.asarray(self._sample[:], dtype=np.float64)
+        lengths = (sample * sample).sum(axis=1)
+        for span in blocks(len(picked), 64):
+            points = np.asarray(self._scaled[picked[span]], dtype=np.float64)
+            squared = lengths + (points * points).sum(axis=1)[:, None] - 2.0 * (points @ sample.T)
+            for row in np.maximum(squared, 0.0):
+                nearest = np.minimum(nearest, row)
+                shares.append(self._share(nearest))
         return np.array(shares)
 
     def _share(self, squared: FloatArray) -> float:
@@ -107,7 +113,9 @@ class RoundPlayer:
         left[drawn] = False
         budget = min(job.budget - len(drawn), int(left.sum()))
         chosen, notes = np.empty(0, dtype=np.int64), []
-        if budget > 0:
+        if budget > 0 and told.probabilities is None and n_pool > LARGE:
+            chosen = first_picks(self._pooled, job.items, left, budget, job.round)
+        elif budget > 0:
             selection = self._select(job, told, budget, left)
             chosen, notes = selection.indices, list(selection.notes)
         why = [self._why(told, item) for item in chosen.tolist()]
@@ -121,7 +129,7 @@ class RoundPlayer:
         return self._pool.select(
             budget,
             probabilities=told.by_meeting,
-            strategy=job.strategy,
+            strategy=strategy_for(job.strategy, len_of(self.features)),
             candidates=np.flatnonzero(candidates),
             seed=job.round,
         )

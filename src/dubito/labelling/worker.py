@@ -26,8 +26,7 @@ from dubito.matrix import FloatArray
 
 def main(folder: str) -> int:
     """Spoken jobs until there are none."""
-    with suppress(OSError):
-        os.nice(10)  # Labels come first.
+    _step_back()
     jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
     learner: RoundPlayer | None = None
@@ -40,6 +39,14 @@ def main(folder: str) -> int:
         except (DubitoError, OSError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
             answer = {"error": " ".join(str(error).split()) or type(error).__name__}
         print(json.dumps(answer), flush=True)
+
+
+def _step_back() -> None:
+    """Labels come first, whatever priority the server has."""
+    with suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    with suppress(OSError):
+        os.nice(10)
 
 
 def _listen(jobs: "queue.SimpleQueue[str]") -> None:
