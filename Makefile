@@ -14,7 +14,7 @@ MINUTES ?= 30
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cluster page docs bench faults models clean
+.PHONY: help demo test check cluster page postgres labelling docs bench faults models clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 14
@@ -41,6 +41,15 @@ cluster: .venv/.cluster ## Run the tests that need Ray: clusters of several node
 page: .venv/.page ## Run the tests of the labelling page in a real Chromium
 	@$(need_chromium)
 	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile tests/web/browser $(ARGS)
+
+postgres: .venv/.ready ## Run the tests of the labelling store in a PostgreSQL of their own
+	@test -n "$$(command -v initdb || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" || { \
+	  echo "make: there is no PostgreSQL here (initdb). On Debian or Ubuntu: apt install postgresql." >&2; exit 1; }
+	.venv/bin/python -m pytest tests/postgres $(ARGS)
+
+labelling: .venv/.ready ## Kill, crowd and fuzz the labelling server at length, and write docs/results/labelling.md
+	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m endurance \
+	  --record $(CURDIR)/docs/results/labelling.json $(ARGS)
 
 docs: .venv-docs/.ready ## Build the documentation site into site/
 	.venv-docs/bin/python docs/generate.py

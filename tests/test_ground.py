@@ -22,7 +22,21 @@ from dubito import theory
 from dubito.cli import app
 
 ROOT = Path(__file__).parents[1]
-TARGETS = ("help", "demo", "test", "check", "cluster", "page", "docs", "bench", "faults", "models", "clean")
+TARGETS = (
+    "help",
+    "demo",
+    "test",
+    "check",
+    "cluster",
+    "page",
+    "postgres",
+    "labelling",
+    "docs",
+    "bench",
+    "faults",
+    "models",
+    "clean",
+)
 
 
 def read_toml(name: str) -> dict[str, Any]:

@@ -97,6 +97,7 @@ class Loop:
                     self._lay_out()
                 self.failure = None
             except WorkerFailed as error:
+                self.is_fitting = False
                 if not self._stopped:
                     self.failure, self._again = str(error), True
                     self._announce("model", {})

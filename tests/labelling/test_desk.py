@@ -1,0 +1,201 @@
+"""Handing out items, leases, overlap, the guess before it is seen, audits, and a model of one's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from dubito.labelling.agreement import agreement, cohen, fleiss
+from dubito.labelling.desk import Desk, Spoken
+from dubito.labelling.making import open_project
+from dubito.labelling.own import keep_own
+from dubito.labelling.store import Pick
+from dubito.labelling.views import curve_facts, model_facts, project_facts, review_facts, waiting_sentence
+from dubito.labelling.waiting import WaitingList
+from labelling.projects import CLASSES, make_project, truth, wait_until
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    opened = Desk(*make_project(tmp_path))
+    opened.start()
+    wait_until(lambda: opened.state.round == 1)
+    yield opened
+    opened.close()
+
+
+def rows(picks: list[Pick]) -> list[int]:
+    return [pick.item for pick in picks]
+
+
+def answer(desk: Desk, row: int, who: str = "ann", label: str | None = "right one", **more: bool) -> None:
+    said = truth(row) if label == "right one" else label
+    desk.answer([Spoken(f"{who}-{row}", who, row, said, **more)]).result()
+
+
+def test_two_people_never_hold_the_same_item_and_each_keeps_what_they_hold(desk: Desk) -> None:
+    anns, bobs = rows(desk.ask("ann", 5).result()), rows(desk.ask("bob", 5).result())
+    assert not set(anns) & set(bobs)
+    assert rows(desk.ask("ann", 5).result()) == anns
+    answer(desk, anns[0])
+    assert rows(desk.ask("ann", 4).result()) == anns[1:]
+
+
+def test_a_lease_that_ran_out_goes_to_whoever_asks_next(tmp_path: Path) -> None:
+    project, contents = make_project(tmp_path)
+    opened = Desk(project, contents, lease=0.0)
+    opened.start()
+    wait_until(lambda: opened.state.round == 1)
+    first = rows(opened.ask("ann", 3).result())
+    assert rows(opened.ask("bob", 3).result()) == first
+    opened.close()
+
+
+def test_what_is_released_is_there_for_others(desk: Desk) -> None:
+    first = rows(desk.ask("ann", 3).result())
+    assert desk.release("ann").result() == 3
+    assert rows(desk.ask("bob", 3).result()) == first
+
+
+def test_with_an_overlap_of_two_each_item_goes_to_two_people_and_no_third(tmp_path: Path) -> None:
+    project, contents = make_project(tmp_path, n_rows=20, overlap=2)
+    opened = Desk(project, contents)
+    opened.start()
+    wait_until(lambda: opened.state.round == 1)
+    first = rows(opened.ask("ann", 4).result())
+    for row in first:
+        answer(opened, row)
+    again = opened.ask("bob", 4).result()
+    assert rows(again) == first
+    assert {pick.why for pick in again} == {"overlap"}
+    assert not set(first) & set(rows(opened.ask("cid", 20).result()))
+    assert not set(first) & set(rows(opened.ask("ann", 20).result()))
+    opened.close()
+
+
+def test_the_guess_before_the_label_is_in_the_log_and_one_that_was_seen_does_not_count(desk: Desk) -> None:
+    for row in range(12):
+        answer(desk, row)
+    wait_until(lambda: desk.state.model is not None and desk.state.model.probabilities is not None)
+    answer(desk, 20)
+    answer(desk, 21, guess_seen=True)
+    events = {event.item: event for event in desk.state.book.events.values()}
+    assert events[0].guess is None
+    assert (events[20].guess, events[20].guess_seen) == ("left", False)
+    assert (events[21].guess, events[21].guess_seen) == ("right", True)
+    assert 0.5 < (events[20].sure or 0.0) <= 1.0
+    guessed = curve_facts(desk)["guessed"]
+    assert sum(each["of"] for each in guessed) == sum(
+        event.guess is not None and not event.guess_seen for event in events.values()
+    )
+    answer(desk, 20, "bob")
+    assert desk.state.book.events[desk.state.book.last].guess is None
+
+
+def test_an_audit_draws_its_share_at_random_and_is_told_apart(tmp_path: Path) -> None:
+    project, contents = make_project(tmp_path, n_rows=400, audit=0.5, batch=20)
+    opened = Desk(project, contents)
+    opened.start()
+    wait_until(lambda: opened.state.round == 1)
+    picks = opened.state.waiting.picks
+    drawn = [pick for pick in picks if pick.why == "audit"]
+    assert 0.25 * len(picks) < len(drawn) < 0.75 * len(picks)
+    for pick in picks[:40]:
+        answer(opened, pick.item)
+    wait_until(lambda: opened.state.rounds[-1].labels >= 40)
+    audited = curve_facts(opened)["audited"]
+    assert audited["of"] == sum(pick.why == "audit" for pick in picks[:40])
+    assert audited["right"] == audited["of"]
+    opened.close()
+
+
+def test_a_persons_own_model_takes_the_place_of_dubitos(desk: Desk, tmp_path: Path) -> None:
+    sure = np.full((60, 2), 0.5)
+    sure[:, 0] = np.where(np.arange(60) == 13, 0.5, 0.99)
+    sure[:, 1] = 1.0 - sure[:, 0]
+    np.savez(tmp_path / "mine.npz", probabilities=sure, classes=np.array(CLASSES))
+    assert keep_own(desk.state.project, desk.state.contents, str(tmp_path / "mine.npz")) == 60
+    desk.loop.ask()
+    wait_until(lambda: desk.state.round >= 2)
+    model = desk.state.model
+    assert model is not None
+    name, sure_of_it = model.guess(5) or ("", 0.0)
+    assert name == "left"
+    assert sure_of_it == pytest.approx(0.99)
+    wait_until(lambda: project_facts(desk)["model"]["state"] == "ready")
+
+
+def test_a_worker_that_fails_says_why_and_labels_go_on(tmp_path: Path) -> None:
+    opened = Desk(*make_project(tmp_path))
+    pool = Path(opened.state.project.pool_path)
+    pool.rename(pool.with_suffix(".gone"))
+    opened.start()
+    wait_until(lambda: bool(model_facts(opened)["state"] == "failed"))
+    assert "does not exist" in model_facts(opened)["message"]
+    answer(opened, 3)
+    assert opened.state.book.labels == {3: "right"}
+    pool.with_suffix(".gone").rename(pool)
+    opened.loop.ask()
+    wait_until(lambda: opened.loop.failure is None and opened.state.round >= 1)
+    opened.close()
+
+
+def test_when_the_picks_run_out_items_are_drawn_and_in_the_end_it_says_thanks(tmp_path: Path) -> None:
+    project, contents = make_project(tmp_path, n_rows=30, batch=10_000)
+    opened = Desk(project, contents)
+    waiting = opened.state.waiting
+    assert waiting_sentence(opened, has_items=False) == "The first picks are being made."
+    waiting.replace([Pick(1, 0, 4, "first")])
+    found = opened.ask("ann", 64).result()
+    assert rows(found)[0] == 4
+    assert sorted(rows(found)) == list(range(30))
+    assert {pick.why for pick in found[1:]} == {"audit"}
+    opened.start()
+    for row in range(30):
+        answer(opened, row)
+    assert opened.ask("ann", 5).result() == []
+    wait_until(lambda: opened.state.round >= 1)
+    assert waiting_sentence(opened, has_items=False) == "All items are answered. Thank you."
+    opened.close()
+
+
+def test_classes_and_settings_last_and_reach_a_page_that_listens(desk: Desk) -> None:
+    heard: list[str] = []
+    stop = desk.listen(lambda kind, facts: heard.append(kind))
+    desk.add_class("up").result()
+    desk.change("Look twice.", {"batch": 7, "overlap": 2}).result()
+    answer(desk, 3)
+    stop()
+    assert {"project", "labels"} <= set(heard)
+    again = open_project(desk.state.project.folder)[0]
+    assert again.classes == (*CLASSES, "up")
+    assert (again.guidelines, again.settings.batch, again.settings.overlap) == ("Look twice.", 7, 2)
+    assert desk.state.waiting.overlap == 2
+
+
+def test_review_is_empty_before_there_is_a_model(desk: Desk) -> None:
+    assert review_facts(desk, 10) == {"items": []}
+
+
+def test_kappa_of_two_is_scikit_learns_and_of_more_is_fleiss() -> None:
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.choice(list("abc"), 50), rng.choice(list("abc"), 50)
+    pairs = [[("ann", str(a)), ("bob", str(b))] for a, b in zip(ours, theirs, strict=True)]
+    assert cohen(pairs) == pytest.approx(cohen_kappa_score(ours, theirs))
+    assert agreement(pairs).kappa == pytest.approx(cohen_kappa_score(ours, theirs))
+    # Fleiss (1971), the first three subjects of a table by six raters: by hand.
+    table = [[(str(n), label) for n, label in enumerate(labels)] for labels in ("aaaaab", "aabbbb", "bbbbbb")]
+    observed = (20 + 14 + 30) / 90
+    expected = (7 / 18) ** 2 + (11 / 18) ** 2
+    assert fleiss(table) == pytest.approx((observed - expected) / (1 - expected))
+    assert agreement([[("ann", "a")]]).items == 0
+    assert agreement([[("ann", "a"), ("bob", "a")]]).kappa is None
+
+
+def test_nobody_is_handed_what_they_have_answered(desk: Desk) -> None:
+    waiting: WaitingList = desk.state.waiting
+    for row in range(5):
+        answer(desk, row)
+    assert not {0, 1, 2, 3, 4} & set(rows(waiting.ask("ann", 64, 0.0)))
