@@ -38,6 +38,8 @@ class Book:
         """By item and annotator, the events that count, the last one last."""
         self.standing: dict[str, list[int]] = {}
         """By annotator, the events that are not taken back."""
+        self.drawn: set[int] = set()
+        """Items that were asked for by chance."""
         self.last = 0
         for event in events:
             self.add(event)
@@ -47,6 +49,8 @@ class Book:
         self.events[event.number] = event
         self.keys[event.key] = event.number
         self.last = max(self.last, event.number)
+        if event.why == "audit":
+            self.drawn.add(event.item)
         own = self.standing.setdefault(event.annotator, [])
         if event.kind == "undo":
             assert event.target is not None

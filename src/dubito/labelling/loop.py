@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 
 from dubito.labelling.project import LAYOUT, model_file
@@ -239,11 +240,8 @@ def _picked(state: State, number: int) -> list[Pick]:
 
 def _foreseen(state: State) -> list[int] | None:
     """Of the labels since the last round, how many the model had guessed before, unseen."""
-    said = [
-        event
-        for number, event in state.book.events.items()
-        if event.round == state.round and event.kind == "label" and event.guess is not None and not event.guess_seen
-    ]
+    late = takewhile(lambda event: event.round >= state.round, reversed(state.book.events.values()))
+    said = [event for event in late if event.kind == "label" and event.guess is not None and not event.guess_seen]
     return [sum(event.guess == event.label for event in said), len(said)] if said else None
 
 

@@ -136,11 +136,7 @@ class State:
 
     def audited(self) -> list[int]:
         """Labelled items that were drawn at random."""
-        return [
-            item
-            for item in self.book.labels
-            if any(event.why == "audit" for event in self.book.said(item).values() if event.label is not None)
-        ]
+        return [item for item in self.book.drawn if item in self.book.labels]
 
     def has_own(self) -> bool:
         """Whether the user's own probabilities are there."""

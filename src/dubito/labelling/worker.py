@@ -42,10 +42,9 @@ def main(folder: str) -> int:
 
 
 def _step_back() -> None:
-    """Labels come first, whatever priority the server has."""
+    """Labels come first. Never in real time, whatever the server is: the disk's own threads would wait."""
     with suppress(OSError, AttributeError):
-        if os.sched_getscheduler(0) in (os.SCHED_RR, os.SCHED_FIFO):
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     with suppress(OSError):
         os.nice(10)
 
