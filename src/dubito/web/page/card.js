@@ -28,7 +28,12 @@ export function hoverCard() {
   async function show(wanted, x, y) {
     const item = await itemOf(wanted);
     if (wanted !== row) return;
-    node.replaceChildren(brief(item, 256), own(item.id, { class: "id" }), h("p", null, standing(item)), button("Label this one", () => labelThis(wanted).catch(wrong)));
+    node.replaceChildren(
+      brief(item, 256),
+      own(item.id, { class: "id" }),
+      h("p", null, standing(item)),
+      button("Label this one", () => labelThis(wanted).catch(wrong)),
+    );
     node.hidden = false;
     if (x !== undefined) move(x, y);
   }

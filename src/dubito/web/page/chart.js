@@ -32,16 +32,32 @@ function telling(curve) {
 function ranges(curve) {
   const guessed = telling(curve);
   const labels = [...curve.points, ...guessed].map((point) => point.labels);
-  const shares = [...curve.points.flatMap((point) => [point.low ?? point.accuracy, point.accuracy]), ...guessed.map((each) => each.right / each.of)];
+  const shares = [
+    ...curve.points.flatMap((point) => [point.low ?? point.accuracy, point.accuracy]),
+    ...guessed.map((each) => each.right / each.of),
+  ];
   if (curve.audited) shares.push(curve.audited.low ?? curve.audited.right / curve.audited.of);
   const least = Math.max(0, Math.floor(10 * Math.min(...shares, 0.9)) / 10);
   return { most: Math.max(...labels, 10), least };
 }
 
 function axes(x, y, most, least, width) {
-  const lines = ticks(least, 1, 5).map((at) => s("g", null, s("line", { class: "rule", x1: LEFT, x2: width - RIGHT, y1: y(at), y2: y(at) }), s("text", { class: "tick", x: LEFT - 10, y: y(at) + 4, "text-anchor": "end" }, percent(at))));
-  const marks = ticks(0, most, width > 600 ? 6 : 3).map((at) => s("text", { class: "tick", x: x(at), y: HEIGHT - BOTTOM + 22, "text-anchor": "middle" }, String(at)));
-  const name = s("text", { class: "tick", x: (LEFT + width - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, "labels");
+  const lines = ticks(least, 1, 5).map((at) => s(
+    "g",
+    null,
+    s("line", { class: "rule", x1: LEFT, x2: width - RIGHT, y1: y(at), y2: y(at) }),
+    s("text", { class: "tick", x: LEFT - 10, y: y(at) + 4, "text-anchor": "end" }, percent(at)),
+  ));
+  const marks = ticks(0, most, width > 600 ? 6 : 3).map((at) => s(
+    "text",
+    { class: "tick", x: x(at), y: HEIGHT - BOTTOM + 22, "text-anchor": "middle" },
+    String(at),
+  ));
+  const name = s(
+    "text",
+    { class: "tick", x: (LEFT + width - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" },
+    "labels",
+  );
   return [...lines, ...marks, name];
 }
 
@@ -59,7 +75,12 @@ function endLabels(wanted, width) {
     if (at) each.y = Math.max(each.y, sorted[at - 1].y + 36);
   });
   const over = Math.max(0, (sorted.at(-1)?.y ?? 0) + 18 - (HEIGHT - BOTTOM));
-  return sorted.map((each) => s("text", { class: `ending ${each.kind}`, x: width - RIGHT + 14, y: each.y - over }, s("tspan", { class: "value" }, each.value), s("tspan", { x: width - RIGHT + 14, dy: 16 }, each.name)));
+  return sorted.map((each) => s(
+    "text",
+    { class: `ending ${each.kind}`, x: width - RIGHT + 14, y: each.y - over },
+    s("tspan", { class: "value" }, each.value),
+    s("tspan", { x: width - RIGHT + 14, dy: 16 }, each.name),
+  ));
 }
 
 /** Draws what `GET /api/curve` tells, so many pixels wide. */
@@ -72,22 +93,56 @@ export function drawCurve(curve, width) {
   const last = curve.points.at(-1);
   if (last) {
     parts.push(band(curve.points, x, y));
-    parts.push(s("polyline", { class: "line", points: curve.points.map((point) => `${x(point.labels)},${y(point.accuracy)}`).join(" ") }));
-    parts.push(...curve.points.map((point) => s("circle", { class: "dot", r: 3.5, cx: x(point.labels), cy: y(point.accuracy) })));
+    parts.push(s(
+      "polyline",
+      { class: "line", points: curve.points.map((point) => `${x(point.labels)},${y(point.accuracy)}`).join(" ") },
+    ));
+    parts.push(...curve.points.map((point) => s(
+      "circle",
+      { class: "dot", r: 3.5, cx: x(point.labels), cy: y(point.accuracy) },
+    )));
     endings.push({ kind: "held-out", y: y(last.accuracy), value: percent(last.accuracy, 1), name: "labels held out" });
   }
   const guessed = telling(curve);
   if (guessed.length) {
-    parts.push(...guessed.map((each) => s("rect", { class: "guessed", x: x(each.labels) - 4, y: y(each.right / each.of) - 4, width: 8, height: 8, transform: `rotate(45 ${x(each.labels)} ${y(each.right / each.of)})` })));
+    parts.push(...guessed.map((each) => s(
+      "rect",
+      {
+        class: "guessed",
+        x: x(each.labels) - 4,
+        y: y(each.right / each.of) - 4,
+        width: 8,
+        height: 8,
+        transform: `rotate(45 ${x(each.labels)} ${y(each.right / each.of)})`,
+      },
+    )));
     const newest = guessed.at(-1);
-    endings.push({ kind: "before", y: y(newest.right / newest.of), value: `${newest.right} of ${newest.of}`, name: "before it saw them" });
+    endings.push({
+      kind: "before",
+      y: y(newest.right / newest.of),
+      value: `${newest.right} of ${newest.of}`,
+      name: "before it saw them",
+    });
   }
   if (curve.audited?.of) {
     const { right, of, low, high } = curve.audited;
     const at = width - RIGHT;
-    if (low !== null && low !== undefined) parts.push(s("line", { class: "audit", x1: at, x2: at, y1: y(high), y2: y(low) }));
+    if (low !== null && low !== undefined) parts.push(s(
+      "line",
+      { class: "audit", x1: at, x2: at, y1: y(high), y2: y(low) },
+    ));
     parts.push(s("circle", { class: "audit", r: 5, cx: at, cy: y(right / of) }));
     endings.push({ kind: "audited", y: y(right / of), value: percent(right / of), name: "drawn at random" });
   }
-  return s("svg", { class: "curve", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": "Accuracy against the number of labels; the same numbers stand in the table below." }, ...parts, ...endLabels(endings, width));
+  return s(
+    "svg",
+    {
+      class: "curve",
+      viewBox: `0 0 ${width} ${HEIGHT}`,
+      role: "img",
+      "aria-label": "Accuracy against the number of labels; the same numbers stand in the table below.",
+    },
+    ...parts,
+    ...endLabels(endings, width),
+  );
 }

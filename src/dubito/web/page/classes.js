@@ -42,7 +42,17 @@ function leaveOnEscape(event) {
 }
 
 function adding() {
-  const field = h("input", { id: "new-class", maxlength: "200", autocomplete: "off", placeholder: "Add a class", dir: "auto", onkeydown: leaveOnEscape });
+  const field = h(
+    "input",
+    {
+      id: "new-class",
+      maxlength: "200",
+      autocomplete: "off",
+      placeholder: "Add a class",
+      dir: "auto",
+      onkeydown: leaveOnEscape,
+    },
+  );
   return h(
     "form",
     {
@@ -59,7 +69,10 @@ function adding() {
 }
 
 function finding(choose, list) {
-  const field = h("input", { id: "find-class", type: "search", autocomplete: "off", placeholder: "Find a class   /", dir: "auto" });
+  const field = h(
+    "input",
+    { id: "find-class", type: "search", autocomplete: "off", placeholder: "Find a class   /", dir: "auto" },
+  );
   const matching = () => known.classes.filter((name) => name.toLowerCase().includes(field.value.trim().toLowerCase()));
   field.addEventListener("input", () => {
     const shown = new Set(matching());
@@ -75,7 +88,12 @@ function finding(choose, list) {
     field.blur();
     choose(name);
   });
-  return h("div", { class: "finding" }, h("label", { class: "unseen", for: "find-class" }, "Find a class by its name, Enter takes the first"), field);
+  return h(
+    "div",
+    { class: "finding" },
+    h("label", { class: "unseen", for: "find-class" }, "Find a class by its name, Enter takes the first"),
+    field,
+  );
 }
 
 /** `choose(name)` is called for a pressed button. Follows the project until `end()`. */
@@ -89,7 +107,11 @@ export function classPanel(choose) {
     list.classList.toggle("is-short", known.classes.every((name) => name.length <= SHORT));
     list.replaceChildren(
       ...known.classes.map((name, number) => {
-        const node = h("li", null, button(classFace(name, keys[number]), () => choose(name), { class: "class", title: name }));
+        const node = h(
+          "li",
+          null,
+          button(classFace(name, keys[number]), () => choose(name), { class: "class", title: name }),
+        );
         node.dataset.class = name;
         return node;
       }),

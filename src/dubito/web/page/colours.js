@@ -1,11 +1,38 @@
 // Colours of points. The first classes have those of Okabe and Ito, which colour-blind readers tell apart, and two that
 // go with them; further ones are spread over the wheel.
 
-const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a200", "#7a4a1e", "#5e3c99", "#f4a6b7"];
+const PALETTE = [
+  "#0072b2",
+  "#e69f00",
+  "#009e73",
+  "#cc79a7",
+  "#56b4e9",
+  "#d55e00",
+  "#b8a200",
+  "#7a4a1e",
+  "#5e3c99",
+  "#f4a6b7",
+];
 
 const THEMES = {
-  light: { nothing: [196, 200, 206, 200], low: [205, 214, 222], high: [0, 76, 136], faded: [216, 219, 223, 120], first: [226, 190, 140], last: [190, 70, 0], lighter: 0 },
-  dark: { nothing: [84, 90, 99, 200], low: [58, 66, 76], high: [140, 208, 255], faded: [60, 64, 71, 120], first: [92, 66, 40], last: [255, 170, 90], lighter: 0.28 },
+  light: {
+    nothing: [196, 200, 206, 200],
+    low: [205, 214, 222],
+    high: [0, 76, 136],
+    faded: [216, 219, 223, 120],
+    first: [226, 190, 140],
+    last: [190, 70, 0],
+    lighter: 0,
+  },
+  dark: {
+    nothing: [84, 90, 99, 200],
+    low: [58, 66, 76],
+    high: [140, 208, 255],
+    faded: [60, 64, 71, 120],
+    first: [92, 66, 40],
+    last: [255, 170, 90],
+    lighter: 0.28,
+  },
 };
 
 export function theme() {

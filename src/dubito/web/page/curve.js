@@ -7,8 +7,16 @@ import { known, on, tell } from "./hub.js";
 import { count, percent, some, within } from "./words.js";
 
 const SAID = [
-  ["held-out", "On labels held out", "The model is trained without some of your labels and asked for them. What dubito picks is harder than the rest, so the pool as a whole is usually easier than this."],
-  ["before", "Before it saw them", "Of each round's labels, how many the model had guessed right before it learnt from them: its worst subject, honestly marked."],
+  [
+    "held-out",
+    "On labels held out",
+    "The model is trained without some of your labels and asked for them. What dubito picks is harder than the rest, so the pool as a whole is usually easier than this.",
+  ],
+  [
+    "before",
+    "Before it saw them",
+    "Of each round's labels, how many the model had guessed right before it learnt from them: its worst subject, honestly marked.",
+  ],
   ["audited", "Drawn at random", "Items picked by chance: the only estimate that is unbiased for the whole pool."],
 ];
 
@@ -16,11 +24,30 @@ function table(curve) {
   const rows = curve.points.map((point) => {
     const guessed = curve.guessed.findLast((each) => each.labels <= point.labels);
     const cover = curve.covered?.find((each) => each.round === point.round);
-    const cells = [count(point.labels), within(point.accuracy, point.low, point.high), guessed ? `${guessed.right} of ${guessed.of}` : "–", cover ? percent(cover.share) : "–"];
+    const cells = [
+      count(point.labels),
+      within(point.accuracy, point.low, point.high),
+      guessed ? `${guessed.right} of ${guessed.of}` : "–",
+      cover ? percent(cover.share) : "–",
+    ];
     return h("tr", null, cells.map((cell, at) => (at ? h("td", null, cell) : h("th", { scope: "row" }, cell))));
   });
   const names = ["Labels", "Right on labels held out", "Right before it saw them", "Of the pool covered"];
-  return h("details", { class: "numbers" }, h("summary", null, "The numbers"), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of numbers" }, h("table", null, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, rows))));
+  return h(
+    "details",
+    { class: "numbers" },
+    h("summary", null, "The numbers"),
+    h(
+      "div",
+      { class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of numbers" },
+      h(
+        "table",
+        null,
+        h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))),
+        h("tbody", null, rows),
+      ),
+    ),
+  );
 }
 
 /** What the last round has changed. */
@@ -32,8 +59,21 @@ function change(points) {
 }
 
 function legend(curve) {
-  const has = { "held-out": curve.points.length > 0, before: curve.guessed.some((each) => each.of > 0), audited: Boolean(curve.audited?.of) };
-  return h("dl", { class: "legend" }, SAID.filter(([kind]) => has[kind]).map(([kind, name, meaning]) => h("div", null, h("dt", { class: kind }, name), h("dd", null, meaning))));
+  const has = {
+    "held-out": curve.points.length > 0,
+    before: curve.guessed.some((each) => each.of > 0),
+    audited: Boolean(curve.audited?.of),
+  };
+  return h(
+    "dl",
+    { class: "legend" },
+    SAID.filter(([kind]) => has[kind]).map(([kind, name, meaning]) => h(
+      "div",
+      null,
+      h("dt", { class: kind }, name),
+      h("dd", null, meaning),
+    )),
+  );
 }
 
 export function makeCurveView(view) {
@@ -41,7 +81,15 @@ export function makeCurveView(view) {
   const changed = h("p", { class: "quiet" });
   const body = h("div", { class: "chart" });
   const training = button(["Train now ", key("T")], () => tell("train"));
-  view.replaceChildren(h("div", { class: "curving" }, h("h2", null, "Should I stop?"), advice, changed, body, h("p", { class: "acts" }, training)));
+  view.replaceChildren(h(
+    "div",
+    { class: "curving" },
+    h("h2", null, "Should I stop?"),
+    advice,
+    changed,
+    body,
+    h("p", { class: "acts" }, training),
+  ));
 
   async function load() {
     const curve = await ask("/api/curve");
@@ -51,10 +99,22 @@ export function makeCurveView(view) {
     changed.textContent = change(curve.points);
     if (curve.points.length === 0) {
       const { labelled } = known.project;
-      body.replaceChildren(h("p", { class: "quiet" }, `The curve begins when the model has learnt for the first time. There ${labelled === 1 ? "is" : "are"} ${some(labelled, "label")} so far.`));
+      body.replaceChildren(h(
+        "p",
+        { class: "quiet" },
+        `The curve begins when the model has learnt for the first time. There ${labelled === 1 ? "is" : "are"} ${some(labelled, "label")} so far.`,
+      ));
       return;
     }
-    body.replaceChildren(h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Learning curve" }, drawCurve(curve, Math.min(1100, Math.max(340, body.clientWidth)))), legend(curve), table(curve));
+    body.replaceChildren(
+      h(
+        "div",
+        { class: "scroll", tabindex: "0", role: "group", "aria-label": "Learning curve" },
+        drawCurve(curve, Math.min(1100, Math.max(340, body.clientWidth))),
+      ),
+      legend(curve),
+      table(curve),
+    );
   }
 
   const show = () => load().catch((error) => (advice.textContent = error.message));

@@ -6,6 +6,23 @@ import { known, tell } from "./hub.js";
 import { COMMANDS, keysOf, setSingleKeys, singleKeysAct } from "./keys.js";
 import { count, percent, some } from "./words.js";
 
+const SHEETS = [
+  [
+    "Everywhere",
+    [
+      ["Space", "Skip the item"],
+      ["Backspace", "Undo, as often as you like"],
+      ...COMMANDS.map(([name, meaning]) => [name.toUpperCase(), meaning]),
+      ["+", "Add a class"],
+      ["/", "Find a class among many"],
+      ["?", "These keys"],
+    ],
+  ],
+  ["Grid", [["← → ↑ ↓", "Move"], ["Space", "Mark the odd one"], ["Enter", "All others are of this class"]]],
+  ["Review", [["↑ ↓", "Move"], ["Enter", "Keep the label"], ["1-9", "Change it to that class"]]],
+];
+const SWITCH = "Single keys act. Switch this off if you speak to your computer, or press keys by accident.";
+
 const FORMATS = [
   ["csv", "CSV", "for spreadsheets and pandas; cells that look like formulas are made text"],
   ["jsonl", "JSON lines", "one label a line"],
@@ -18,7 +35,17 @@ const FORMATS = [
 
 function open(title, ...children) {
   const before = document.activeElement;
-  const dialog = h("dialog", { "aria-labelledby": "dialog-title" }, h("div", { class: "heading" }, h("h2", { id: "dialog-title" }, title), button("Close", () => dialog.close(), { class: "link" })), ...children);
+  const dialog = h(
+    "dialog",
+    { "aria-labelledby": "dialog-title" },
+    h(
+      "div",
+      { class: "heading" },
+      h("h2", { id: "dialog-title" }, title),
+      button("Close", () => dialog.close(), { class: "link" }),
+    ),
+    ...children,
+  );
   dialog.addEventListener("close", () => {
     dialog.remove();
     before?.focus?.();
@@ -37,21 +64,32 @@ function keyRow(name, meaning) {
 
 function classRows() {
   const keys = keysOf(known.classes);
-  return known.classes.map((name, number) => keys[number] && keyRow(keys[number].toUpperCase(), own(name))).filter(Boolean);
+  return known.classes.map((name, number) => keys[number] && keyRow(
+    keys[number].toUpperCase(),
+    own(name),
+  )).filter(Boolean);
+}
+
+function keySheet([title, rows]) {
+  return [h("h3", null, title), h("dl", { class: "keys" }, rows.map(([name, meaning]) => keyRow(name, meaning)))];
 }
 
 export function openKeys() {
   const without = known.classes.length - keysOf(known.classes).filter(Boolean).length;
-  const acts = h("input", { type: "checkbox", id: "single-keys", onchange: (event) => setSingleKeys(event.target.checked) });
+  const sentence = `${some(without, "class has", "classes have")} no key: press / and type a part of the name.`;
+  const acts = h("input", { type: "checkbox", id: "single-keys" });
   acts.checked = singleKeysAct();
+  acts.addEventListener("change", () => setSingleKeys(acts.checked));
+  const classes = h("dl", { class: "keys" }, classRows());
   open(
     "Keys",
-    h("div", { class: "columns" },
-      h("section", null, h("h3", null, "Classes"), h("dl", { class: "keys" }, classRows()), without > 0 && h("p", { class: "quiet" }, `${some(without, "class has", "classes have")} no key: press / and type a part of the name.`)),
-      h("section", null, h("h3", null, "Everywhere"), h("dl", { class: "keys" }, keyRow("Space", "Skip the item"), keyRow("Backspace", "Undo, as often as you like"), COMMANDS.map(([name, meaning]) => keyRow(name.toUpperCase(), meaning)), keyRow("+", "Add a class"), keyRow("/", "Find a class among many"), keyRow("?", "These keys")),
-        h("h3", null, "Grid"), h("dl", { class: "keys" }, keyRow("← → ↑ ↓", "Move"), keyRow("Space", "Mark the odd one"), keyRow("Enter", "All others are of this class")),
-        h("h3", null, "Review"), h("dl", { class: "keys" }, keyRow("↑ ↓", "Move"), keyRow("Enter", "Keep the label"), keyRow("1-9", "Change it to that class")))),
-    h("p", { class: "switch" }, acts, h("label", { for: "single-keys" }, "Single keys act. Switch this off if you speak to your computer, or press keys by accident.")),
+    h(
+      "div",
+      { class: "columns" },
+      h("section", null, h("h3", null, "Classes"), classes, without > 0 && h("p", { class: "quiet" }, sentence)),
+      h("section", null, SHEETS.flatMap(keySheet)),
+    ),
+    h("p", { class: "switch" }, acts, h("label", { for: "single-keys" }, SWITCH)),
   );
 }
 
@@ -59,13 +97,43 @@ export function openExport() {
   open(
     "Export labels",
     h("p", { class: "quiet" }, `${some(known.project.labelled, "label")} so far. Skipped items are no labels.`),
-    h("ul", { class: "formats", role: "list" }, FORMATS.map(([format, name, use]) => h("li", null, h("a", { href: `/api/export?format=${format}`, download: "" }, name), h("span", { class: "quiet" }, use)))),
+    h(
+      "ul",
+      { class: "formats", role: "list" },
+      FORMATS.map(([format, name, use]) => h(
+        "li",
+        null,
+        h("a", { href: `/api/export?format=${format}`, download: "" }, name),
+        h("span", { class: "quiet" }, use),
+      )),
+    ),
   );
 }
 
 function peopleTable(people) {
-  const rows = people.map((each) => h("tr", null, h("th", { scope: "row" }, own(each.name)), h("td", null, count(each.labels)), h("td", null, count(each.skipped))));
-  return h("table", { class: "people" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, "Annotator"), h("th", { scope: "col" }, "Labels"), h("th", { scope: "col" }, "Skipped"))), h("tbody", null, rows));
+  const rows = people.map((each) => h(
+    "tr",
+    null,
+    h("th", { scope: "row" }, own(each.name)),
+    h("td", null, count(each.labels)),
+    h("td", null, count(each.skipped)),
+  ));
+  return h(
+    "table",
+    { class: "people" },
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        h("th", { scope: "col" }, "Annotator"),
+        h("th", { scope: "col" }, "Labels"),
+        h("th", { scope: "col" }, "Skipped"),
+      ),
+    ),
+    h("tbody", null, rows),
+  );
 }
 
 function agreement(overlap) {
@@ -75,9 +143,17 @@ function agreement(overlap) {
 }
 
 export function openWho() {
-  const field = h("input", { id: "who", value: known.annotator, maxlength: "100", autocomplete: "nickname", required: true, dir: "auto" });
+  const field = h(
+    "input",
+    { id: "who", value: known.annotator, maxlength: "100", autocomplete: "nickname", required: true, dir: "auto" },
+  );
   const people = h("div", { class: "others" });
-  const form = h("form", { class: "who" }, h("label", { for: "who" }, "Your name, as it stands beside your labels"), h("div", { class: "acts" }, field, h("button", { type: "submit", class: "main" }, "Save")));
+  const form = h(
+    "form",
+    { class: "who" },
+    h("label", { for: "who" }, "Your name, as it stands beside your labels"),
+    h("div", { class: "acts" }, field, h("button", { type: "submit", class: "main" }, "Save")),
+  );
   const dialog = open("Who is labelling", form, people);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -88,7 +164,10 @@ export function openWho() {
   });
   field.select();
   ask("/api/annotators").then(
-    (answer) => people.replaceChildren(...(answer.annotators.length ? [peopleTable(answer.annotators), h("p", { class: "quiet" }, agreement(answer.overlap))] : [])),
+    (answer) => people.replaceChildren(...(answer.annotators.length ? [
+      peopleTable(answer.annotators),
+      h("p", { class: "quiet" }, agreement(answer.overlap)),
+    ] : [])),
     (error) => people.replaceChildren(h("p", { class: "quiet" }, error.message)),
   );
 }

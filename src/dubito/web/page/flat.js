@@ -39,7 +39,14 @@ export function makeFlat(canvas) {
     draw(view, upTo, ring) {
       const picture = context.createImageData(canvas.width, canvas.height);
       const size = Math.max(2, Math.round(view.size * 0.8));
-      for (let row = 0; row < points.n; row += 1) put(picture.data, picture, view, row, size, rgba.subarray(4 * row, 4 * row + 4));
+      for (let row = 0; row < points.n; row += 1) put(
+        picture.data,
+        picture,
+        view,
+        row,
+        size,
+        rgba.subarray(4 * row, 4 * row + 4),
+      );
       for (const row of points.order.subarray(0, upTo)) {
         put(picture.data, picture, view, row, size + 6, [...ring, 255]);
         put(picture.data, picture, view, row, size + 2, rgba.subarray(4 * row, 4 * row + 4));

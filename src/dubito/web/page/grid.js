@@ -1,4 +1,4 @@
-// A screen of items of one class: mark the odd ones, Enter labels all others. The odd ones come first in the label view.
+// A screen of items of one class: mark the odd ones, Enter labels all others. The odd ones then come first to label.
 
 import { ask } from "./api.js";
 import { classFace } from "./classes.js";
@@ -27,6 +27,7 @@ export function makeGridView(view) {
   let items = [];
   let busy = false;
   let guessed = false;
+  let asked = 0;
 
   const groups = h("ul", { class: "groups", role: "list" });
   const heading = h("h2", { class: "question" });
@@ -39,7 +40,10 @@ export function makeGridView(view) {
     const most = screenful(tiles);
     const query = new URLSearchParams({ annotator: known.annotator, count: Math.min(64, most + setAside.size) });
     if (name !== null) query.set("class", name);
+    asked += 1;
+    const mine = asked;
     const answer = await ask(`/api/grid?${query}`);
+    if (mine !== asked) return;
     guessed = answer.groups.length > 0;
     chosen = answer.class ?? name ?? known.classes[0] ?? null;
     items = answer.items.filter((item) => !setAside.has(item.row)).slice(0, most);
@@ -53,21 +57,41 @@ export function makeGridView(view) {
     groups.replaceChildren(
       ...known.classes.map((name, number) => {
         const size = guessed ? h("span", { class: "number" }, count(sizes.get(name) ?? 0)) : null;
-        return h("li", null, button([...classFace(name, keys[number]), size], () => load(name).catch(wrong), { class: "class", "aria-pressed": String(name === chosen) }));
+        return h(
+          "li",
+          null,
+          button(
+            [...classFace(name, keys[number]), size],
+            () => load(name).catch(wrong),
+            { class: "class", "aria-pressed": String(name === chosen) },
+          ),
+        );
       }),
     );
   }
 
   function drawTiles(waiting) {
-    const ask = guessed ? "The model takes all of these for " : "Are all of these ";
-    heading.replaceChildren(ask, own(chosen ?? "one class", { class: "said" }), guessed ? ". Mark those that are not." : "? Mark those that are not.");
+    const lead = guessed ? "The model takes all of these for " : "Are all of these ";
+    heading.replaceChildren(
+      lead,
+      own(chosen ?? "one class", { class: "said" }),
+      guessed ? ". Mark those that are not." : "? Mark those that are not.",
+    );
     tiles.replaceChildren(...items.map(tile));
-    if (items.length === 0) tiles.replaceChildren(h("li", { class: "empty" }, waiting ?? "No item is left that the model takes for this class. Choose another."));
+    if (items.length === 0) tiles.replaceChildren(h(
+      "li",
+      { class: "empty" },
+      waiting ?? "No item is left that the model takes for this class. Choose another.",
+    ));
     drawCommit();
   }
 
   function tile(item) {
-    const node = button(brief(item, 256), () => mark(node), { class: "tile", "aria-pressed": "false", "aria-label": `${described(item)}: not of this class`, title: item.id });
+    const node = button(
+      brief(item, 256),
+      () => mark(node),
+      { class: "tile", "aria-pressed": "false", "aria-label": `${described(item)}: not of this class`, title: item.id },
+    );
     // What cannot be seen cannot be judged: it is set aside unless the person says otherwise.
     node.addEventListener("error", () => node.getAttribute("aria-pressed") === "false" && mark(node), true);
     return h("li", null, node);
@@ -84,7 +108,12 @@ export function makeGridView(view) {
 
   function drawCommit() {
     const rest = items.length - odd().length;
-    commit.replaceChildren(rest === items.length ? `All ${count(rest)} are ` : `The other ${count(rest)} are `, own(chosen ?? ""), " ", key("Enter"));
+    commit.replaceChildren(
+      rest === items.length ? `All ${count(rest)} are ` : `The other ${count(rest)} are `,
+      own(chosen ?? ""),
+      " ",
+      key("Enter"),
+    );
     commit.disabled = rest === 0 || chosen === null;
   }
 

@@ -31,7 +31,11 @@ export function guessBox() {
     if (!item || seen) return;
     const wanted = item;
     if (!known.project.model.labels) {
-      told.replaceChildren(h("p", { class: "quiet" }, "There is no guess yet: the model learns once a batch is labelled, of two classes at least."));
+      told.replaceChildren(h(
+        "p",
+        { class: "quiet" },
+        "There is no guess yet: the model learns once a batch is labelled, of two classes at least.",
+      ));
       return;
     }
     try {

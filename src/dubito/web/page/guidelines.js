@@ -6,9 +6,23 @@ import { known, learnProject, on } from "./hub.js";
 import { notice, wrong } from "./notices.js";
 
 export function guidelinesBox() {
-  const text = h("p", { class: "agreed", dir: "auto", tabindex: "0", role: "group", "aria-label": "Text of the guidelines" });
+  const text = h(
+    "p",
+    { class: "agreed", dir: "auto", tabindex: "0", role: "group", "aria-label": "Text of the guidelines" },
+  );
   const field = h("textarea", { id: "guidelines-text", rows: "8", dir: "auto", maxlength: "20000" });
-  const form = h("form", { hidden: true }, h("label", { class: "unseen", for: "guidelines-text" }, "Guidelines, plain text"), field, h("div", { class: "acts" }, h("button", { type: "submit", class: "main" }, "Save"), button("Cancel", () => edit(false))));
+  const form = h(
+    "form",
+    { hidden: true },
+    h("label", { class: "unseen", for: "guidelines-text" }, "Guidelines, plain text"),
+    field,
+    h(
+      "div",
+      { class: "acts" },
+      h("button", { type: "submit", class: "main" }, "Save"),
+      button("Cancel", () => edit(false)),
+    ),
+  );
   const editing = button("Edit", () => edit(true), { class: "link", "aria-label": "Edit the guidelines" });
   const fold = h("details", { class: "guidelines" }, h("summary", null, "Guidelines"), text, editing, form);
   fold.open = !matchMedia("(max-width: 52rem)").matches;

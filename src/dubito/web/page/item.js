@@ -23,7 +23,10 @@ function picture(item, edge) {
     const sentence = await whyNot(image.src);
     box.replaceChildren(h("p", { class: "broken" }, sentence));
   });
-  image.addEventListener("load", () => box.classList.toggle("is-small", Math.max(image.naturalWidth, image.naturalHeight) <= SMALL));
+  image.addEventListener(
+    "load",
+    () => box.classList.toggle("is-small", Math.max(image.naturalWidth, image.naturalHeight) <= SMALL),
+  );
   image.src = `${item.picture}?edge=${edge}`;
   box.append(image);
   return { node: box, ready: image.decode().catch(() => {}) };
@@ -34,7 +37,11 @@ function text(item) {
   const body = h("p", { class: "text", dir: "auto" });
   body.textContent = whole.length > FOLD ? `${whole.slice(0, FOLD)}…` : whole || "(an empty text)";
   if (!whole) body.classList.add("quiet");
-  if (whole.length <= FOLD) return h("div", { class: "reading", tabindex: "0", role: "group", "aria-label": "Text" }, body);
+  if (whole.length <= FOLD) return h(
+    "div",
+    { class: "reading", tabindex: "0", role: "group", "aria-label": "Text" },
+    body,
+  );
   const more = button(`Show all ${count(whole.length)} characters`, () => {
     body.textContent = whole;
     more.remove();
@@ -46,7 +53,11 @@ function row(item) {
   const rows = Object.entries(item.columns ?? {}).map(([name, value]) =>
     h("tr", null, h("th", { scope: "row" }, own(name)), h("td", null, own(value === null ? "–" : String(value)))),
   );
-  return h("div", { class: "reading", tabindex: "0", role: "group", "aria-label": "Row" }, h("table", { class: "row" }, h("tbody", null, rows)));
+  return h(
+    "div",
+    { class: "reading", tabindex: "0", role: "group", "aria-label": "Row" },
+    h("table", { class: "row" }, h("tbody", null, rows)),
+  );
 }
 
 /** The item's node, and a promise that is kept once it can be seen. */

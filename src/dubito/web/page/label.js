@@ -29,8 +29,19 @@ export function makeLabelView(view) {
   const guidelines = guidelinesBox();
   const undoing = button(["Undo ", key("Backspace")], undo, { class: "undo" });
   const skipping = button(["Skip ", key("Space")], () => choose(null), { class: "skip" });
-  const work = h("section", { class: "work", "aria-label": "Item" }, caption, stage, h("div", { class: "acts" }, undoing, trail, skipping));
-  view.replaceChildren(h("div", { class: "labelling" }, work, h("div", { class: "side" }, panel.node, guess.node, guidelines.node)));
+  const work = h(
+    "section",
+    { class: "work", "aria-label": "Item" },
+    caption,
+    stage,
+    h("div", { class: "acts" }, undoing, trail, skipping),
+  );
+  view.replaceChildren(h(
+    "div",
+    { class: "labelling" },
+    work,
+    h("div", { class: "side" }, panel.node, guess.node, guidelines.node),
+  ));
 
   function show() {
     shown = queue.first();
@@ -44,7 +55,10 @@ export function makeLabelView(view) {
     }
     stage.replaceChildren(shown.node);
     stage.scrollTop = 0;
-    caption.replaceChildren(own(shown.item.id, { class: "id", title: shown.item.id }), h("span", { class: "quiet" }, whyPicked(shown.item)));
+    caption.replaceChildren(
+      own(shown.item.id, { class: "id", title: shown.item.id }),
+      h("span", { class: "quiet" }, whyPicked(shown.item)),
+    );
     since = performance.now();
     say(`Next: ${described(shown.item)}`);
     tell("shown", shown.item);
@@ -52,12 +66,22 @@ export function makeLabelView(view) {
 
   function empty() {
     const sentence = queue.whyEmpty() ?? "Nothing is left to label in this round.";
-    return h("div", { class: "empty" }, h("p", null, sentence), button(["Train and pick the next round ", key("T")], () => tell("train"), { class: "main" }));
+    return h(
+      "div",
+      { class: "empty" },
+      h("p", null, sentence),
+      button(["Train and pick the next round ", key("T")], () => tell("train"), { class: "main" }),
+    );
   }
 
   function whyPicked(item) {
     const left = queue.itemsLeft();
-    const parts = [item.undone ? "undone: label it again" : WHY[item.why], item.label ? `labelled ${item.label} so far` : null, item.round ? `round ${item.round}` : null, left ? `${count(left)} left` : null];
+    const parts = [
+      item.undone ? "undone: label it again" : WHY[item.why],
+      item.label ? `labelled ${item.label} so far` : null,
+      item.round ? `round ${item.round}` : null,
+      left ? `${count(left)} left` : null,
+    ];
     return parts.filter(Boolean).join(" · ");
   }
 

@@ -78,7 +78,10 @@ function takeName(name) {
 function release(annotator) {
   // Not a beacon: under a strict referrer policy that would come without an origin, and be refused.
   const headers = { "Content-Type": "application/json" };
-  fetch("/api/release", { method: "POST", body: JSON.stringify({ annotator }), headers, keepalive: true }).catch(() => {});
+  fetch(
+    "/api/release",
+    { method: "POST", body: JSON.stringify({ annotator }), headers, keepalive: true },
+  ).catch(() => {});
 }
 
 function watch() {
@@ -86,7 +89,10 @@ function watch() {
   followStanding();
   on("annotator", takeName);
   on("train", train);
-  on("round", (data) => data.picks && notice(`Round ${data.round}: ${some(data.picks, "new pick")} from the whole pool.`));
+  on(
+    "round",
+    (data) => data.picks && notice(`Round ${data.round}: ${some(data.picks, "new pick")} from the whole pool.`),
+  );
   on("model", (model) => model.state === "failed" && notice(model.message, "wrong"));
   addEventListener("hashchange", () => showView().catch(wrong));
   addEventListener("pagehide", () => release(known.annotator));

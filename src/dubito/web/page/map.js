@@ -22,22 +22,61 @@ export function makeMapView(view) {
   let chosen = [];
 
   const card = hoverCard();
-  const surface = makeSurface({ isReady: () => points !== null, size: () => (points ? Math.max(2.6, 11.5 - Math.log10(points.n) * 1.7) : 4), find: (x, y, reach) => (index ? nearest(index, x, y, reach) : -1), hover: card.hover, pick: card.pin, lasso: (polygon) => choose(inside(points, polygon)) });
+  const surface = makeSurface({
+    isReady: () => points !== null,
+    size: () => (points ? Math.max(2.6, 11.5 - Math.log10(points.n) * 1.7) : 4),
+    find: (x, y, reach) => (index ? nearest(index, x, y, reach) : -1),
+    hover: card.hover,
+    pick: card.pin,
+    lasso: (polygon) => choose(inside(points, polygon)),
+  });
   const ways = h("fieldset", { class: "ways" }, h("legend", null, "Colour"), Object.entries(WAYS).map(way));
   const legend = h("div", { class: "scale" });
   const slider = h("input", { type: "range", id: "upto", min: "0", max: "0", value: "0", oninput: drawPicks });
   const told = h("output", { for: "upto" });
   const picks = h("div", { class: "picks" }, h("label", { for: "upto" }, "Picks so far"), slider, told);
-  const lasso = button("Lasso", () => useLasso(lasso.getAttribute("aria-pressed") !== "true"), { "aria-pressed": "false" });
-  const tools = h("div", { class: "acts" }, lasso, button("Choose what is in view", () => points && choose(inside(points, surface.corners()))));
-  const zoom = h("div", { class: "zoom" }, button("+", () => surface.zoom(1.5), { "aria-label": "Zoom in" }), button("−", () => surface.zoom(1 / 1.5), { "aria-label": "Zoom out" }), button("Fit", surface.fit));
+  const lasso = button(
+    "Lasso",
+    () => useLasso(lasso.getAttribute("aria-pressed") !== "true"),
+    { "aria-pressed": "false" },
+  );
+  const tools = h(
+    "div",
+    { class: "acts" },
+    lasso,
+    button("Choose what is in view", () => points && choose(inside(points, surface.corners()))),
+  );
+  const zoom = h(
+    "div",
+    { class: "zoom" },
+    button("+", () => surface.zoom(1.5), { "aria-label": "Zoom in" }),
+    button("−", () => surface.zoom(1 / 1.5), { "aria-label": "Zoom out" }),
+    button("Fit", surface.fit),
+  );
   const choice = h("div", { class: "choice", role: "status" });
-  const side = h("div", { class: "side" }, ways, legend, picks, h("section", { "aria-label": "Choose items" }, h("h3", null, "Ask about some only"), tools, choice));
+  const side = h(
+    "div",
+    { class: "side" },
+    ways,
+    legend,
+    picks,
+    h("section", { "aria-label": "Choose items" }, h("h3", null, "Ask about some only"), tools, choice),
+  );
   surface.node.append(zoom);
   view.replaceChildren(h("div", { class: "mapping" }, h("div", { class: "sea" }, surface.node), side, card.node));
 
   function way([name, label]) {
-    const field = h("input", { type: "radio", name: "colour", id: `by-${name}`, value: name, checked: name === by, onchange: () => ((by = name), drawColours()) });
+    const field = h(
+      "input",
+      {
+        type: "radio",
+        name: "colour",
+        id: `by-${name}`,
+        value: name,
+        checked: name === by,
+        onchange: () => ((by = name), drawColours()),
+      },
+    );
     return h("span", null, field, h("label", { for: `by-${name}` }, label));
   }
 
@@ -73,7 +112,11 @@ export function makeMapView(view) {
     const bar = h("span", { class: "ramp", "aria-hidden": "true" });
     bar.style.background = `linear-gradient(90deg, ${scale(by).map(css).join(", ")})`;
     if (by === "doubt" && points.doubt.every(Number.isNaN)) return [h("p", { class: "quiet" }, "Nothing is doubted yet: there is no model.")];
-    return [h("span", null, by === "doubt" ? "sure" : "first"), bar, h("span", null, by === "doubt" ? "in doubt" : "last")];
+    return [
+      h("span", null, by === "doubt" ? "sure" : "first"),
+      bar,
+      h("span", null, by === "doubt" ? "in doubt" : "last"),
+    ];
   }
 
   function swatches() {
@@ -82,7 +125,10 @@ export function makeMapView(view) {
       dot.style.background = css(ofClass(number));
       return h("span", { class: "entry" }, dot, own(name));
     });
-    return points.classes.length > SHOWN ? [...shown, h("span", { class: "quiet" }, `and ${points.classes.length - SHOWN} more`)] : shown;
+    return points.classes.length > SHOWN ? [
+      ...shown,
+      h("span", { class: "quiet" }, `and ${points.classes.length - SHOWN} more`),
+    ] : shown;
   }
 
   function drawPicks() {
@@ -92,7 +138,10 @@ export function makeMapView(view) {
     surface.show(upTo, dark ? [240, 240, 238] : [24, 26, 30]);
     const before = points.order.length - points.covered.length;
     const covered = points.covered[upTo - before - 1];
-    told.replaceChildren(`${count(upTo)} of ${some(points.order.length, "pick")}`, covered === undefined ? "" : h("span", { class: "covered" }, `${percent(covered, 1)} covered`));
+    told.replaceChildren(
+      `${count(upTo)} of ${some(points.order.length, "pick")}`,
+      covered === undefined ? "" : h("span", { class: "covered" }, `${percent(covered, 1)} covered`),
+    );
   }
 
   function choose(rows) {
@@ -106,17 +155,40 @@ export function makeMapView(view) {
     const { restricted } = known.project;
     const left = points.excluded.reduce((sum, each) => sum + (each ? 1 : 0), 0);
     const parts = [];
-    if (chosen.length) parts.push(h("p", null, h("strong", null, some(chosen.length, "item")), " chosen."), h("div", { class: "acts" }, button("Ask only about these", () => restrict("only"), { class: "main" }), button("Leave these out", () => restrict("exclude")), button("Forget the choice", () => choose([]), { class: "link" })));
-    else parts.push(h("p", { class: "quiet" }, "Draw around a part of the map, and the next rounds ask only about it, or about all else."));
+    if (chosen.length) parts.push(
+      h("p", null, h("strong", null, some(chosen.length, "item")), " chosen."),
+      h(
+        "div",
+        { class: "acts" },
+        button("Ask only about these", () => restrict("only"), { class: "main" }),
+        button("Leave these out", () => restrict("exclude")),
+        button("Forget the choice", () => choose([]), { class: "link" }),
+      ),
+    );
+    else parts.push(h(
+      "p",
+      { class: "quiet" },
+      "Draw around a part of the map, and the next rounds ask only about it, or about all else.",
+    ));
     if (left || (restricted ?? null) !== null) {
-      parts.push(h("p", null, restricted === null || restricted === undefined ? `${some(left, "item is", "items are")} left out.` : `Only ${some(restricted, "item")} may be asked about.`), button("Ask about all again", () => restrict("clear")));
+      parts.push(
+        h(
+          "p",
+          null,
+          restricted === null || restricted === undefined ? `${some(left, "item is", "items are")} left out.` : `Only ${some(restricted, "item")} may be asked about.`,
+        ),
+        button("Ask about all again", () => restrict("clear")),
+      );
     }
     choice.replaceChildren(...parts);
   }
 
   async function restrict(mode) {
     try {
-      const answer = await ask("/api/restrict", { method: "POST", body: { mode, rows: mode === "clear" ? [] : chosen } });
+      const answer = await ask(
+        "/api/restrict",
+        { method: "POST", body: { mode, rows: mode === "clear" ? [] : chosen } },
+      );
       chosen = [];
       await Promise.all([refreshProject(), queue.startAgain()]);
       await load();
@@ -131,6 +203,12 @@ export function makeMapView(view) {
   const repaint = () => (drawColours(), drawPicks());
   scheme.addEventListener("change", repaint);
   reload();
-  const ends = [on("round", reload), on("map", reload), surface.end, card.end, () => scheme.removeEventListener("change", repaint)];
+  const ends = [
+    on("round", reload),
+    on("map", reload),
+    surface.end,
+    card.end,
+    () => scheme.removeEventListener("change", repaint),
+  ];
   return { end: () => ends.forEach((end) => end()) };
 }

@@ -1,7 +1,10 @@
 // The pool's points as arrays: out of the server's answer, near a place, inside a lasso.
 
 function bytes(text) {
-  return Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
+  return Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(
+    atob(text),
+    (each) => each.charCodeAt(0),
+  );
 }
 
 function floats(text) {
@@ -35,7 +38,17 @@ export function decode(answer) {
     xy[2 * row + 1] = (y[row] - (bottom + top) / 2) / half;
   }
   const picked = integers(answer.picked);
-  return { n: answer.n, xy, doubt: floats(answer.doubt), label: integers(answer.label), picked, order: inOrder(picked), excluded: integers(answer.excluded), covered: answer.covered ?? [], classes: answer.classes };
+  return {
+    n: answer.n,
+    xy,
+    doubt: floats(answer.doubt),
+    label: integers(answer.label),
+    picked,
+    order: inOrder(picked),
+    excluded: integers(answer.excluded),
+    covered: answer.covered ?? [],
+    classes: answer.classes,
+  };
 }
 
 /** Rows that were picked, in the order they were. */

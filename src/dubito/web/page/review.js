@@ -36,19 +36,44 @@ export function makeReviewView(view) {
   }
 
   function entry(item, at) {
-    const said = h("p", { class: "verdict" }, "Labelled ", own(item.label, { class: "said" }), item.by ? h("span", { class: "quiet" }, " by ", own(item.by)) : null, h("br"), "The model says ", own(item.guess, { class: "said" }), ` (${percent(item.probability)}, and ${percent(item.of_label)} for the label)`);
+    const said = h(
+      "p",
+      { class: "verdict" },
+      "Labelled ",
+      own(item.label, { class: "said" }),
+      item.by ? h("span", { class: "quiet" }, " by ", own(item.by)) : null,
+      h("br"),
+      "The model says ",
+      own(item.guess, { class: "said" }),
+      ` (${percent(item.probability)}, and ${percent(item.of_label)} for the label)`,
+    );
     const acts = h("div", { class: "acts" },
       button(["Keep ", own(item.label), " ", key("Enter")], () => settle(at, item.label)),
       button(["Change to ", own(item.guess)], () => settle(at, item.guess)),
       another(item, at),
     );
-    return h("li", { class: "entry", onclick: () => ((place = at), point(false)) }, brief(item, 256), h("div", { class: "about" }, own(item.id, { class: "id", title: item.id }), said, acts));
+    return h(
+      "li",
+      { class: "entry", onclick: () => ((place = at), point(false)) },
+      brief(item, 256),
+      h("div", { class: "about" }, own(item.id, { class: "id", title: item.id }), said, acts),
+    );
   }
 
   function another(item, at) {
     const rest = known.classes.filter((name) => name !== item.label && name !== item.guess);
-    const options = [h("option", { value: "" }, "Another"), ...rest.map((name, number) => h("option", { value: String(number) }, name))];
-    return h("select", { "aria-label": `Change the label of ${item.id} to another class`, onchange: (event) => settle(at, rest[Number(event.target.value)]) }, options);
+    const options = [
+      h("option", { value: "" }, "Another"),
+      ...rest.map((name, number) => h("option", { value: String(number) }, name)),
+    ];
+    return h(
+      "select",
+      {
+        "aria-label": `Change the label of ${item.id} to another class`,
+        onchange: (event) => settle(at, rest[Number(event.target.value)]),
+      },
+      options,
+    );
   }
 
   function point(scroll = true) {

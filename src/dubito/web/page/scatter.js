@@ -58,7 +58,10 @@ export function makeScatter(canvas) {
   const places = attribute(gl, program, "place", 2, gl.FLOAT, false);
   const colours = attribute(gl, program, "colour", 4, gl.UNSIGNED_BYTE, true);
   const picks = gl.createBuffer();
-  const uniform = Object.fromEntries(["middle", "zoom", "size", "ring"].map((name) => [name, gl.getUniformLocation(program, name)]));
+  const uniform = Object.fromEntries(["middle", "zoom", "size", "ring"].map((name) => [
+    name,
+    gl.getUniformLocation(program, name),
+  ]));
   let n = 0;
   gl.enable(gl.BLEND);
   gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);

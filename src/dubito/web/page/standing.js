@@ -16,8 +16,16 @@ export function drawStanding() {
   byId("project-name").textContent = project.name;
   document.title = `${project.name} · dubito`;
   const labels = `${count(project.labelled)} of ${count(project.items)} labelled`;
-  const model = h("span", { class: `model is-${project.model.state}`, title: project.model.message || "" }, modelWords(project.model));
-  const limited = project.restricted === null || project.restricted === undefined ? null : h("span", null, `only ${count(project.restricted)} asked about`);
+  const model = h(
+    "span",
+    { class: `model is-${project.model.state}`, title: project.model.message || "" },
+    modelWords(project.model),
+  );
+  const limited = project.restricted === null || project.restricted === undefined ? null : h(
+    "span",
+    null,
+    `only ${count(project.restricted)} asked about`,
+  );
   byId("standing").replaceChildren(h("span", null, labels), model, ...(limited ? [limited] : []));
 }
 

@@ -7,7 +7,15 @@ const CLOSE = 14;
 
 /** `acts` has hover(row or -1, x, y), pick(row), lasso(polygon), find(x, y, reach) for the nearest row, size() of points. */
 export function makeSurface(acts) {
-  const canvas = h("canvas", { class: "points", tabindex: "0", role: "img", "aria-label": "Map of the pool. Arrows move it, plus and minus zoom; the buttons beside it choose." });
+  const canvas = h(
+    "canvas",
+    {
+      class: "points",
+      tabindex: "0",
+      role: "img",
+      "aria-label": "Map of the pool. Arrows move it, plus and minus zoom; the buttons beside it choose.",
+    },
+  );
   const path = s("polygon", { class: "lasso", points: "" });
   const overlay = s("svg", { class: "overlay", "aria-hidden": "true" }, path);
   const node = h("div", { class: "surface" }, canvas, overlay);
@@ -135,7 +143,12 @@ export function makeSurface(acts) {
     corners: () => {
       const { zoomX, zoomY } = zooms();
       const [across, up] = [1 / zoomX, 1 / zoomY];
-      return [[view.x - across, view.y - up], [view.x + across, view.y - up], [view.x + across, view.y + up], [view.x - across, view.y + up]];
+      return [
+        [view.x - across, view.y - up],
+        [view.x + across, view.y - up],
+        [view.x + across, view.y + up],
+        [view.x - across, view.y + up],
+      ];
     },
     end: () => (watching.disconnect(), scatter.drop()),
   };
