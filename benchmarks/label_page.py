@@ -97,7 +97,7 @@ def write_pictures(folder: Path, pool: np.ndarray) -> None:
 def accuracy(pool: np.ndarray, test: np.ndarray, truth: np.ndarray, labels: dict[int, str]) -> float:
     """Of dubito's own model on digits that nobody was asked about."""
     fitted = dubito.fit(np.vstack([pool, test]), labels)
-    return float(np.mean(np.asarray(fitted.predicted[len(pool) :]) == truth.astype(str)))
+    return float(np.mean(fitted.predicted[len(pool) :].astype(str) == truth.astype(str)))
 
 
 def shown(page: Page) -> int:

@@ -11,7 +11,7 @@ from web.browser.person import Person
 from web.browser.server import TOKEN, Server
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE = 60_000.0
+PATIENCE = 240_000.0
 """Milliseconds that a page may take for anything, on a machine that may be busy with other work."""
 
 
