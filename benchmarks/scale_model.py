@@ -12,6 +12,7 @@ ANCHORS = 64
 CLOSER = 4
 CELL_ROWS = 512
 FEWEST = 16
+UNEVEN = 0.25
 STATE_BYTES = 40
 """For each row of a shard, beside its features."""
 
@@ -32,15 +33,11 @@ class Shape:
         return self.rows / self.shards
 
     @property
-    def front(self) -> float:
-        """Rows that a round asks for: every shard has to tell some."""
-        return max(min(FRONT, 2.0 * self.budget + 64.0), FEWEST * self.shards)
-
-    @property
     def closer(self) -> float:
         """Products of features for those candidates of a shard that are looked at closely at the start."""
         cell = min(CELL_ROWS, 2.0 * self.labelled / ANCHORS)
-        return min(self.own, CLOSER * self.budget) * cell * self.width
+        share = min(1.0, 1.0 / self.shards + UNEVEN)
+        return min(self.own, CLOSER * share * self.budget) * cell * self.width
 
 
 def shape_of(run: dict[str, Any]) -> Shape:
@@ -124,8 +121,9 @@ def whole_of(run: dict[str, Any]) -> float:
 
 
 def received(at: Shape, rounds: float) -> float:
-    """Bytes from all shards: fronts with all that is known of their rows, and levels."""
-    return (rounds - 1.0) * (1.05 * at.front * (2.0 * at.width + 24.0) + at.shards * 64 * 16)
+    """Bytes from all shards: candidates, about twice as many as picks or a few of every shard, and levels."""
+    told = max(2.0 * at.budget, FEWEST * at.shards * rounds)
+    return told * (2.0 * at.width + 24.0) + rounds * at.shards * 64 * 16
 
 
 def sent(at: Shape) -> float:

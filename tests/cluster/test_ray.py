@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import dubito
 from dubito.engines.cluster.arrays import cut
 from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine
 from dubito.engines.cluster.rays import Crew, RayWorkers
+from dubito.engines.cluster.shard import Opened
 from dubito.engines.cluster.solving import open_all, solve
 from dubito.errors import DubitoError
 from dubito.matrix import FloatArray
@@ -126,6 +128,25 @@ def test_coverage_of_shards_on_three_nodes(
     taken = dubito.select(shards_of(pool, doubt), 20, labelled=range(50))
     assert taken.strategy == "doubt-coverage"
     assert taken.sampled == 2**15
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A part that is never read."""
+
+    def open(self) -> Opened:
+        time.sleep(600.0)
+        raise AssertionError
+
+
+def test_a_worker_that_never_answers_is_told(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUBITO_PATIENCE", "3")
+    workers = RayWorkers([Silent()], ray, Crew(1, 0.1))
+    try:
+        with pytest.raises(DubitoError, match=r"the worker of shard 0 gave no answer in 3 seconds"):
+            open_all(workers)
+    finally:
+        workers.close()
 
 
 def test_blocks_of_ray_data(cluster: Any, pool: FloatArray, doubt: FloatArray) -> None:

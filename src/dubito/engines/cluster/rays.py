@@ -19,6 +19,10 @@ ATTEMPTS = 8
 PAUSE = 0.5
 """Seconds before another try, doubled each time up to a limit."""
 LONGEST_PAUSE = 8.0
+PATIENCE = "DUBITO_PATIENCE"
+"""An environment variable: seconds after which a worker that does not answer is given up."""
+LONGEST_WAIT = 3600.0
+"""Where that is not set. A node that dies is noticed by Ray; this is for one that neither dies nor answers."""
 USED = 0.95
 """Of a GPU, as Ray counts it, what its workers ask for: one that is made anew there finds a little left."""
 LITTLE = 0.01
@@ -112,7 +116,7 @@ class RayWorkers:
                 if attempt:
                     self._renew(shard)
                     call = self._send(shard, method, *arguments)
-                return self.ray.get(call)
+                return self._wait(shard, call)
             except (lost.RayActorError, lost.ObjectLostError, lost.WorkerCrashedError, lost.NodeDiedError) as error:
                 self.n_lost += 1
                 reason = str(error).splitlines()[0]
@@ -129,7 +133,16 @@ class RayWorkers:
         self.ray.kill(self.actors[shard])
         self.actors[shard] = self._start(self.parts[shard], self._spare())
         for method, arguments in self.restore(shard):
-            self.ray.get(self._send(shard, method, *arguments))
+            self._wait(shard, self._send(shard, method, *arguments))
+
+    def _wait(self, shard: int, call: Any) -> Any:
+        """What a call comes to; an error where it never does."""
+        seconds = float(os.environ.get(PATIENCE, LONGEST_WAIT))
+        try:
+            return self.ray.get(call, timeout=seconds)
+        except self.ray.exceptions.GetTimeoutError:
+            mend = f"see whether its node is well; for work that takes longer set {PATIENCE} to more seconds."
+            raise InvalidData(f"the worker of shard {shard} gave no answer in {seconds:g} seconds", mend=mend) from None
 
     def _spare(self) -> Crew:
         """What a worker made anew asks for: a GPU that others have, too, or the CPU where no GPU is left."""
