@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -130,16 +129,14 @@ def test_coverage_of_shards_on_three_nodes(
     assert taken.sampled == 2**15
 
 
-@dataclass(frozen=True)
-class Silent:
-    """A part that is never read."""
-
-    def open(self) -> Opened:
-        time.sleep(600.0)
-        raise AssertionError
-
-
 def test_a_worker_that_never_answers_is_told(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent:
+        """A part that is never read; sent whole, since workers do not know this file."""
+
+        def open(self) -> Opened:
+            time.sleep(600.0)
+            raise AssertionError
+
     monkeypatch.setenv("DUBITO_PATIENCE", "3")
     workers = RayWorkers([Silent()], ray, Crew(1, 0.1))
     try:
