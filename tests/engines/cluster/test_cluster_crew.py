@@ -1,12 +1,13 @@
 """How many workers a cluster is asked for, and what they compute on."""
 
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dubito.engines.cluster.hardware import HOST, Hardware, Kind
-from dubito.engines.cluster.rays import LITTLE, Crew, RayWorkers, crew_of
+from dubito.engines.cluster.rays import LITTLE, Crew, RayWorkers, connect, crew_of
 from dubito.errors import InvalidArgument
 
 
@@ -35,6 +36,16 @@ def test_workers_that_share_a_gpu_share_its_memory_and_the_processors() -> None:
 def test_gpus_that_are_not_there_cannot_be_asked_for() -> None:
     with pytest.raises(InvalidArgument, match=r"workers='cuda' finds no GPU in the cluster"):
         crew_of(cluster(CPU=4.0), "cuda")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "ray://127.0.0.1:1"])
+def test_an_address_that_leads_nowhere_is_told(address: str) -> None:
+    ray = pytest.importorskip("ray")
+    if address.startswith("ray://") and find_spec("grpc") is not None:
+        pytest.skip("Ray's client would try for a long time")
+    assert not ray.is_initialized()
+    with pytest.raises(InvalidArgument, match=r"address='.*' cannot be reached \("):
+        connect(address)
 
 
 def test_a_worker_made_anew_shares_a_gpu_or_takes_the_cpu() -> None:

@@ -99,7 +99,7 @@ Address = Annotated[
         "--address",
         metavar="ADDRESS",
         rich_help_panel=METHOD,
-        help="The Ray cluster for --engine cluster, such as ray://head:10001; this machine without it.",
+        help="The Ray cluster for --engine cluster, such as 10.0.0.1:6379; this machine's without it.",
     ),
 ]
 Journal = Annotated[

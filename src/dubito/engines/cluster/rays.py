@@ -31,8 +31,16 @@ LITTLE = 0.01
 def connect(address: str | None = None) -> Any:
     """Ray, connected: as it is already, to an address, or started on this machine."""
     ray = require("ray", extra="ray")
-    if not ray.is_initialized():
+    if ray.is_initialized():
+        return ray
+    try:
         ray.init(address=address, include_dashboard=None if address else False, log_to_driver=False)
+    except (ValueError, RuntimeError, ConnectionError, ImportError) as error:
+        if address is None:
+            raise
+        mend = "on a node of the cluster pass what ray start told, such as 10.0.0.1:6379."
+        why = str(error).strip().splitlines()[0]
+        raise InvalidArgument(f"cannot be reached ({why})", argument="address", value=address, mend=mend) from error
     return ray
 
 
