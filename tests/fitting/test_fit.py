@@ -286,7 +286,7 @@ def test_labels_mean_the_same_however_they_are_handed_over(given: dict[str, Any]
         fitted = dubito.fit(given.pop("pool"), given.pop("labels"), **given)
     plain = dubito.fit(POOL, with_gaps())
     np.testing.assert_allclose(answers_of(fitted), answers_of(plain), atol=1e-12)
-    assert fitted.classes.tolist() == plain.classes.tolist() == list(range(10))
+    assert [int(each) for each in fitted.classes] == plain.classes.tolist() == list(range(10))
     if given.get("labelled") is None or np.ndim(given["labelled"]) == 1:
         assert fitted.rows is not None
         assert fitted.rows.tolist() == SOME.tolist()
@@ -380,3 +380,11 @@ def test_directions_of_an_embedding_keep_their_sizes_and_units_of_a_table_do_not
     # As a table: the columns that tell have small units beside a few large ones that tell nothing.
     table = np.hstack([0.001 * strong, 1000.0 * rng.normal(size=(600, 4))])
     assert accuracy(table, answers, 80) > 0.8
+
+
+def test_text_comes_back_as_text() -> None:
+    line = np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]])
+    fitted = dubito.fit(line, ["9.0", "9", None, "10", "10", None])
+    assert fitted.classes.tolist() == ["9.0", "10"]
+    assert fitted.predicted.tolist() == ["9.0"] * 3 + ["10"] * 3
+    assert dubito.fit(line, [9, 9, None, 10, 10, None]).classes.tolist() == [9, 10]

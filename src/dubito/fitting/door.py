@@ -1,5 +1,6 @@
 """`fit`: checks the call, lets a model learn, and says how far it can be trusted."""
 
+from dataclasses import replace
 from importlib import import_module
 from typing import NamedTuple
 
@@ -77,7 +78,10 @@ def fit(
     (matrix, _), names = check_pool(pool, ids)
     seen = check_labelled(labelled, matrix, names)
     given = read_given(labels, labelled, seen, matrix, names, no_label)
-    return fit_given(matrix, given, model, check_integer("seed", seed, least=0))
+    found = fit_given(matrix, given, model, check_integer("seed", seed, least=0))
+    if given.spelled is None:
+        return found
+    return replace(found, classes=np.array([given.spelled[each] for each in found.classes.tolist()], dtype=np.str_))
 
 
 def fit_given(pool: Matrix, given: GivenLabels, model: object, seed: int) -> Fit:

@@ -26,6 +26,8 @@ class GivenLabels(NamedTuple):
     """(m,) rows of the pool, ascending; None where features were labelled."""
     values: AnyArray
     """(m,) integers, or text."""
+    spelled: Mapping[object, str] | None = None
+    """Where all labels are text, how each was first spelled: "7" is text to whoever gave it."""
 
 
 class _Named(NamedTuple):
@@ -75,14 +77,25 @@ def read_given(
     kept = are_labels("labels", found.values, check_no_label(no_label))
     rows, values = found.rows[kept], found.values[kept]
     order = np.argsort(rows, kind="stable")
-    rows, values = rows[order], as_labels(values[order])
+    rows, texts = rows[order], values[order]
+    values = as_labels(texts)
     seen = Labelled(Rows(pool, rows), rows, 0.0) if is_all else checked
-    return GivenLabels(seen, Rows(pool, rows), rows, values)
+    return GivenLabels(seen, Rows(pool, rows), rows, values, _spelled(values, texts))
 
 
 def _of_features(values: AnyArray, checked: Labelled, no_label: object) -> GivenLabels:
     places = np.flatnonzero(are_labels("labels", values, check_no_label(no_label)))
-    return GivenLabels(checked, Rows(checked.references, places), None, as_labels(values[places]))
+    texts = values[places]
+    values = as_labels(texts)
+    return GivenLabels(checked, Rows(checked.references, places), None, values, _spelled(values, texts))
+
+
+def _spelled(values: AnyArray, texts: AnyArray) -> dict[object, str] | None:
+    """How each label was first spelled; None where one of them is no text."""
+    given = texts.tolist()
+    if not all(isinstance(text, str) for text in given):
+        return None
+    return {value: text.strip() for value, text in zip(reversed(values.tolist()), reversed(given), strict=True)}
 
 
 def _by_order(values: AnyArray, labelled: object, checked: Labelled, n_pool: int, names: RowNames) -> _Named:

@@ -30,7 +30,7 @@ class Fit:
     probabilities: FloatArray | None
     """(n, c), calibrated; None for a cold start: fewer than two classes have a label."""
     classes: AnyArray
-    """(c,) the classes that have labels, in order: integers where all are whole numbers, else text."""
+    """(c,) the classes that have labels, in order: whole numbers by size, else by text; text where it was given."""
     counts: IntArray
     """(c,) labels of each."""
     rows: IntArray | None
