@@ -95,7 +95,7 @@ def test_the_guess_before_the_label_is_in_the_log_and_one_that_was_seen_does_not
 
 
 def test_an_audit_draws_its_share_at_random_and_is_told_apart(tmp_path: Path) -> None:
-    project, contents = make_project(tmp_path, n_rows=400, audit=0.5, batch=20)
+    project, contents = make_project(tmp_path, n_rows=400, audit=0.5, batch=50)
     opened = Desk(project, contents)
     opened.start()
     wait_until(lambda: opened.state.round == 1)
@@ -104,6 +104,7 @@ def test_an_audit_draws_its_share_at_random_and_is_told_apart(tmp_path: Path) ->
     assert 0.25 * len(picks) < len(drawn) < 0.75 * len(picks)
     for pick in picks[:40]:
         answer(opened, pick.item)
+    opened.loop.ask()
     wait_until(lambda: opened.state.rounds[-1].labels >= 40)
     audited = curve_facts(opened)["audited"]
     assert audited["of"] == sum(pick.why == "audit" for pick in picks[:40])

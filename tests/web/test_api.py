@@ -3,14 +3,17 @@
 import base64
 import csv
 import io
+import json
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from labelling.projects import truth, wait_until
+from endurance.servers import Client, serving
+from labelling.projects import make_project, truth, wait_until
 from web.clients import client_of, label_some, rows_desk, say
 
 
@@ -133,3 +136,47 @@ def test_the_grid_shows_what_the_model_takes_for_one_class_surest_first(client: 
     assert {each["guess"] for each in found["items"]} == {"left"}
     sure = [each["probability"] for each in found["items"]]
     assert sure == sorted(sure, reverse=True)
+
+
+def test_a_persons_own_probabilities_are_taken_and_dropped(client: TestClient) -> None:
+    buffer = io.BytesIO()
+    sure = np.tile([[0.9, 0.1]], (60, 1))
+    np.savez(buffer, probabilities=sure, classes=np.array(["left", "right"]))
+    upload = {"content-type": "application/octet-stream"}
+    kept = client.put("/api/probabilities", content=buffer.getvalue(), headers=upload)
+    assert kept.json() == {"rows": 60}
+    wait_until(lambda: client.get("/api/items/1/guess").status_code == 200)
+    assert client.get("/api/items/1/guess").json()["ranked"][0] == {"class": "left", "probability": pytest.approx(0.9)}
+    assert client.put("/api/probabilities", content=b"PK\x03\x04 no", headers=upload).status_code == 422
+    assert client.delete("/api/probabilities").json() == {"own": False}
+
+
+def test_what_a_person_holds_is_given_back_and_agreement_is_told(client: TestClient) -> None:
+    held = client.get("/api/next", params={"annotator": "ann", "count": 3}).json()["items"]
+    assert client.post("/api/release", json={"annotator": "ann"}).json() == {"released": len(held)}
+    for who, label in (("ann", "left"), ("bob", "left"), ("cid", "right")):
+        say(client, 2, label, who)
+    found = client.get("/api/annotators").json()
+    assert [each["labels"] for each in found["annotators"]] == [1, 1, 1]
+    assert found["overlap"]["items"] == 1
+    assert found["overlap"]["agree"] == pytest.approx(1 / 3)
+
+
+def test_changes_are_told_as_they_happen(tmp_path: Path) -> None:
+    project, _ = make_project(tmp_path)
+    with serving(Path(project.folder)) as server:
+        stream = HTTPConnection(server.host, server.port, timeout=60)
+        stream.request("GET", "/api/events", headers={"Authorization": f"Bearer {server.token}"})
+        answer = stream.getresponse()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        with Client(server) as client:
+            client.ask("POST", "/api/classes", {"name": "up"})
+            client.ask("POST", "/api/labels", {"key": "k", "annotator": "ann", "row": 1, "class": "up"})
+        told: dict[str, str] = {}
+        while not {"project", "labels"} <= told.keys():
+            kind = answer.readline().decode().strip().removeprefix("event: ")
+            told[kind] = answer.readline().decode().strip().removeprefix("data: ")
+            answer.readline()
+        stream.close()
+    assert json.loads(told["labels"]) == {"labelled": 1, "skipped": 0}
+    assert "up" in json.loads(told["project"])["classes"]

@@ -21,8 +21,7 @@ def lay_out(features: Matrix) -> FloatArray:
     rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, SAMPLE)).astype(np.int64))
     sample = np.asarray(scaled[rows], dtype=np.float64)
     middle = sample.mean(axis=0)
-    _, _, directions = np.linalg.svd(_narrow(sample - middle), full_matrices=False)
-    axes = directions[:2].T
+    axes = _widest(sample - middle)
     placed = np.zeros((n_rows, 2))
     for span in blocks(n_rows, rows_per_read(scaled)):
         placed[span, : axes.shape[1]] = (np.asarray(scaled[span], dtype=np.float64) - middle) @ axes
@@ -30,10 +29,8 @@ def lay_out(features: Matrix) -> FloatArray:
     return placed / np.where(largest > 0.0, largest, 1.0)
 
 
-def _narrow(sample: FloatArray) -> FloatArray:
-    """The same directions from the smaller of the sample and its scatter."""
-    return (
-        sample
-        if len(sample) <= sample.shape[1]
-        else np.linalg.cholesky(sample.T @ sample + 1e-9 * np.trace(sample.T @ sample) * np.eye(sample.shape[1])).T
-    )
+def _widest(centred: FloatArray) -> FloatArray:
+    """(d, 2) the directions of the largest spread, or (d, 1) where there is but one."""
+    if len(centred) <= centred.shape[1]:
+        return np.asarray(np.linalg.svd(centred, full_matrices=False)[2][:2].T)
+    return np.asarray(np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :2])

@@ -8,16 +8,19 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
 from dubito.labelling.project import LAYOUT, model_file
 from dubito.labelling.state import State, read_model
-from dubito.labelling.store import Pick, RoundRecord, Writer, add_round
+from dubito.labelling.store import Pick, RoundRecord, Writer, add_picks, add_round, drop_picks
 
 RESERVE = 4
 """Batches that are picked beyond the one that is asked for: what a person labels while the next is picked."""
-MOST_PICKS = 4_000
+MOST_PICKS = 1_000
+TOGETHER = 50
+"""Picks that are written at once."""
 PATIENCE = 5.0
 """Seconds before a worker that failed is tried again."""
 
@@ -91,7 +94,8 @@ class Loop:
     def _run(self) -> None:
         while self._wait():
             try:
-                if self._is_due():
+                # The map comes right after the first round: labels that come in fast would keep it waiting.
+                if self._is_due() and not (self._state.rounds and self._lacks_layout()):
                     self._asked = self._again = False
                     self._play()
                 else:
@@ -156,8 +160,13 @@ class Loop:
             at=time.time(), **{name: facts[name] for name in RoundRecord.__dataclass_fields__ if name != "at"}
         )
 
+        # A few at a time, so that no label waits behind all of them; without its record a round counts for nothing.
+        self._writer.run(lambda connection: drop_picks(connection, number))
+        for start in range(0, len(arrays), TOGETHER):
+            self._writer.run(partial(add_picks, picks=arrays[start : start + TOGETHER]))
+
         def keep(connection: Any) -> None:
-            add_round(connection, record, arrays)
+            add_round(connection, record)
             state.rounds.append(record)
             state.picks += arrays
             state.model = model

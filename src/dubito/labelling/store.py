@@ -6,7 +6,7 @@ committed together, and nobody is answered before the commit: an answer means th
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
@@ -202,16 +202,26 @@ def read_rounds(connection: Connection) -> list[RoundRecord]:
 def read_picks(connection: Connection) -> list[Pick]:
     """The picks of all rounds in order."""
     table = schema.picks
-    found = connection.execute(select(table).order_by(table.c.round, table.c.rank))
+    whole = table.c.round.in_(select(schema.rounds.c.round))
+    found = connection.execute(select(table).where(whole).order_by(table.c.round, table.c.rank))
     return [Pick(**row) for row in map(dict, found.mappings())]
 
 
-def add_round(connection: Connection, record: RoundRecord, picks: Iterable[Pick]) -> None:
-    """A round with what it picked."""
+def add_round(connection: Connection, record: RoundRecord) -> None:
+    """A round; its picks are there already."""
     connection.execute(insert(schema.rounds), asdict(record))
-    rows = [asdict(pick) for pick in picks]
+
+
+def add_picks(connection: Connection, picks: Sequence[Pick]) -> None:
+    """Some picks of a round."""
+    rows = [{"round": pick.round, "rank": pick.rank, "item": pick.item, "why": pick.why} for pick in picks]
     if rows:
         connection.execute(insert(schema.picks), rows)
+
+
+def drop_picks(connection: Connection, round: int) -> None:
+    """Those of a round that was never finished."""
+    connection.execute(delete(schema.picks).where(schema.picks.c.round == round))
 
 
 def read_leases(connection: Connection) -> list[tuple[int, str, float]]:
