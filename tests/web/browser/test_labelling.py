@@ -118,6 +118,7 @@ def test_guidelines_are_written_once_and_seen_by_others_at_once(demo: Server, co
 
 def test_labels_are_exported(demo: Server, come: Come) -> None:
     zoe = come(demo, "zoe")
+    zoe.label(2)
     zoe.page.get_by_role("button", name="Export").click()
     with zoe.page.expect_download() as waiting:
         zoe.page.get_by_role("link", name="CSV").click()
