@@ -82,10 +82,12 @@ def main(words: list[str]) -> int:
     """Play the parts that are named, or all."""
     parser = argparse.ArgumentParser(prog="endurance")
     parser.add_argument("--record", type=Path, required=True, help="the JSON to write; the page goes beside it")
-    parser.add_argument("parts", nargs="*", default=list(PARTS), choices=[*PARTS, []], metavar="PART")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all if none is named")
     asked = parser.parse_args(words)
+    if not set(asked.parts) <= set(PARTS):
+        parser.error(f"parts are {', '.join(PARTS)}")
     record = json.loads(asked.record.read_text(encoding="utf-8")) if asked.record.exists() else {"schema": 1}
-    for name in asked.parts:
+    for name in asked.parts or PARTS:
         with tempfile.TemporaryDirectory(prefix="dubito-") as folder:
             record[name] = PARTS[name](Path(folder))
         record["machine"] = machine()

@@ -1,0 +1,38 @@
+"""The page on what labels live through says only what its record bears out."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endurance.page import page
+from endurance.records import RECORD
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("kills", "lost", 1),
+        ("kills", "integrity", "malformed"),
+        ("requests", "broken", ["500"]),
+        ("crowd", "beyond_overlap", 1),
+        ("crowd_postgres", "label_ms", {"median": 1.0, "p99": 101.0, "most": 102.0}),
+        ("hour", "accuracy", 0.5),
+    ],
+)
+def test_a_claim_that_the_numbers_do_not_bear_out_is_not_written(part: str, name: str, value: Any) -> None:
+    assert "in the log" in page(RECORD)
+    record = copy.deepcopy(RECORD)
+    record[part][name] = value
+    with pytest.raises(SystemExit, match="does not bear this out"):
+        page(record)
+
+
+def test_the_page_is_what_its_record_makes() -> None:
+    for path in RESULTS.glob("labelling.json"):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        assert page(record) == path.with_suffix(".md").read_text(encoding="utf-8")
