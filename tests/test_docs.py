@@ -173,7 +173,9 @@ def test_the_script_that_draws_the_pictures_still_does() -> None:
     drawn = {name: draw() for name, draw in script["FIGURES"].items()}
     assert all(figure.axes for figure in drawn.values())
     demo = {"demo-curves", "demo-picked", "diagnosis"}
-    assert {path.stem for path in (ROOT / "docs" / "images").iterdir()} == drawn.keys() | demo
+    screenshots = (ROOT / "docs" / "screenshots.py").read_text(encoding="utf-8")
+    taken = set(re.findall(r'^    \("([\w-]+)", "\w+", "(?:light|dark)"', screenshots, flags=re.MULTILINE))
+    assert {path.stem for path in (ROOT / "docs" / "images").iterdir()} == drawn.keys() | demo | taken
 
 
 # Nothing is left out
