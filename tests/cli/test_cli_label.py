@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from dubito.cli import main
-from dubito.labelling.desk import Desk, Spoken
+from dubito.labelling.desk import Desk
 from dubito.labelling.exporting import FORMATS
 from dubito.labelling.making import open_project
 from dubito.labelling.project import OWN, read_project
+from dubito.labelling.spoken import Spoken
 from labelling.projects import CLASSES, make_project, truth
 
 TESTS = Path(__file__).parents[1]

@@ -8,9 +8,10 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from dubito.labelling.agreement import agreement, cohen, fleiss
-from dubito.labelling.desk import Desk, Spoken
+from dubito.labelling.desk import Desk
 from dubito.labelling.making import open_project
 from dubito.labelling.own import keep_own
+from dubito.labelling.spoken import Spoken
 from dubito.labelling.store import Pick
 from dubito.labelling.views import curve_facts, model_facts, project_facts, review_facts, waiting_sentence
 from dubito.labelling.waiting import WaitingList

@@ -13,9 +13,10 @@ from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.labelling import schema
 from dubito.labelling.book import Book
 from dubito.labelling.database import open_engine, open_reader
-from dubito.labelling.desk import Conflict, Desk, Spoken
+from dubito.labelling.desk import Desk
 from dubito.labelling.events import Event
 from dubito.labelling.making import open_project
+from dubito.labelling.spoken import Conflict, Spoken
 from dubito.labelling.store import read_events
 from labelling.projects import make_project, truth
 

@@ -4,12 +4,12 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from dubito.errors import DubitoError, InvalidArgument, MissingFile
+from dubito.errors import InvalidArgument, MissingFile
 from dubito.files.entries import nearest
 from dubito.labelling.contents import Contents
 from dubito.labelling.database import open_engine
@@ -17,6 +17,7 @@ from dubito.labelling.events import Event, check_name
 from dubito.labelling.grid import guessed_items, then
 from dubito.labelling.loop import Loop
 from dubito.labelling.project import Project, ProjectLock, Settings
+from dubito.labelling.spoken import Committed, Conflict, Spoken
 from dubito.labelling.state import RESTRICTED, State
 from dubito.labelling.store import Pick, Writer, add_event, drop_leases, put_fact, put_leases
 from dubito.labelling.waiting import LEASE
@@ -32,33 +33,6 @@ class Guessed(NamedTuple):
 
 
 Listener = Callable[[str, dict[str, Any]], None]
-
-
-class Conflict(DubitoError):
-    """What was asked does not fit what there is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """What a person says of an item."""
-
-    key: str
-    annotator: str
-    item: int
-    label: str | None
-    guess_seen: bool = False
-    seconds: float | None = None
-    is_review: bool = False
-    """Whether it settles a doubt of the model's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """An event that is in the store."""
-
-    event: Event
-    is_new: bool
-    labelled: int
 
 
 class Desk:

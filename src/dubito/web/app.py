@@ -15,8 +15,9 @@ from starlette.exceptions import HTTPException
 
 from dubito.errors import DubitoError, InvalidData, MissingFile
 from dubito.labelling.database import StoreFailed
-from dubito.labelling.desk import Conflict, Desk
+from dubito.labelling.desk import Desk
 from dubito.labelling.pictures import Unshowable
+from dubito.labelling.spoken import Conflict
 from dubito.web.changing import changing
 from dubito.web.guard import Guard
 from dubito.web.reading import reading

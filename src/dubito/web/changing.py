@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from dubito.errors import InvalidArgument
 from dubito.labelling import views
-from dubito.labelling.desk import Desk, Spoken
+from dubito.labelling.desk import Desk
 from dubito.labelling.own import drop_own, keep_own_bytes
+from dubito.labelling.spoken import Spoken
 from dubito.web.bodies import (
     Changes,
     GivenLabel,
