@@ -14,6 +14,7 @@ from dubito.cli import main
 from dubito.labelling.desk import Desk
 from dubito.labelling.exporting import FORMATS
 from dubito.labelling.making import open_project
+from dubito.labelling.noticing import lost_labels
 from dubito.labelling.project import OWN, read_project
 from dubito.labelling.spoken import Spoken
 from labelling.projects import CLASSES, make_project, truth
@@ -162,3 +163,60 @@ def test_two_sources_do_not_share_a_project(tmp_path: Path, capsys: pytest.Captu
     open_project(str(tmp_path / "texts.csv"))
     assert main(["label", str(tmp_path / "texts.tsv")]) == 2
     assert "is the project of" in capsys.readouterr().err
+
+
+def test_status_writes_nothing_into_a_project(project: Path) -> None:
+    def written() -> dict[str, int]:
+        """All but what SQLite itself puts beside a file that it reads."""
+        return {each.name: each.stat().st_mtime_ns for each in project.iterdir() if "sqlite-" not in each.name}
+
+    before = written()
+    assert main(["status", str(project)]) == 0
+    assert written() == before
+
+
+def test_folders_are_refused_for_a_project_with_what_to_do(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(project), "--to", "folders", "-o", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "has labels already; pass --to csv" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["label"], ["status"], ["export", "--to", "csv", "-o", "never.csv"]])
+def test_labels_of_junk_are_named_and_left_as_they_are(
+    project: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    junk = b"not a database at all" * 100
+    (project / "labels.sqlite").write_bytes(junk)
+    assert main([command[0], str(project), *command[1:]]) == 3
+    said = capsys.readouterr().err
+    assert str(project / "labels.sqlite") in said
+    assert "restore it from a copy" in said
+    assert (project / "labels.sqlite").read_bytes() == junk
+
+
+@pytest.mark.parametrize("left", ["labels-1.csv", "round-3.npz"])
+def test_labels_that_are_gone_are_told(project: Path, left: str) -> None:
+    assert lost_labels(read_project(str(project))) is None
+    (project / "labels.sqlite").unlink()
+    for each in project.glob("round-*"):
+        each.unlink()
+    assert lost_labels(read_project(str(project))) is None
+    (project / left).touch()
+    told = lost_labels(read_project(str(project)))
+    assert told is not None
+    assert str(project / "labels.sqlite") in told
+    assert left in told
+
+
+def test_a_warning_of_lost_labels_is_printed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "labels.sqlite").unlink()
+    (project / "labels-1.csv").touch()
+    words = ["--host", "nonsense.invalid", "--token", "a-token-that-is-long", "--quiet"]
+    assert main(["label", str(project), *words]) == 2
+    warned, refused = capsys.readouterr().err.splitlines()
+    assert "warning:" in warned
+    assert str(project / "labels.sqlite") in warned
+    assert "--host nonsense.invalid is none of this machine" in refused

@@ -13,6 +13,7 @@ import pytest
 
 from dubito.labelling.desk import Desk
 from dubito.labelling.making import open_project
+from dubito.labelling.spoken import Spoken
 from endurance.servers import Client, Server
 from labelling.projects import make_project, truth, wait_until
 
@@ -112,3 +113,19 @@ def test_the_source_may_move_and_only_its_pictures_are_missed(tmp_path: Path) ->
         assert "cannot be opened" in told["error"]
         assert client.ask("GET", "/api/project")[1]["items"] == 4
     with_gone.stop()
+
+
+def test_the_status_of_a_project_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    desk = Desk(*make_project(tmp_path))
+    desk.answer([Spoken(f"k{row}", "ann", row, truth(row)) for row in range(20)]).result()
+    desk.close()
+    folder = Path(desk.state.project.folder)
+    for place in (tmp_path, *tmp_path.parents[:3]):
+        place.chmod(stat.S_IMODE(place.stat().st_mode) | 0o055)
+    (tmp_path / "rows.npz").chmod(0o444)
+    for place in (folder, *folder.iterdir()):
+        place.chmod(0o555 if place.is_dir() else 0o444)
+    command = [sys.executable, "-m", "dubito", "status", str(folder), "--json"]
+    ran = subprocess.run(as_nobody(command), capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert '"labels": 20' in ran.stdout

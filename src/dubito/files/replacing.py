@@ -23,7 +23,7 @@ NO_LINKS = errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS
 """What a file system says that has no hard links."""
 
 
-def write_atomically(path: str, data: bytes, *, new: bool = False) -> None:
+def write_atomically(path: str, data: bytes, *, new: bool = False, private: bool = False) -> None:
     """Write a file whole or not at all.
 
     A link stays a link and its target is replaced; the mode of a file that exists is kept. A device or pipe is
@@ -37,6 +37,8 @@ def write_atomically(path: str, data: bytes, *, new: bool = False) -> None:
         All of it.
     new : bool
         Refuse a file that exists, also one that another process makes at this moment.
+    private : bool
+        Let nobody but its owner read it, whatever mode it had.
 
     Examples
     --------
@@ -52,7 +54,7 @@ def write_atomically(path: str, data: bytes, *, new: bool = False) -> None:
             with open(path, "wb") as file:
                 file.write(data)
         else:
-            _write_beside(path, target, data, new)
+            _write_beside(path, target, data, new, private)
 
 
 def is_device(path: str) -> bool:
@@ -64,13 +66,13 @@ def is_device(path: str) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def _write_beside(path: str, target: str, data: bytes, new: bool) -> None:
+def _write_beside(path: str, target: str, data: bytes, new: bool, private: bool) -> None:
     folder, name = os.path.split(target)
     sweep(folder, name)
     temporary = os.path.join(folder, f".{name[:LONGEST_NAME]}.{secrets.token_hex(4)}.tmp")
     try:
         # open() rather than tempfile: the user's umask decides who may read the result.
-        with open(temporary, "xb") as file:
+        with open(temporary, "xb", opener=_open_private if private else None) as file:
             with suppress(OSError):
                 is_free(file.fileno())  # Ours until it is closed: whoever sweeps leaves it alone.
             file.write(data)
@@ -79,14 +81,18 @@ def _write_beside(path: str, target: str, data: bytes, new: bool) -> None:
             if new:
                 _put_new(path, temporary, target)
             else:
-                _put(temporary, target)
+                _put(temporary, target, private)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
 
 
-def _put(temporary: str, target: str) -> None:
-    if os.path.isfile(target):
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _put(temporary: str, target: str, private: bool) -> None:
+    if os.path.isfile(target) and not private:
         shutil.copymode(target, temporary)
     os.replace(temporary, target)
 

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
-from dubito.errors import DubitoError, InvalidArgument
+from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.optional import require
 
 LOCK = 4_276_125_001
@@ -29,9 +29,9 @@ def open_engine(folder: str, url: str | None) -> Engine:
 
 
 def _sqlite(path: str, *, reads: bool = False) -> Engine:
-    place = f"file:{_quoted(path)}{'?mode=ro' if reads else ''}"
+    place = f"file:{_quoted(path)}{_reading(path) if reads else ''}"
     engine = create_engine(
-        "sqlite+pysqlite://",
+        URL.create("sqlite+pysqlite", database=path),
         creator=lambda: _connect(place, reads),
         poolclass=NullPool,
     )
@@ -39,6 +39,12 @@ def _sqlite(path: str, *, reads: bool = False) -> Engine:
         # Python's own transactions begin at the first change; ours begin before the first look.
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
+
+
+def _reading(path: str) -> str:
+    """SQLite makes files beside a log that it reads; where it may not, and nobody writes, it need not."""
+    is_still = not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK) and not os.path.exists(f"{path}-wal")
+    return "?mode=ro&immutable=1" if is_still else "?mode=ro"
 
 
 def _connect(place: str, reads: bool) -> Any:
@@ -61,7 +67,7 @@ def _quoted(path: str) -> str:
 def _by_url(url: str) -> Engine:
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         mend = "write postgresql+psycopg://user@host/database."
         raise InvalidArgument("is no address of a database", argument="store", mend=mend) from error
     if parsed.get_backend_name() != "postgresql":
@@ -96,11 +102,15 @@ def take_lock(connection: Connection) -> None:
 
 
 @contextmanager
-def naming_store(what: str) -> Iterator[None]:
-    """Turn what a database says into one plain line."""
+def naming_store(what: str, path: str | None = None) -> Iterator[None]:
+    """Turn what a database says into one plain line; of a file, its path, too."""
     try:
         yield
     except DBAPIError as error:
+        said = str(error.orig)
+        if path is not None and ("not a database" in said or "malformed" in said):
+            mend = "restore it from a copy; the file is left as it is."
+            raise InvalidData(f"{what}: {said} ({path})", mend=mend) from error
         raise StoreFailed(f"{what}: {_told(error)}") from error
 
 

@@ -27,7 +27,7 @@ def read_state(folder: str) -> State:
     state = State(project, read_contents(project))
     if project.store is None and not os.path.exists(project.path("labels.sqlite")):
         return state
-    with naming_store(f"the labels of {folder} cannot be read"):
+    with naming_store(f"the labels of {folder} cannot be read", project.path("labels.sqlite")):
         engine = open_reader(project.folder, project.store)
         with engine.connect() as connection:
             state.reload(connection)
@@ -39,15 +39,15 @@ def own_column(project: Project) -> str | None:
     return label_name([name for name in open_source(project.pool_path).names if name])
 
 
-def write_labels(state: State) -> list[str]:
-    """Tables of the labels, those since the last round in one of their own; nothing where there is no label."""
+def write_labels(state: State, folder: str | None = None) -> list[str]:
+    """Tables of the labels, in the project if not elsewhere: those since the last round in one of their own."""
     book, last = state.book, state.round
     late = {item for item in book.labels if max(event.round for event in book.said(item).values()) >= last > 1}
     parts = [sorted(set(book.labels) - late), sorted(late)]
     column = "class" if own_column(state.project) == "label" else "label"
     paths = []
     for number, items in enumerate((each for each in parts if each), start=1):
-        path = state.project.path(LABELS.format(number))
+        path = os.path.join(folder or state.project.folder, LABELS.format(number))
         names: list[object] = [state.contents.ids[item] if state.contents.has_ids else item for item in items]
         labels = [book.labels[item] for item in items]
         columns: dict[str, Sequence[object]] = {"id" if state.contents.has_ids else "index": names, column: labels}

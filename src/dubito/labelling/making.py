@@ -1,9 +1,12 @@
 """From a source to a project: its folder, its pool, its classes, and the labels that it has already."""
 
 import os
+import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -14,9 +17,10 @@ from dubito.files.roles import read_pool
 from dubito.labelling.contents import Contents, read_contents
 from dubito.labelling.database import open_engine
 from dubito.labelling.events import Event, check_name
+from dubito.labelling.noticing import changed_source
 from dubito.labelling.project import Project, Settings, is_project, new_ident, read_project
 from dubito.labelling.state import State
-from dubito.labelling.store import Writer, add_event
+from dubito.labelling.store import Writer, add_event, check_store
 
 POOL = "pool.parquet"
 SOURCE = "source"
@@ -55,8 +59,14 @@ def open_project(
     folder = project_folder(source)
     if is_project(folder):
         project = _reopened(folder, source, store)
+        _refuse_other(project, embedder)
         contents = read_contents(project)
-        return _with_classes(project, classes or ()), contents
+        for note in changed_source(project, contents):
+            tell(note)
+        more = [name for name in classes or () if check_name("classes", name) not in project.classes]
+        if more:
+            tell(f"added to the classes: {', '.join(more)}.")
+        return _with_classes(project, more), contents
     return _made(folder, source, classes, settings or Settings(), store, embedder, progress, tell)
 
 
@@ -68,6 +78,16 @@ def _reopened(folder: str, source: str, store: str | None) -> Project:
     if store is not None and store != project.store:
         raise InvalidArgument(f"{folder} keeps its labels elsewhere", argument="store", mend="leave it out.")
     return project
+
+
+def _refuse_other(project: Project, embedder: str) -> None:
+    """An embedder is chosen when a project is made: distances of two do not go together."""
+    theirs = open_source(project.pool_path).embedder.partition(" (version")[0]
+    is_same = embedder in ("auto", theirs) or (embedder.startswith("onnx:") and theirs.startswith("onnx:"))
+    if not is_same:
+        problem = f"is not what {project.folder} was made with ({theirs or 'features of your own'})"
+        mend = "leave it out, or rename that folder and begin anew."
+        raise InvalidArgument(problem, argument="embedder", value=embedder, mend=mend)
 
 
 def _with_classes(project: Project, classes: Sequence[str]) -> Project:
@@ -91,14 +111,42 @@ def _made(
 ) -> tuple[Project, Contents]:
     if not os.path.exists(source):
         raise MissingFile(f"{source} does not exist", mend="check the path, or try dubito label --demo.")
+    for name in classes or ():
+        check_name("classes", name)
+    if store is not None:
+        check_store(store)
+    is_new = not os.path.exists(folder)
     with naming_output(folder):
         os.makedirs(folder, exist_ok=True)
+    try:
+        return _filled(folder, source, classes, settings, store, embedder, progress, tell)
+    except BaseException as error:
+        with suppress(OSError):
+            # What was embedded before a kill or a full disk is gone on with; what was refused is not.
+            if is_new and isinstance(error, DubitoError) and error.exit_code > 1:
+                shutil.rmtree(folder)
+            elif is_new:
+                os.rmdir(folder)
+        raise
+
+
+def _filled(
+    folder: str,
+    source: str,
+    classes: Sequence[str] | None,
+    settings: Settings,
+    store: str | None,
+    embedder: str,
+    progress: EmbedProgress | None,
+    tell: Tell,
+) -> tuple[Project, Contents]:
     near = os.path.relpath(source, folder)
     pool = near if is_pool(source) else _embedded(folder, source, embedder, progress, tell)
     project = Project(folder, new_ident(), near, pool, (), "", settings, store)
     contents = read_contents(project)
     found = sorted({label for label in contents.labels if label is not None})
-    project = _with_classes(project, [*(classes or ()), *(name for name in found if name not in (classes or ()))])
+    for name in dict.fromkeys(check_name("classes", each) for each in (*(classes or ()), *found)):
+        project = project.with_class(name)
     _import(project, contents, tell)
     project.save()
     return project, contents
@@ -161,12 +209,14 @@ def _import(project: Project, contents: Contents, tell: Tell) -> None:
     tell(f"{len(labelled)} of {len(contents)} items have labels in the source, which are taken as first labels.")
 
 
-def with_settings(project: Project, **given: object) -> Project:
-    """The same with the settings that a person gave."""
-    known = {name: value for name, value in given.items() if value is not None}
-    if not known:
-        return project
-    kept = {name: getattr(project.settings, name) for name in ("batch", "overlap", "audit", "strategy")}
-    changed = replace(project, settings=Settings(**{**kept, **known}))
-    changed.save()
+def with_settings(project: Project, given: Mapping[str, Any], tell: Tell = lambda line: None) -> Project:
+    """The same with the settings that a person gave; says which of them are others now."""
+    before = project.settings
+    changed = replace(project, settings=replace(before, **given))
+    others = [
+        f"{name} {getattr(before, name)} to {value}" for name, value in given.items() if getattr(before, name) != value
+    ]
+    if others:
+        changed.save()
+        tell(f"changed in the project: {', '.join(others)}.")
     return changed

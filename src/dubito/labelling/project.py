@@ -8,18 +8,22 @@ import secrets
 import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.files.disk import is_free, naming_output
 from dubito.files.entries import reading
 from dubito.files.replacing import write_atomically
 from dubito.labelling.events import check_name, check_text
+from dubito.wording import shorten
 
 SCHEMA = 1
 NAME = "project.toml"
 MOST_CLASSES = 500
 LAYOUT, OWN = "layout.npz", "probabilities.npz"
 """The map, and what the user's own model says."""
+KINDS = {int: "a whole number", float: "a number", str: "text in quotes", list: "names in quotes", dict: "a table"}
+"""What a file is to say, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +99,8 @@ class Project:
         return replace(self, guidelines=check_text("guidelines", text))
 
     def save(self) -> None:
-        """Write ``project.toml``, whole or not at all."""
-        write_atomically(self.path(NAME), self.as_toml().encode())
+        """Write ``project.toml``, whole or not at all; its owner's alone where the address of a store may tell more."""
+        write_atomically(self.path(NAME), self.as_toml().encode(), private=self.store is not None)
 
     def as_toml(self) -> str:
         """The text of it."""
@@ -145,22 +149,41 @@ def read_project(folder: str) -> Project:
         raise MissingFile(f"{folder} is no project: it has no {NAME}", mend="make one with dubito label SOURCE.")
     with reading(path), open(path, "rb") as file:
         found = tomllib.load(file)
-    if found.get("schema") != SCHEMA:
-        problem = f"{path} has schema {found.get('schema')!r}, and this dubito knows {SCHEMA}"
+    if _kept(path, found, "schema", int) != SCHEMA:
+        problem = f"{path} has schema {found['schema']!r}, and this dubito knows {SCHEMA}"
         raise InvalidData(problem, mend="open it with the dubito that wrote it, or a newer one.")
     try:
         return Project(
             folder,
-            str(found["ident"]),
-            str(found["source"]),
-            str(found["pool"]),
-            tuple(check_name("class", each) for each in found["classes"]),
-            check_text("guidelines", found["guidelines"]),
-            Settings(**found["settings"]),
-            found.get("store"),
+            _kept(path, found, "ident", str),
+            _kept(path, found, "source", str),
+            _kept(path, found, "pool", str),
+            tuple(check_name("classes", each) for each in _kept(path, found, "classes", list)),
+            check_text("guidelines", _kept(path, found, "guidelines", str)),
+            _read_settings(path, _kept(path, found, "settings", dict)),
+            _kept(path, found, "store", str) if "store" in found else None,
         )
-    except (KeyError, TypeError) as error:
-        raise InvalidData(f"{path} is no project of this dubito ({error})", mend="mend it, or begin anew.") from error
+    except InvalidArgument as error:
+        raise InvalidData(f"{path}: {error.problem}", mend=error.mend) from error
+
+
+def _kept(path: str, found: dict[str, Any], name: str, kind: type) -> Any:
+    """What a file says under a name, where it is of that kind."""
+    if name not in found:
+        raise InvalidData(f"{path} has no {name}", mend="restore it from a copy, or write it in.")
+    value = found[name]
+    is_right = isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
+    if not is_right or (kind is list and not all(isinstance(each, str) for each in value)):
+        raise InvalidData(f"{path} has {name} = {shorten(value)}", mend=f"write {KINDS[kind]}.")
+    return value
+
+
+def _read_settings(path: str, found: dict[str, Any]) -> Settings:
+    kinds = {each.name: type(each.default) for each in fields(Settings)}
+    odd = next((name for name in found if name not in kinds), None)
+    if odd is not None:
+        raise InvalidData(f"{path} has a setting {odd!r}", mend=f"there are {', '.join(kinds)}: leave it out.")
+    return Settings(**{name: _kept(path, found, name, kinds[name]) for name in found})
 
 
 class ProjectLock:
@@ -190,7 +213,7 @@ class ProjectLock:
 
 def _address_in(path: str) -> str:
     with suppress(OSError, UnicodeDecodeError), open(path, encoding="ascii") as file:
-        found = re.fullmatch(r"http://[\w.:\[\]-]{1,200}/?", file.read(300))
+        found = re.fullmatch(r"https?://[\w.:\[\]-]{1,200}/?", file.read(300))
         return f", at {found[0]}" if found else ""
     return ""
 

@@ -107,6 +107,12 @@ def prepare(connection: Connection, project: str) -> None:
     _migrate(connection, int(found["schema"]))
 
 
+def refuse_taken(connection: Connection) -> None:
+    """Refuse a store that is a project's already."""
+    if inspect(connection).has_table(facts.name):
+        raise InvalidData("the store is of another project", mend="name another database with --store.")
+
+
 def _migrate(connection: Connection, version: int) -> None:
     if version > VERSION:
         problem = f"the store has schema {version}, and this dubito knows {VERSION}"

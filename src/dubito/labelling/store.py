@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, sele
 
 from dubito.errors import DubitoError
 from dubito.labelling import schema
-from dubito.labelling.database import StoreFailed, naming_store, take_lock
+from dubito.labelling.database import StoreFailed, naming_store, open_engine, take_lock
 from dubito.labelling.events import Event
 
 Result = TypeVar("Result")
@@ -87,7 +87,8 @@ class Writer:
     ) -> None:
         self._lock, self._reload = lock, reload
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
-        with naming_store("the labels cannot be opened"):
+        path = engine.url.database if engine.dialect.name == "sqlite" else None
+        with naming_store("the labels cannot be opened", path):
             self._connection = engine.connect()
             try:
                 take_lock(self._connection)
@@ -254,6 +255,13 @@ def put_fact(connection: Connection, name: str, value: str | None) -> None:
     connection.execute(delete(schema.facts).where(schema.facts.c.name == name))
     if value is not None:
         connection.execute(insert(schema.facts), {"name": name, "value": value})
+
+
+def check_store(url: str) -> None:
+    """Refuse an address that does not answer, or a database that somebody has; nothing is written."""
+    with naming_store("the store cannot be opened"), open_engine("", url).connect() as connection:
+        take_lock(connection)
+        schema.refuse_taken(connection)
 
 
 def count_events(connection: Connection) -> int:

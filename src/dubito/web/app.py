@@ -60,7 +60,7 @@ def read_page() -> dict[str, tuple[bytes, str]]:
     return found
 
 
-def make_app(desk: Desk, token: str, hosts: set[str] | None = None) -> Guard:
+def make_app(desk: Desk, token: str, hosts: set[str] | None = None, public: str | None = None) -> Guard:
     """An ASGI application for a desk.
 
     Parameters
@@ -71,6 +71,8 @@ def make_app(desk: Desk, token: str, hosts: set[str] | None = None) -> Guard:
         What a person must have.
     hosts : set of str, optional
         Names of the server besides localhost.
+    public : str, optional
+        The origin under which another server passes requests on to this one.
     """
     is_stopping = asyncio.Event()
 
@@ -82,7 +84,7 @@ def make_app(desk: Desk, token: str, hosts: set[str] | None = None) -> Guard:
         await asyncio.to_thread(desk.close)
 
     app = FastAPI(title="dubito label", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
-    guard = Guard(app, token, {"localhost", *(hosts or ())})
+    guard = Guard(app, token, {"localhost", *(hosts or ())}, public)
     app.include_router(reading(desk, is_stopping))
     app.include_router(changing(desk))
     _add_page(app, guard)
@@ -97,7 +99,7 @@ def _add_page(app: FastAPI, guard: Guard) -> None:
     @app.get("/", include_in_schema=False)
     def home(request: Request, token: str | None = None) -> Response:
         if token is not None:
-            return signed_in(request, token) if guard.fits(token) else asking(form, is_wrong=True)
+            return signed_in(request, token, guard) if guard.fits(token) else asking(form, is_wrong=True)
         return _served(page, "index.html", request) if request.state.is_known else asking(form)
 
     @app.post("/sign-in", include_in_schema=False)

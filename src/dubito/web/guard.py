@@ -55,10 +55,17 @@ class Guard:
     hosts : set of str
         Names by which the server may be called, besides addresses of numbers: a name that somebody else's DNS leads
         here is none of them.
+    public : str, optional
+        The origin by which people call a server that passes their requests on to this one.
     """
 
-    def __init__(self, app: App, token: str, hosts: set[str]) -> None:
+    def __init__(self, app: App, token: str, hosts: set[str], public: str | None = None) -> None:
         self._app, self._token, self._hosts = app, token.encode(), {host.lower() for host in hosts}
+        self._public = public
+        self.is_tls = public is not None and public.startswith("https:")
+        """Whether people come by TLS, though this server does not speak it."""
+        if public is not None:
+            self._hosts.add(_without_port(public.partition("//")[2]))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse, or pass on."""
@@ -120,7 +127,7 @@ class Guard:
         """A change must come from the server's own page, or from a program that has the token in its hands."""
         origin = headers.get("origin")
         own = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}"
-        if origin is not None and origin != own:
+        if origin is not None and origin not in (own, self._public):
             return 403, "Changes are taken from this server's own page alone."
         if origin is None and _bearer(headers) is None:
             return 403, "A change without an Origin needs the token as a Bearer."
@@ -137,7 +144,7 @@ class Guard:
         return None
 
     def _is_called_rightly(self, host: str) -> bool:
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") and ":" in host else host
+        name = _without_port(host)
         if name.lower() in self._hosts:
             return True
         try:
@@ -145,6 +152,10 @@ class Guard:
         except ValueError:
             return False
         return True
+
+
+def _without_port(host: str) -> str:
+    return host.rsplit(":", 1)[0] if not host.endswith("]") and ":" in host else host
 
 
 def _kinds(path: str) -> tuple[str, ...]:

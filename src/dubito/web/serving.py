@@ -1,6 +1,8 @@
 """Listening: on this machine alone unless somebody says otherwise, and never without a token."""
 
+import errno
 import logging
+import re
 import socket
 import sys
 from collections.abc import Callable
@@ -27,6 +29,23 @@ def is_local(host: str) -> bool:
         return False
 
 
+def read_public(url: str) -> str:
+    """The origin of an address, as a browser sends it.
+
+    Examples
+    --------
+    >>> read_public("https://Labels.example.org:443/")
+    'https://labels.example.org'
+    """
+    found = re.fullmatch(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?/?", url.lower())
+    if found is None:
+        mend = "write https://labels.example.org: a name, perhaps a port, no path."
+        raise InvalidArgument("is no address of a server", argument="public", value=url, mend=mend)
+    scheme, name, port = found.groups()
+    is_usual = port is None or int(port) == {"https": 443, "http": 80}[scheme]
+    return f"{scheme}://{name}" if is_usual else f"{scheme}://{name}:{int(port)}"
+
+
 def open_socket(host: str, port: int | None) -> socket.socket:
     """A socket that listens; without a port, the first that is free from `PORT` on."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -39,6 +58,9 @@ def open_socket(host: str, port: int | None) -> socket.socket:
             opened.bind((host, number))
         except OSError as error:
             opened.close()
+            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                mend = "name an address of this machine, such as 127.0.0.1."
+                raise InvalidArgument("is none of this machine", argument="host", value=host, mend=mend) from None
             reason = (error.strerror or str(error)).lower()
             if number == wanted[-1]:
                 mend = "choose another, or leave it out."
@@ -70,14 +92,16 @@ class Ready(uvicorn.Server):
         self._ready()
 
 
-def serve(desk: Desk, token: str, opened: socket.socket, host: str, ready: Callable[[], None]) -> None:
+def serve(
+    desk: Desk, token: str, opened: socket.socket, host: str, ready: Callable[[], None], public: str | None = None
+) -> None:
     """Serve until the process is told to stop. No log has an address in it: the token is in one."""
     # The thread that writes should not hold up the one that answers.
     sys.setswitchinterval(0.001)
     logging.getLogger("dubito.web").addHandler(logging.StreamHandler())
     names = {host, socket.gethostname(), socket.getfqdn()} if not is_local(host) else {host}
     config = uvicorn.Config(
-        make_app(desk, token, names),
+        make_app(desk, token, names, public),
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -15,11 +15,12 @@ def asking(page: bytes, *, is_wrong: bool = False) -> Response:
     return HTMLResponse(page.replace(b" hidden", b"") if is_wrong else page, status_code=403 if is_wrong else 200)
 
 
-def signed_in(request: Request, token: str) -> Response:
+def signed_in(request: Request, token: str, guard: Guard) -> Response:
     """To the page, with a cookie; its name has the port, since a browser gives cookies to every port of a host."""
     response = RedirectResponse("/", status_code=303)
     name = f"{COOKIE}-{request.url.port or 80}"
-    response.set_cookie(name, token, httponly=True, samesite="strict", path="/", secure=request.url.scheme == "https")
+    is_tls = request.url.scheme == "https" or guard.is_tls
+    response.set_cookie(name, token, httponly=True, samesite="strict", path="/", secure=is_tls)
     return response
 
 
@@ -28,4 +29,4 @@ async def sign_in(request: Request, guard: Guard, page: bytes) -> Response:
     body = await request.body()
     found = parse_qs(body.decode("utf-8", "replace")) if len(body) <= MOST else {}
     token = found.get("token", [""])[0].strip()
-    return signed_in(request, token) if guard.fits(token) else asking(page, is_wrong=True)
+    return signed_in(request, token, guard) if guard.fits(token) else asking(page, is_wrong=True)

@@ -19,6 +19,7 @@ def label(
     audit: labelling.Audit = None,
     host: labelling.Host = "127.0.0.1",
     port: labelling.Port = None,
+    public: labelling.Public = None,
     token: labelling.Token = None,
     browser: labelling.Browser = True,
     quiet: options.Quiet = False,
@@ -35,6 +36,6 @@ def label(
     from dubito.cli.jobs import label as job
 
     job.require_extra()
-    asked = job.read_asked(host, port, token, batch, overlap, audit)
+    asked = job.read_asked(host, port, token, public, batch, overlap, audit)
     project, contents = job.open_source(source, demo, classes, embedder, store, asked, quiet=quiet)
     job.run(project, contents, asked, browser=browser, quiet=quiet)

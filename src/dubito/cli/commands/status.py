@@ -24,12 +24,15 @@ def status(
     those held out, how many of the last file's labels it named right before it
     had seen them, and whether it is worth going on.
     """
+    from tempfile import TemporaryDirectory
+
     from dubito.cli.inputs.projects import opened
     from dubito.cli.inputs.session import reading_files
     from dubito.cli.jobs import status as job
 
-    pool, labelled, ignore_columns = opened(pool, labelled, ignore_columns)
-    columns = job.read_names(id_column, label_column, feature_columns, ignore_columns, no_label)
-    with reading_files(input_limit, None, quiet=quiet):
-        found, before = job.read_labelled_pool(pool, labelled or [], columns, missing)
+    with TemporaryDirectory(prefix="dubito-") as aside:  # A project may be read-only.
+        pool, labelled, ignore_columns = opened(pool, labelled, ignore_columns, aside)
+        columns = job.read_names(id_column, label_column, feature_columns, ignore_columns, no_label)
+        with reading_files(input_limit, None, quiet=quiet):
+            found, before = job.read_labelled_pool(pool, labelled or [], columns, missing)
     job.show(job.standing_of(found, before, model), as_json)

@@ -6,8 +6,13 @@ from dubito.labelling.project import is_project
 from dubito.optional import require
 
 
-def opened(pool: str, labelled: Sequence[str] | None, ignore: str | None) -> tuple[str, list[str] | None, str | None]:
-    """The pool, the files of labels and the columns to ignore; of what is no project, as they were given."""
+def opened(
+    pool: str, labelled: Sequence[str] | None, ignore: str | None, folder: str | None = None
+) -> tuple[str, list[str] | None, str | None]:
+    """The pool, the files of labels (in a folder, if not in the project) and the columns to ignore.
+
+    What is no project comes back as it was given.
+    """
     if not is_project(pool):
         return pool, None if labelled is None else list(labelled), ignore
     require("sqlalchemy", extra="label")
@@ -16,7 +21,7 @@ def opened(pool: str, labelled: Sequence[str] | None, ignore: str | None) -> tup
     state = read_state(pool)
     own = own_column(state.project)
     ignored = ",".join(each for each in (ignore, own) if each) or None
-    return state.project.pool_path, [*write_labels(state), *(labelled or [])] or None, ignored
+    return state.project.pool_path, [*write_labels(state, folder), *(labelled or [])] or None, ignored
 
 
 def dataset(path: str) -> str:

@@ -5,8 +5,8 @@ import sys
 import threading
 import webbrowser
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from dubito.checks import check_choice, check_integer, read_number
 from dubito.cli.printing.messages import Bar, program_name, say
@@ -28,9 +28,10 @@ class LabelCall:
     host: str
     port: int | None
     token: str | None
-    batch: int | None
-    overlap: int | None
-    audit: float | None
+    public: str | None
+    """Where people find it, where a server with TLS stands before it."""
+    settings: dict[str, Any]
+    """Those that were given."""
 
 
 def require_extra() -> None:
@@ -41,10 +42,17 @@ def require_extra() -> None:
 
 
 def read_asked(
-    host: str, port: str | None, token: str | None, batch: str | None, overlap: str | None, audit: str | None
+    host: str,
+    port: str | None,
+    token: str | None,
+    public: str | None,
+    batch: str | None,
+    overlap: str | None,
+    audit: str | None,
 ) -> LabelCall:
     """Check what can be checked before anything is read."""
-    from dubito.web.serving import is_local
+    from dubito.labelling.project import Settings
+    from dubito.web.serving import is_local, read_public
 
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
         mend = f"choose {SHORTEST_TOKEN} letters or more, without spaces."
@@ -52,14 +60,16 @@ def read_asked(
     if not is_local(host) and token is None:
         problem = f"--host {host} lets others reach this page, and no token was chosen"
         raise InvalidArgument(problem, mend="set one in the variable DUBITO_TOKEN, and give it to those who label.")
-    return LabelCall(
-        host,
-        None if port is None else read_port(port),
-        token,
-        None if batch is None else check_integer("batch", read_number(batch), least=1),
-        None if overlap is None else check_integer("overlap", read_number(overlap), least=1),
-        None if audit is None else read_share(audit),
-    )
+    settings: dict[str, Any] = {}
+    if batch is not None:
+        settings["batch"] = check_integer("batch", read_number(batch), least=1)
+    if overlap is not None:
+        settings["overlap"] = check_integer("overlap", read_number(overlap), least=1)
+    if audit is not None:
+        settings["audit"] = read_share(audit)
+    replace(Settings(), **settings)  # Says what is out of bounds.
+    number = None if port is None else read_port(port)
+    return LabelCall(host, number, token, None if public is None else read_public(public), settings)
 
 
 def read_port(text: str) -> int:
@@ -100,6 +110,10 @@ def open_source(
     """The project, made where there is none, with the settings that were given."""
     from dubito.labelling import demo as digits
     from dubito.labelling.making import open_project, with_settings
+    from dubito.labelling.project import Settings
+
+    def tell(line: str) -> None:
+        say(line, quiet=quiet)
 
     if source is None and not demo:
         raise InvalidArgument("SOURCE is missing", mend="name a folder or a table, or try dubito label --demo.")
@@ -110,23 +124,28 @@ def open_source(
         project, contents = open_project(
             place,
             classes=names or (digits.CLASSES if demo else None),
+            settings=replace(Settings(), **asked.settings),
             store=store,
             embedder=embedder,
             progress=bar,
-            tell=lambda line: say(line, quiet=quiet),
+            tell=tell,
         )
     if demo and not project.guidelines:
         project = project.with_guidelines(digits.GUIDELINES)
         project.save()
-    return with_settings(project, batch=asked.batch, overlap=asked.overlap, audit=asked.audit), contents
+    return with_settings(project, asked.settings, tell), contents
 
 
 def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: bool, quiet: bool) -> None:
     """Serve until Ctrl-C, after saying where."""
     from dubito.labelling.desk import Desk
+    from dubito.labelling.noticing import lost_labels
     from dubito.labelling.project import read_token
     from dubito.web.serving import address_of, open_socket, serve
 
+    lost = lost_labels(project)
+    if lost is not None:
+        say(f"warning: {lost}")
     desk = Desk(project, contents)
     try:
         token = asked.token or read_token(project)[0]
@@ -134,7 +153,7 @@ def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: 
     except BaseException:
         desk.close()
         raise
-    address = address_of(opened, asked.host)
+    address = address_of(opened, asked.host) if asked.public is None else f"{asked.public}/"
     desk.lock.tell(address)
     say(f"{len(contents):,} items, {len(desk.state.book.labels):,} labelled, in {project.folder}", quiet=quiet)
     print(address if asked.token else f"{address}?token={token}", flush=True)
@@ -145,7 +164,7 @@ def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: 
             threading.Thread(target=webbrowser.open, args=(f"{address}?token={token}",), daemon=True).start()
 
     with suppress(KeyboardInterrupt):  # The way to stop it; everything is closed by then.
-        serve(desk, token, opened, asked.host, ready)
+        serve(desk, token, opened, asked.host, ready, asked.public)
     again = program_name()
     say(f"stopped; {again} label {os.path.relpath(project.folder)} goes on.", quiet=quiet)
 
@@ -174,6 +193,9 @@ def export_project(folder: str, to: str, output: str, *, force: bool, quiet: boo
     from dubito.labelling.exporting import FORMATS, export_labels
     from dubito.labelling.handing import read_state
 
+    if to == "folders":
+        problem = f"--to folders is for picks that people sort into classes, and {folder} has labels already"
+        raise InvalidArgument(problem, mend="pass --to csv: it has the path of each picture, and its label.")
     state = read_state(folder)
     found = export_labels(state, check_choice("to", to, tuple(FORMATS)), safe=True)
     write_atomically(output, found.data, new=not force)

@@ -60,6 +60,15 @@ Host = Annotated[
         "--host", metavar="ADDRESS", rich_help_panel=SERVER, help="Which address; any but this machine's needs --token."
     ),
 ]
+Public = Annotated[
+    str | None,
+    typer.Option(
+        "--public",
+        metavar="URL",
+        rich_help_panel=SERVER,
+        help="Where people find the page behind a server with TLS, such as https://labels.example.org.",
+    ),
+]
 Token = Annotated[
     str | None,
     typer.Option(

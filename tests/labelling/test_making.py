@@ -1,0 +1,154 @@
+"""From a source to a project and back to it: what is refused leaves nothing behind, what has changed is told."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from dubito.cli import main
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.labelling.making import open_project
+from dubito.labelling.project import read_project
+from labelling.projects import make_project, write_rows
+
+NOBODY = "postgresql+psycopg://ann:secret@127.0.0.1:1/photos"
+
+
+def write_texts(folder: Path) -> Path:
+    path = folder / "texts.csv"
+    path.write_text("id,text\n1,a b c\n2,d e f\n3,g h i\n")
+    return path
+
+
+def write_pictures(folder: Path, *names: str) -> Path:
+    from PIL import Image
+
+    folder.mkdir(exist_ok=True)
+    for number, name in enumerate(names):
+        Image.new("L", (8, 8), 30 * number).save(folder / name)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--store", "nonsense"],
+        ["--store", "postgresql://ann@host:port/photos"],
+        ["--store", NOBODY],
+        ["--embedder", "nonsense"],
+        ["--batch", "99999"],
+        ["--classes", "a\tb"],
+    ],
+)
+def test_a_refused_start_leaves_no_project_behind(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("psycopg")
+    source = write_texts(tmp_path)
+    assert main(["label", str(source), *words, "--no-browser"]) in (1, 2)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "secret" not in said
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["texts.csv"]
+
+
+def test_an_empty_source_leaves_no_project_behind(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "texts.csv").touch()
+    for name in ("photos", "texts.csv"):
+        assert main(["label", str(tmp_path / name), "--no-browser"]) in (2, 3)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["photos", "texts.csv"]
+
+
+def test_a_folder_that_was_there_before_is_left_as_it_was(tmp_path: Path) -> None:
+    source, kept = write_texts(tmp_path), tmp_path / "texts.dubito" / "mine.txt"
+    kept.parent.mkdir()
+    kept.write_text("mine")
+    assert main(["label", str(source), "--embedder", "nonsense"]) == 2
+    assert kept.read_text() == "mine"
+
+
+def test_a_project_with_the_address_of_a_store_is_its_owners_alone(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    project, _ = make_project(tmp_path)
+    path = Path(project.folder) / "project.toml"
+    path.chmod(0o644)
+    project.save()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    replace(project, store=NOBODY).save()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("batch = 10", 'batch = "x"', "batch = 'x'"),
+        ("batch = 10", "batch = 0", "batch=0"),
+        ("batch = 10", "bunch = 10", "'bunch'"),
+        ('classes = ["left", "right"]', "classes = 7", "classes = 7"),
+        ('classes = ["left", "right"]', "classes = [7]", "classes = [7]"),
+        ('pool = "../rows.npz"', "", "has no pool"),
+        ("schema = 1", "schema = 9", "schema 9"),
+        (None, "", "has no schema"),
+    ],
+)
+def test_what_a_project_says_wrongly_is_named(tmp_path: Path, old: str | None, new: str, told: str) -> None:
+    project, _ = make_project(tmp_path)
+    path = Path(project.folder) / "project.toml"
+    text = path.read_text()
+    assert old is None or old in text
+    path.write_text(new if old is None else text.replace(old, new))
+    with pytest.raises(InvalidData) as caught:
+        read_project(project.folder)
+    assert str(path) in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_pictures_that_came_or_went_are_told(tmp_path: Path) -> None:
+    source = write_pictures(tmp_path / "photos", "a.png", "b.png", "c.png")
+    (source / "broken.png").write_bytes(b"no picture")
+    told: list[str] = []
+    open_project(str(source))
+    open_project(str(source), tell=told.append)
+    assert told == []
+    write_pictures(source, "d.png", "e.png")
+    (source / "a.png").unlink()
+    open_project(str(source), tell=told.append)
+    assert [f"{source} has 2 more pictures" in told[0], f"{source} has lost 1 picture" in told[1]] == [True, True]
+
+
+def test_a_source_that_was_moved_away_is_told(tmp_path: Path) -> None:
+    source = write_texts(tmp_path)
+    made, _ = open_project(str(source))
+    source.rename(tmp_path / "elsewhere.csv")
+    told: list[str] = []
+    open_project(made.folder, tell=told.append)
+    assert len(told) == 1
+    assert f"{source} is not there any more" in told[0]
+
+
+def test_another_embedder_is_refused_and_the_same_is_not(tmp_path: Path) -> None:
+    source = write_texts(tmp_path)
+    made, _ = open_project(str(source))
+    open_project(str(source), embedder="words")
+    with pytest.raises(InvalidArgument, match=r"sentence:small.*was made with \(words\)"):
+        open_project(made.folder, embedder="sentence:small")
+    rows, _ = open_project(str(write_rows(tmp_path)))
+    with pytest.raises(InvalidArgument, match="features of your own"):
+        open_project(rows.folder, embedder="words")
+
+
+def test_settings_and_classes_that_change_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project, _ = make_project(tmp_path)
+    # An address that is no address of this machine: everything but listening is done.
+    where = ["--host", "192.0.2.1", "--token", "a-token-that-is-long", "--no-browser"]
+    words = ["--batch", "30", "--overlap", "1", "--classes", "left,up"]
+    assert main(["label", project.folder, *words, *where]) == 2
+    said = capsys.readouterr().err
+    assert "added to the classes: up." in said
+    assert "changed in the project: batch 10 to 30." in said
+    assert "--host 192.0.2.1" in said
+    assert read_project(project.folder).settings.batch == 30
+    assert main(["label", project.folder, *words, *where]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
