@@ -153,7 +153,10 @@ def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: 
     except BaseException:
         desk.close()
         raise
-    address = address_of(opened, asked.host) if asked.public is None else f"{asked.public}/"
+    address = address_of(opened, asked.host)
+    if asked.public is not None:
+        say(f"listening on {address}, for the server at {asked.public}", quiet=quiet)
+        address = f"{asked.public}/"
     desk.lock.tell(address)
     say(f"{len(contents):,} items, {len(desk.state.book.labels):,} labelled, in {project.folder}", quiet=quiet)
     print(address if asked.token else f"{address}?token={token}", flush=True)
