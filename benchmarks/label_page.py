@@ -101,7 +101,7 @@ def accuracy(pool: np.ndarray, test: np.ndarray, truth: np.ndarray, labels: dict
 
 
 def shown(page: Page) -> int:
-    text = page.wait_for_selector(".caption .id").text_content() or ""
+    text = page.wait_for_selector(".work:not(.is-coming) .caption .id").text_content() or ""
     found = re.search(r"(\d{4})\.png", text)
     assert found, text
     return int(found[1])
@@ -231,7 +231,7 @@ def time_to_item(page: Page, address: str) -> float:
 def follow(page: Page, many: int) -> list[float]:
     page.evaluate(WATCH)
     for number in range(many):
-        before = page.wait_for_selector(".caption .id").text_content()
+        before = page.wait_for_selector(".work:not(.is-coming) .caption .id").text_content()
         page.keyboard.press("123"[number % 3])
         page.wait_for_function("before => document.querySelector('.caption .id')?.textContent !== before", arg=before)
         page.wait_for_timeout(100)

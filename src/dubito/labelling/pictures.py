@@ -40,7 +40,7 @@ def show_picture(contents: Contents, item: int, edge: int) -> ShownPicture:
     shown = contents.shown[item]
     data = bytes(shown) if isinstance(shown, bytes) else _read(contents.root, str(shown), name)
     if not data:
-        raise Unshowable(f"{name} is empty (0 bytes)", mend="skip it, or mend the file.")
+        raise Unshowable(f"the picture {name} is empty (0 bytes)", mend="skip it, or mend the file.")
     with _few:
         return _encoded(data, name, edge)
 
@@ -49,18 +49,18 @@ def _read(root: str, path: str, name: str) -> bytes:
     """The file's bytes; only a plain file inside the source, whatever links lead to."""
     place, home = os.path.realpath(os.path.join(root, path)), os.path.realpath(root)
     if os.path.commonpath([place, home]) != home:
-        raise MissingFile(f"{name} lies outside the source", mend="only what is inside it is shown.")
+        raise MissingFile(f"the picture {name} lies outside the source", mend="only what is inside it is shown.")
     try:
         file = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        problem = f"{name} cannot be opened: {(error.strerror or str(error)).lower()}"
+        problem = f"the picture {name} cannot be opened: {(error.strerror or str(error)).lower()}"
         raise MissingFile(problem, mend="put it back, or skip it.") from None
     with os.fdopen(file, "rb") as opened:
         found = os.fstat(opened.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise MissingFile(f"{name} is no plain file", mend="skip it.")
+            raise MissingFile(f"the picture {name} is no plain file", mend="skip it.")
         if found.st_size > MOST_BYTES:
-            problem = f"{name} has {found.st_size:,} bytes, more than the {MOST_BYTES:,} that are shown"
+            problem = f"the picture {name} has {found.st_size:,} bytes, more than the {MOST_BYTES:,} that are shown"
             raise Unshowable(problem, mend="skip it, or make it smaller.")
         return opened.read()
 
@@ -76,14 +76,14 @@ def _encoded(data: bytes, name: str, edge: int) -> ShownPicture:
     except InvalidData:
         raise
     except UnidentifiedImageError:
-        problem = f"{name} is no picture of a known format"
+        problem = f"the file {name} is no picture of a known format"
     except Image.DecompressionBombError:
-        problem = f"{name} claims more than the {MOST_PIXELS:,} pixels that are shown"
+        problem = f"the picture {name} claims more than the {MOST_PIXELS:,} pixels that are shown"
     except MemoryError:
-        problem = f"{name} takes more memory than there is"
+        problem = f"the picture {name} takes more memory than there is"
     except Exception as error:
         # Broad on purpose: on a damaged picture the decoders raise a dozen unrelated kinds.
-        problem = f"{name} is cut short or damaged ({' '.join(str(error).split())[:100]})"
+        problem = f"the picture {name} is cut short or damaged ({' '.join(str(error).split())[:100]})"
     raise Unshowable(problem, mend="skip it, or mend the file.")
 
 
@@ -92,7 +92,7 @@ def _shrunk(opened: Any, name: str, edge: int) -> ShownPicture:
 
     if opened.width * opened.height > MOST_PIXELS:
         size = f"{opened.width:,} x {opened.height:,}"
-        problem = f"{name} is {size} pixels, more than the {MOST_PIXELS:,} that are shown"
+        problem = f"the picture {name} is {size} pixels, more than the {MOST_PIXELS:,} that are shown"
         raise Unshowable(problem, mend="skip it, or make it smaller.")
     lossless = opened.format in ("PNG", "GIF", "BMP", "WEBP", "TIFF")
     opened.draft("RGB", (edge, edge))

@@ -142,8 +142,11 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _sentence(text: str) -> str:
+    """With a capital where it begins with a word: a file's name or a path stays as it is."""
     plain = " ".join(text.encode("utf-8", "replace").decode().split())
-    return plain[:1].upper() + plain[1:] + ("" if plain.endswith((".", "?", "!")) else ".")
+    first = plain.split(" ", 1)[0].rstrip(",:;")
+    begins = plain[:1].upper() + plain[1:] if first.isalpha() else plain
+    return begins + ("" if plain.endswith((".", "?", "!")) else ".")
 
 
 def _told(problems: Any) -> str:

@@ -38,8 +38,8 @@ class Person:
         return self
 
     def shown(self) -> str:
-        """The id of the item on the stage, once there is one."""
-        return str(self.page.wait_for_selector(".caption .id").text_content())
+        """The id of the item on the stage, once it can be seen."""
+        return str(self.page.wait_for_selector(".work:not(.is-coming) .caption .id").text_content())
 
     def answer(self) -> str:
         """What the digit on the stage is."""

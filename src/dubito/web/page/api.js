@@ -1,5 +1,7 @@
 // Asking the server. Whatever goes wrong comes back as one plain sentence.
 
+import { plain } from "./dom.js";
+
 /** The server answered, and said no. */
 export class Refused extends Error {
   constructor(status, sentence) {
@@ -16,7 +18,7 @@ const PASSING = new Set([401, 408, 425, 429]);
 async function sentenceOf(answer) {
   try {
     const body = await answer.json();
-    if (typeof body.error === "string") return body.error;
+    if (typeof body.error === "string") return plain(body.error);
   } catch {
     // Not JSON: the status has to do.
   }

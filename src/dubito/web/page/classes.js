@@ -1,13 +1,13 @@
 // The classes as buttons with their keys; a box to find one among many; a form to add one.
 
 import { ask } from "./api.js";
-import { button, h, key, own } from "./dom.js";
+import { button, h, key, own, plain, quoted } from "./dom.js";
 import { known, learnProject, on } from "./hub.js";
 import { keysOf } from "./keys.js";
 import { notice, wrong } from "./notices.js";
 
 const MANY = 12;
-const SHORT = 3;
+const LONG = 16;
 
 export async function refreshProject() {
   learnProject(await ask("/api/project"));
@@ -22,7 +22,7 @@ async function addClass(field) {
   const name = field.value.trim();
   if (!name) return;
   if (known.classes.includes(name)) {
-    notice(`There is a class ${name} already.`, "wrong");
+    notice(`There is a class ${quoted(name)} already.`, "wrong");
     return;
   }
   try {
@@ -30,7 +30,7 @@ async function addClass(field) {
     field.value = "";
     await refreshProject();
     const named = keysOf(known.classes)[known.classes.indexOf(name)];
-    notice(named ? `Added ${name}: its key is ${named.toUpperCase()}.` : `Added ${name}. Find it with /.`);
+    notice(named ? `Added ${quoted(name)}: its key is ${named.toUpperCase()}.` : `Added ${quoted(name)}. Find it with /.`);
     field.blur();
   } catch (error) {
     wrong(error);
@@ -104,13 +104,14 @@ export function classPanel(choose) {
   const draw = () => {
     const keys = keysOf(known.classes);
     find.hidden = known.classes.length <= MANY;
-    list.classList.toggle("is-short", known.classes.every((name) => name.length <= SHORT));
+    list.classList.toggle("is-short", known.classes.every((name, number) => name.length === 1 && keys[number] === name.toLowerCase()));
+    list.classList.toggle("is-long", known.classes.some((name) => name.length > LONG));
     list.replaceChildren(
       ...known.classes.map((name, number) => {
         const node = h(
           "li",
           null,
-          button(classFace(name, keys[number]), () => choose(name), { class: "class", title: name }),
+          button(classFace(name, keys[number]), () => choose(name), { class: "class", title: plain(name) }),
         );
         node.dataset.class = name;
         return node;

@@ -36,9 +36,22 @@ export function key(name) {
   return h("kbd", null, name);
 }
 
-/** Names, texts and classes of a person's: any script, any direction. */
-export function own(text, properties) {
-  return h("bdi", properties, text);
+// Controls, those that turn the direction of what follows among them. Joiners stay: scripts and emoji need them.
+const UNSEEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
+/** A name with what cannot be seen in it made visible: "⟨U+202E⟩" turns nothing round. */
+export function plain(name) {
+  return String(name).replace(UNSEEN, (each) => `⟨U+${each.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
+/** The same inside a sentence, whatever direction it has. */
+export function quoted(name) {
+  return `\u2068${plain(name)}\u2069`;
+}
+
+/** Names, ids and classes of a person's: any script, any direction. */
+export function own(name, properties) {
+  return h("bdi", properties, plain(name));
 }
 
 export function byId(id) {

@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { classFace } from "./classes.js";
-import { button, h, key, own } from "./dom.js";
+import { button, h, key, own, plain, quoted } from "./dom.js";
 import { known, on, tell } from "./hub.js";
 import { brief, described } from "./item.js";
 import { classOfKey, keysOf } from "./keys.js";
@@ -90,7 +90,7 @@ export function makeGridView(view) {
     const node = button(
       brief(item, 256),
       () => mark(node),
-      { class: "tile", "aria-pressed": "false", "aria-label": `${described(item)}: not of this class`, title: item.id },
+      { class: "tile", "aria-pressed": "false", "aria-label": `${described(item)}: not of this class`, title: plain(item.id) },
     );
     // What cannot be seen cannot be judged: it is set aside unless the person says otherwise.
     node.addEventListener("error", () => node.getAttribute("aria-pressed") === "false" && mark(node), true);
@@ -125,7 +125,7 @@ export function makeGridView(view) {
     const rest = items.filter((item) => !strange.includes(item));
     try {
       const labels = rest.map((item) => ({ row: item.row, class: chosen, guess_seen: guessed }));
-      const answer = await sendMany(labels, `${some(rest.length, "label")} “${chosen}”`);
+      const answer = await sendMany(labels, `${some(rest.length, "label")} “${quoted(chosen)}”`);
       queue.drop(rest.map((item) => item.row));
       for (const item of strange) {
         setAside.add(item.row);
@@ -177,7 +177,7 @@ export function makeGridView(view) {
     if (pressed === "Backspace") return event.repeat || (undo(), true);
     const name = classOfKey(pressed, known.classes);
     if (name === null) return false;
-    load(name).then(() => say(`${name}: ${some(items.length, "item")}`), wrong);
+    load(name).then(() => say(`${quoted(name)}: ${some(items.length, "item")}`), wrong);
     return true;
   }
 

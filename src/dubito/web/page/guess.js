@@ -1,7 +1,7 @@
 // The model's guess: hidden until a person asks, so that it does not answer for them. Asking is sent with the label.
 
 import { ask } from "./api.js";
-import { button, h, key, own } from "./dom.js";
+import { button, h, key, own, quoted } from "./dom.js";
 import { known } from "./hub.js";
 import { say } from "./notices.js";
 import { percent } from "./words.js";
@@ -45,7 +45,7 @@ export function guessBox() {
       asking.hidden = true;
       told.replaceChildren(h("p", { class: "quiet" }, "The model's guess"), ranked(answer.ranked));
       const [top] = answer.ranked;
-      if (top) say(`The model guesses ${top.class}, ${percent(top.probability)}.`);
+      if (top) say(`The model guesses ${quoted(top.class)}, ${percent(top.probability)}.`);
     } catch (error) {
       if (item === wanted) told.replaceChildren(h("p", { class: "quiet" }, error.message));
     }

@@ -1,16 +1,17 @@
 // One item as a person sees it: a picture, a text or the columns of a row. What it holds is text, never markup.
 
-import { button, h, own } from "./dom.js";
+import { button, h, own, plain } from "./dom.js";
 import { count } from "./words.js";
 
 const FOLD = 4000;
 const SMALL = 256;
+const CUT = 120;
 
 async function whyNot(address) {
   try {
     const answer = await fetch(address);
-    if (answer.ok) return "The browser cannot show this picture. Skip it, or label it from its name.";
-    return (await answer.json()).error;
+    if (answer.ok) return "The browser cannot show this picture.";
+    return plain((await answer.json()).error);
   } catch {
     return "The picture did not arrive: the server does not answer.";
   }
@@ -18,18 +19,22 @@ async function whyNot(address) {
 
 function picture(item, edge) {
   const box = h("div", { class: "picture" });
-  const image = h("img", { alt: `Picture ${item.id}`, decoding: "async", draggable: "false" });
-  image.addEventListener("error", async () => {
-    const sentence = await whyNot(image.src);
-    box.replaceChildren(h("p", { class: "broken" }, sentence));
+  const image = h("img", { alt: `Picture ${plain(item.id)}`, decoding: "async", draggable: "false" });
+  const ready = new Promise((resolve) => {
+    image.addEventListener("error", async () => {
+      const sentence = await whyNot(image.src);
+      box.classList.add("is-broken");
+      box.replaceChildren(h("p", { class: "broken" }, sentence));
+      resolve(false);
+    });
+    image.addEventListener("load", () => {
+      box.classList.toggle("is-small", Math.max(image.naturalWidth, image.naturalHeight) <= SMALL);
+      resolve(true);
+    });
   });
-  image.addEventListener(
-    "load",
-    () => box.classList.toggle("is-small", Math.max(image.naturalWidth, image.naturalHeight) <= SMALL),
-  );
   image.src = `${item.picture}?edge=${edge}`;
   box.append(image);
-  return { node: box, ready: image.decode().catch(() => {}) };
+  return { node: box, ready };
 }
 
 function text(item) {
@@ -60,10 +65,34 @@ function row(item) {
   );
 }
 
-/** The item's node, and a promise that is kept once it can be seen. */
+/** The item's node, and a promise of whether it can be seen, kept once that is known. */
 export function render(item, edge = 1024) {
   if (item.picture) return picture(item, edge);
-  return { node: item.columns && !item.text ? row(item) : text(item), ready: Promise.resolve() };
+  return { node: item.columns && !item.text ? row(item) : text(item), ready: Promise.resolve(true) };
+}
+
+function cell(value) {
+  const whole = String(value);
+  const body = h("bdi", null, whole.length > CUT ? `${whole.slice(0, CUT)}…` : whole);
+  if (whole.length <= CUT) return [body];
+  const more = button("more", () => {
+    body.textContent = whole;
+    more.remove();
+  }, { class: "link" });
+  return [body, " ", more];
+}
+
+/** What else is said of a picture or a text, in a few quiet lines; null where there is nothing. */
+export function beside(item) {
+  if (!item.picture && !item.text) return null;
+  const said = Object.entries(item.columns ?? {}).filter(([, value]) => value !== null && value !== "");
+  if (said.length === 0) return null;
+  const rows = said.map(([name, value]) => h("div", null, h("dt", null, own(name), ":"), h("dd", null, cell(value))));
+  return h(
+    "div",
+    { class: "beside", tabindex: "0", role: "group", "aria-label": "Other columns" },
+    h("dl", null, rows),
+  );
 }
 
 /** A small form, for lists: a thumbnail, or the beginning of a text. */
@@ -75,5 +104,5 @@ export function brief(item, edge = 160) {
 
 /** What a screen reader says of an item. */
 export function described(item) {
-  return item.text ? item.text.slice(0, 200) : item.id;
+  return item.text ? item.text.slice(0, 200) : plain(item.id);
 }

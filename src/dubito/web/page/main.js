@@ -3,7 +3,7 @@
 import { ask, freshKey } from "./api.js";
 import { refreshProject } from "./classes.js";
 import { openExport, openKeys, openWho } from "./dialogs.js";
-import { byId, h } from "./dom.js";
+import { byId, h, plain } from "./dom.js";
 import { known, on, tell } from "./hub.js";
 import { COMMANDS, listen } from "./keys.js";
 import { makeLabelView } from "./label.js";
@@ -68,7 +68,7 @@ function takeName(name) {
   const before = known.annotator;
   known.annotator = name;
   localStorage.setItem(NAME, name);
-  byId("annotator").textContent = name;
+  byId("annotator").textContent = plain(name);
   if (!before) return;
   release(before);
   queue.startAgain().then(showView, wrong);

@@ -1,7 +1,7 @@
 // Labels that the model, which has not seen them, now doubts: keep each, or change it.
 
 import { ask } from "./api.js";
-import { button, h, key, own } from "./dom.js";
+import { button, h, key, own, plain, quoted } from "./dom.js";
 import { known, on, tell } from "./hub.js";
 import { brief } from "./item.js";
 import { classOfKey, isControl } from "./keys.js";
@@ -56,7 +56,7 @@ export function makeReviewView(view) {
       "li",
       { class: "entry", onclick: () => ((place = at), point(false)) },
       brief(item, 256),
-      h("div", { class: "about" }, own(item.id, { class: "id", title: item.id }), said, acts),
+      h("div", { class: "about" }, own(item.id, { class: "id", title: plain(item.id) }), said, acts),
     );
   }
 
@@ -64,12 +64,12 @@ export function makeReviewView(view) {
     const rest = known.classes.filter((name) => name !== item.label && name !== item.guess);
     const options = [
       h("option", { value: "" }, "Another"),
-      ...rest.map((name, number) => h("option", { value: String(number) }, name)),
+      ...rest.map((name, number) => h("option", { value: String(number) }, plain(name))),
     ];
     return h(
       "select",
       {
-        "aria-label": `Change the label of ${item.id} to another class`,
+        "aria-label": `Change the label of ${quoted(item.id)} to another class`,
         onchange: (event) => settle(at, rest[Number(event.target.value)]),
       },
       options,
@@ -91,7 +91,7 @@ export function makeReviewView(view) {
     list.children[at].classList.add("is-saving");
     try {
       const body = { annotator: known.annotator, row: item.row, class: name, guess_seen: true, review: true };
-      const answer = await send("/api/labels", body, `Your label “${name}”`);
+      const answer = await send("/api/labels", body, `Your label “${quoted(name)}”`);
       settled.add(item.row);
       items = items.filter((each) => each !== item);
       place = Math.min(place, Math.max(0, items.length - 1));

@@ -1,6 +1,6 @@
 // The line under the project's name: how many labels there are, and what the model makes of them.
 
-import { byId, h } from "./dom.js";
+import { byId, h, plain, quoted } from "./dom.js";
 import { known, on } from "./hub.js";
 import { count, within } from "./words.js";
 
@@ -13,8 +13,8 @@ function modelWords(model) {
 
 export function drawStanding() {
   const { project } = known;
-  byId("project-name").textContent = project.name;
-  document.title = `${project.name} · dubito`;
+  byId("project-name").textContent = plain(project.name);
+  document.title = `${quoted(project.name)} · dubito`;
   const labels = `${count(project.labelled)} of ${count(project.items)} labelled`;
   const model = h(
     "span",
