@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dubito.checks import check_choice, check_integer, read_number
 from dubito.cli.printing.messages import Bar, program_name, say
+from dubito.cli.printing.plain import put
 from dubito.errors import InvalidArgument
 from dubito.files import write_atomically
 from dubito.optional import require
@@ -159,7 +160,7 @@ def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: 
         address = f"{asked.public}/"
     desk.lock.tell(address)
     say(f"{len(contents):,} items, {len(desk.state.book.labels):,} labelled, in {project.folder}", quiet=quiet)
-    print(address if asked.token else f"{address}?token={token}", flush=True)
+    put([address if asked.token else f"{address}?token={token}"])
     say("label there; Ctrl-C stops, and the same command goes on.", quiet=quiet)
 
     def ready() -> None:

@@ -41,6 +41,7 @@ def put(lines: Iterable[str]) -> None:
     """Lines for a person, on stdout."""
     for line in lines:
         print(plain(line))
+    sys.stdout.flush()
 
 
 def put_data(data: bytes) -> None:
