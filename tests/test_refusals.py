@@ -120,7 +120,3 @@ def test_nothing_handed_in_is_changed_and_read_only_is_enough(strategy: str, met
             strategy=strategy,
         )
         assert all(np.array_equal(one, other) for one, other in zip(given_, before, strict=True))
-
-
-def test_the_only_row_may_be_named() -> None:
-    assert dubito.select(LINE[:1], 1, candidates=[0]).indices.tolist() == [0]

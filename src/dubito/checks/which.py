@@ -88,8 +88,6 @@ def as_mask(name: str, array: AnyArray, n_pool: int) -> AnyArray:
         raise InvalidArgument(f"has shape {array.shape}", argument=name, mend=mend)
     if array.dtype.kind not in "iu" or len(array) != n_pool or len(np.unique(array)) == len(array) >= FEWEST_ROWS:
         return array
-    if n_pool == 1 and array[0] == 0:
-        return array  # The only row: a mask of nothing would say nothing.
     is_binary = bool(np.isin(array, (0, 1)).all())
     if is_binary and (n_pool >= FEWEST_ROWS or array.max() >= n_pool or len(np.unique(array)) < n_pool):
         return array.astype(np.bool_)

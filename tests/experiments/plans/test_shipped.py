@@ -19,7 +19,8 @@ def test_every_experiment_on_images_is_there() -> None:
     mains = {f"{data}-main" for data in COLLECTIONS}
     sweep = {f"cifar10-sweep-{budget}" for budget in SWEEP}
     flawed = {f"images-{what}-{flaw}" for what in ("strength", "coverage") for flaw in FLAWS}
-    assert {*mains, *sweep, "cifar10-ablation", "cifar10-low-noise"} | flawed == set(IMAGES)
+    others = {"cifar10-ablation", "cifar10-low-noise", "images-coverage-cifar100"}
+    assert mains | sweep | flawed | others == set(IMAGES)
 
 
 @pytest.mark.parametrize("name", IMAGES)
@@ -31,6 +32,9 @@ def test_an_experiment_on_images_trains_vgg16_as_the_paper_does(name: str) -> No
     assert isinstance(plan.model, Vgg16)
     assert (plan.model.weights, plan.model.batch, plan.model.learning_rate) == ("imagenet", 64, 1e-4)
     epochs = {"cifar10": (30, 12), "cifar100": (80, 20), "svhn": (50, 20)}[plan.data.images]
+    if name == "images-coverage-cifar100":
+        assert plan.model.decay
+        epochs = (40, 8)
     assert (plan.model.epochs, plan.model.later_epochs) == epochs
     assert not plan.schedule.from_scratch
     assert plan.strategies[0].name == "random"
