@@ -10,6 +10,10 @@ from sklearn.datasets import load_digits
 PATIENCE = 240.0
 DIGITS = load_digits().target.tolist()
 
+TRAIN = """async () => (await fetch(
+  "/api/round", { method: "POST", body: "{}", headers: { "Content-Type": "application/json" } },
+)).status"""
+
 
 class Person:
     """One page in one browser, seen by a person."""
@@ -89,6 +93,7 @@ class Person:
             self.page.wait_for_timeout(100)
 
     def wait_for_model(self, labels: int = 1) -> None:
-        """Until a model has learnt from so many labels, and the page knows."""
+        """Until a model has learnt from so many labels, and the page knows; asked for: the last round may be older."""
+        assert self.page.evaluate(TRAIN) == 202
         self.wait_until(lambda: int(self.standing()["model"]["labels"]) >= labels)
         self.wait("() => /model \\d+%/.test(document.getElementById('standing').textContent)")
