@@ -24,7 +24,8 @@ def about(where: Record) -> str:
     """The machine in a line."""
     gpu = f", {where['gpu']} (torch {where['torch']})" if "gpu" in where else ""
     return (
-        f"{where['processor']}, {where['cores']} cores{gpu}; NumPy {where['versions']['numpy']}, float32 products at "
+        f"{where['processor'] or where['system']}, {where['cores']} cores{gpu}{where.get('how', '')}; "
+        f"NumPy {where['versions']['numpy']}, float32 products at "
         f"{where['sgemm_gflops']} GFlop/s when the run began, load {where['load_at_start']}; {where['date']}.\n"
     )
 
