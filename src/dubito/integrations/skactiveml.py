@@ -1,0 +1,80 @@
+"""scikit-activeml: every strategy of dubito's as one of its query strategies, by the name of the strategy's class.
+
+``DoubtCoverage(strength=2.0).query(X, y, clf, batch_size=10)`` has the picks of `dubito.select` with the same rows,
+labels and probabilities. Options are parameters, so that clones and grids work; a whole number as ``random_state`` is
+the seed. Where posterior samples are wanted, ``ensemble`` brings them, as scikit-activeml's own BatchBALD has it.
+"""
+
+from dataclasses import make_dataclass
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_consistent_length
+
+from dubito.integrations.picking import in_turn, pick, seed_of, votes
+from dubito.optional import require
+from dubito.strategies import BUILT_IN, build_strategy
+from dubito.strategies.base import minds_doubt
+
+base: Any = require("skactiveml.base", extra="skactiveml")
+utils: Any = require("skactiveml.utils", extra="skactiveml")
+Strategies: Any = base.SingleAnnotatorPoolQueryStrategy
+CLASSES = {factory.__name__: name for name, factory in BUILT_IN.items()}
+USUAL = {"metric": "euclidean", "standardise": None, "engine": "auto", "missing_label": np.nan, "random_state": None}
+MEND = "pass clf=, a classifier of scikit-activeml's, or ensemble=, several, where posterior samples are wanted."
+
+
+class Query(Strategies):
+    """What all of them do."""
+
+    # fmt: off
+    def query(self, X: Any, y: Any, clf: Any = None, fit_clf: bool = True, ensemble: Any = None,
+              fit_ensemble: bool = True, sample_weight: Any = None, candidates: Any = None, batch_size: int = 1,
+              return_utilities: bool = False) -> Any:
+        # fmt: on
+        """Rows of ``X``, or of ``candidates`` where these are features, in the order of the picks.
+
+        With ``return_utilities`` also what each row is worth before each pick, (batch_size, n): see `in_turn`.
+        """
+        X, y, candidates, size, wanted = self._validate_data(X, y, candidates, batch_size, return_utilities)
+        rows = self._transform_candidates(candidates, X, y, allow_only_unlabeled=True)[1]
+        check_consistent_length(X, sample_weight)
+        own = {name: value for name, value in self.get_params(deep=False).items() if name not in USUAL}
+        strategy, first = build_strategy(self._strategy, own), 0
+        data = (X, y) if sample_weight is None else (X, y, sample_weight)
+        models = self._fitted("clf", clf, fit_clf, data, minds_doubt(strategy))
+        members = self._fitted("ensemble", ensemble, fit_ensemble, data, minds_doubt(strategy))
+        labelled = utils.is_labeled(y, self.missing_label_)
+        if rows is None:  # Candidates that X may lack: then the pool is what is labelled and, behind it, these.
+            X, first = np.concatenate([X[labelled], candidates]), int(labelled.sum())
+            rows, labelled = np.arange(first, len(X)), np.arange(len(X)) < first
+        given = {"labelled": labelled, "candidates": np.isin(np.arange(len(X)), rows)}
+        given |= {name: getattr(self, name) for name in ("metric", "standardise", "engine")}
+        given["seed"] = seed_of(self.random_state, self.random_state_)
+        if members or models:
+            given["probabilities"] = votes(members, X) if members else models[0].predict_proba(X)
+        picks = pick(X, size, strategy, MEND, **given).indices
+        worth = in_turn(picks, pick(X, len(rows), strategy, MEND, **given), len(X))[:, first:] if wanted else None
+        return (picks - first, worth) if wanted else picks - first
+
+    def _fitted(self, name: str, model: Any, fit: bool, data: tuple[Any, ...], is_wanted: bool) -> list[Any]:
+        """The model, or those of a list; nothing where there is none, or the strategy has no use for one."""
+        utils.check_type(fit, f"fit_{name}", bool)
+        found = list(model) if name == "ensemble" and isinstance(model, list | tuple) else [model]
+        for each in [] if model is None else found:
+            utils.check_type(each, name, base.SkactivemlClassifier)
+            utils.check_equal_missing_label(each.missing_label, self.missing_label_)
+        return [clone(each).fit(*data) if fit else each for each in found] if is_wanted and model is not None else []
+
+
+def __getattr__(name: str) -> Any:
+    if name not in CLASSES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(CLASSES)}")
+    factory = BUILT_IN[CLASSES[name]]
+    options = {option: each.default for option, each in signature(factory).parameters.items()} | USUAL
+    about = {"_strategy": CLASSES[name], "__doc__": factory.__doc__, "__module__": __name__}
+    made = [(option, Any, usual) for option, usual in options.items()]
+    # A dataclass, because its parameters are what scikit-learn wants them to be: named, and stored as they come.
+    return globals().setdefault(name, make_dataclass(name, made, bases=(Query,), namespace=about, eq=False, repr=False))
