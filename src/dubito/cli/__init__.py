@@ -16,6 +16,7 @@ from dubito.cli.commands.embed import embed
 from dubito.cli.commands.export import export
 from dubito.cli.commands.import_ import import_
 from dubito.cli.commands.label import label
+from dubito.cli.commands.label_studio import label_studio
 from dubito.cli.commands.report import report
 from dubito.cli.commands.reproduce import reproduce
 from dubito.cli.commands.resume import resume
@@ -36,6 +37,9 @@ app.command(short_help="Pick the rows of a pool that are worth labelling next.")
 app.command(short_help="Write picks for Label Studio, Prodigy, doccano, folders or a table.")(export)
 app.command(name="import", short_help="Bring labels back from such a tool.")(import_)
 app.command(short_help="Open the labelling page: people label what dubito picks.")(label)
+app.add_typer(
+    label_studio, name="label-studio", help="Picks to a Label Studio server and labels back, round after round."
+)
 app.command(short_help="Let a project go by your own model's probabilities.")(update)
 app.command(short_help="Say what is labelled, how well a model does, and whether to go on.")(status)
 app.command(short_help="Replay active learning on labelled data: would it save labels?")(simulate)

@@ -20,6 +20,8 @@ ID, INDEX = "dubito_id", "dubito_index"
 """What an item is called in the payload of a tool."""
 TEXTS = ("text", "sentence", "document", "content", "review", "title", "body")
 PICTURES = ("path", "image", "picture", "file", "filename", "file_name", "url", "photo")
+LOCAL_FILES = "/data/local-files/?d="
+"""Where Label Studio shows files of its own machine."""
 PARSED = 8
 """JSON takes about so much more once it is read."""
 
@@ -55,13 +57,21 @@ class Said(NamedTuple):
 
 def read_items(path: str, show: str | None = None, prefix: str = "", *, to_look_at: bool = False) -> list[Item]:
     """Picks of a table that `dubito select` wrote, in their order; ``to_look_at`` refuses mere names of rows."""
-    source = open_source(path)
-    columns = {name: _as_written(entry.values()) for name, entry in source.entries.items() if name and entry.ndim == 1}
+    entries = open_source(path).entries.items()
+    table = {name: entry.values() for name, entry in entries if name and entry.ndim == 1}
+    return items_of(path, table, show, prefix, to_look_at=to_look_at)
+
+
+def items_of(
+    path: str, table: Mapping[str, AnyArray], show: str | None = None, prefix: str = "", *, to_look_at: bool = False
+) -> list[Item]:
+    """The items of columns that are read already."""
+    columns = {name: _as_written(values) for name, values in table.items()}
     ids, index = usual(list(columns), IDS), usual(list(columns), (ROW,))
     if ids is None and index is None:
         mend = "pass a table that dubito select wrote (.csv, .jsonl, .parquet)."
         raise MissingFile(f"{path} has neither an id nor an index", mend=mend)
-    named = label_keys(source.entry(ids or index or "").values())
+    named = label_keys(table[ids or index or ""])
     kind, shown = _shown(path, columns, show, ids)
     rest = [name for name in columns if name not in {ids, index, "rank", "priority", "label"}]
     if to_look_at and not (show or prefix) and shown == ids and not _are_pictures(columns[ids] if ids else named):
@@ -87,7 +97,7 @@ def _as_written(values: AnyArray) -> list[str]:
 
 def _addressed(prefix: str) -> Callable[[str], str]:
     """What makes a path an address: on the web, with all but its slashes percent-encoded where need be."""
-    on_the_web = prefix.lower().startswith(("http://", "https://"))
+    on_the_web = prefix.lower().startswith(("http://", "https://", LOCAL_FILES))
     return lambda path: prefix + (quote(path) if on_the_web else path)
 
 

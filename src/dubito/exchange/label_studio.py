@@ -1,7 +1,7 @@
 """Label Studio: its JSON (tasks out, tasks with annotations back), JSON-MIN and CSV."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dubito.errors import InvalidData
@@ -18,8 +18,13 @@ OWN = frozenset(
 
 def write_tasks(items: Sequence[Item], classes: Sequence[str]) -> bytes:
     """Tasks to import: what is shown under ``data.text`` or ``data.image``, and the id beside it."""
-    tasks = [{"data": {**dict(item.more), **item.payload, item.kind: item.shown}} for item in items]
+    tasks = [{"data": task_data(item)} for item in items]
     return (json.dumps(tasks, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def task_data(item: Item, field: str | None = None) -> dict[str, object]:
+    """An item as a task shows it, under the name of its kind or of the field that a project shows."""
+    return {**dict(item.more), **item.payload, field or item.kind: item.shown}
 
 
 def labelling_config(kind: str, classes: Sequence[str]) -> str:
@@ -37,7 +42,12 @@ def read_tasks(path: str) -> Iterator[Said]:
     found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(task, dict) and "data" in task for task in found):
         raise InvalidData(f"{path} is no list of Label Studio's tasks", mend="export as JSON, and not as JSON-MIN.")
-    for task in found:
+    yield from said_in_tasks(path, found)
+
+
+def said_in_tasks(path: str, tasks: Iterable[Mapping[str, Any]]) -> Iterator[Said]:
+    """The same of tasks that are read already."""
+    for task in tasks:
         name, key = name_in(path, task["data"], task.get("meta"))
         for annotation in task.get("annotations") or task.get("completions") or []:
             label = None if annotation.get("was_cancelled") else only_label(path, name, _choices(annotation))

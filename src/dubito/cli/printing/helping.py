@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -28,17 +28,23 @@ def tidied(app: typer.Typer) -> Program:
     Newer typers write ``{POOL}`` and ``POOL <str>`` for an argument that has a metavar. Older ones do not, and have no
     method to replace: nothing changes there.
     """
-    program, options = typer.main.get_command(app), dict[str, frozenset[str]]()
-    commands = {"": program, **(program.commands if isinstance(program, TyperGroup) else {})}
-    for name, command in commands.items():
-        parameters = command.get_params(typer.Context(command, help_option_names=HELP_NAMES))
-        options[name] = frozenset(option for parameter in parameters for option in parameter.opts)
-        for parameter in parameters:
-            if getattr(parameter, "is_flag", False):
-                parameter.metavar = ""
-            elif parameter.param_type_name == "argument" and parameter.metavar:
-                vars(parameter).update(named_alone(parameter.metavar))
-    return Program(program, options)
+    program = typer.main.get_command(app)
+    children = program.commands if isinstance(program, TyperGroup) else {}
+    options = {name: _tidied(command) for name, command in children.items()}
+    return Program(program, {"": _tidied(program, alone=True), **options})
+
+
+def _tidied(command: Any, *, alone: bool = False) -> frozenset[str]:
+    """The names of a command's options, and of those of a group's commands, once they are as ``--help`` shows them."""
+    parameters = command.get_params(typer.Context(command, help_option_names=HELP_NAMES))
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif parameter.param_type_name == "argument" and parameter.metavar:
+            vars(parameter).update(named_alone(parameter.metavar))
+    own = frozenset(option for parameter in parameters for option in parameter.opts)
+    children = command.commands.values() if isinstance(command, TyperGroup) and not alone else ()
+    return own.union(*map(_tidied, children))
 
 
 def named_alone(name: str) -> dict[str, Callable[..., object]]:

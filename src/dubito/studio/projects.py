@@ -1,0 +1,195 @@
+"""A project of Label Studio: found by its number or its name, or made; and what it holds of ours."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dubito.errors import DubitoError, InvalidArgument
+from dubito.exchange.items import ID, INDEX, Said, label_keys_of
+from dubito.exchange.label_studio import labelling_config, said_in_tasks
+from dubito.studio.controls import Control, find_control
+from dubito.studio.server import AnswerLost, Server, ServerRefused
+
+PAGE = 1000
+"""Tasks asked for at once."""
+EXPORTED = 250
+"""Tasks whose answers are asked for at once: their numbers must fit into an address."""
+MARK = "Made by dubito."
+ROUND, RANK, BATCH = "dubito_round", "dubito_rank", "dubito_batch"
+"""In a task's meta: which round it is of, its place among the picks, and how many they are."""
+WANTED = "id,data,meta,overlap"
+LONGEST_TITLE = 50
+"""Letters that Label Studio allows."""
+
+
+class StudioTask(NamedTuple):
+    """An item of ours on the server."""
+
+    id: int
+    name: str
+    key: str
+    round: int
+    """0 where nobody said."""
+    batch: int | None
+    """How many tasks its round has once it is whole, where that was said."""
+    overlap: int
+    """People who are to answer it."""
+
+
+class Survey(NamedTuple):
+    """Everything of ours on the server."""
+
+    tasks: tuple[StudioTask, ...]
+    """In the order in which they were added."""
+    answers: Mapping[int, Sequence[Said]]
+    """What people said of each task that has an answer."""
+
+    @property
+    def said(self) -> list[Said]:
+        """All answers, in the order of the tasks."""
+        return [said for task in self.tasks for said in self.answers.get(task.id, ())]
+
+    def is_open(self, task: StudioTask) -> bool:
+        """Whether people are still to answer it; one who skips it has answered."""
+        return len(self.answers.get(task.id, ())) < task.overlap
+
+
+@dataclass(frozen=True, slots=True)
+class StudioProject:
+    """A project that takes one class an item."""
+
+    server: Server
+    id: int
+    title: str
+    control: Control
+
+    @property
+    def path(self) -> str:
+        """Where its API begins."""
+        return f"/api/projects/{self.id}"
+
+    def state(self) -> Mapping[str, Any]:
+        """Its settings and counts as they are now."""
+        found: Mapping[str, Any] = self.server.read(f"{self.path}/")
+        return found
+
+    def tasks(self) -> tuple[StudioTask, ...]:
+        """The items of ours, by the numbers of their tasks; read again where others change them meanwhile."""
+        for _ in range(self.server.patience.tries):
+            seen: dict[int, Mapping[str, Any]] = {}
+            total = 0
+            for page in self._pages():
+                total = page["total"]
+                seen |= {task["id"]: task for task in page["tasks"]}
+            if len(seen) == total:
+                return tuple(filter(None, (_task_of(seen[number]) for number in sorted(seen))))
+        raise DubitoError(f"the tasks of project {self.id} change while they are read", mend="try again.")
+
+    def _pages(self) -> Iterator[Mapping[str, Any]]:
+        seen, total, number = 0, 1, 1
+        while seen < total:
+            query = {"project": self.id, "page": number, "page_size": PAGE, "include": WANTED, "resolve_uri": "false"}
+            try:
+                page = self.server.read("/api/tasks", query)
+            except ServerRefused as error:
+                if error.status == 404 and number > 1:
+                    return  # Tasks were removed meanwhile, and with them the last page.
+                raise
+            yield page
+            seen, total, number = seen + len(page["tasks"]), page["total"], number + 1
+
+    def survey(self) -> Survey:
+        """The items of ours, and what people said of them."""
+        tasks = self.tasks()
+        answers: dict[int, Sequence[Said]] = {}
+        for start in range(0, len(tasks), EXPORTED):
+            query: dict[str, object] = {"exportType": "JSON", "download_all_tasks": "false"}
+            query["ids[]"] = [task.id for task in tasks[start : start + EXPORTED]]
+            for exported in self.server.read(f"{self.path}/export", query):
+                answers[exported["id"]] = list(said_in_tasks(f"project {self.id}", [exported]))
+        return Survey(tasks, answers)
+
+
+def _task_of(found: Mapping[str, Any]) -> StudioTask | None:
+    """A task of ours; None for one that has no ``dubito_id``."""
+    meta = found.get("meta") or {}
+    for place in (found.get("data") or {}, meta):
+        for key in (ID, INDEX):
+            if place.get(key) not in (None, ""):
+                name, batch = label_keys_of(place[key]), meta.get(BATCH)
+                overlap = max(1, int(found.get("overlap") or 1))
+                return StudioTask(found["id"], name, key, int(meta.get(ROUND) or 0), batch, overlap)
+    return None
+
+
+def find_project(server: Server, wanted: str, *, classes: Sequence[str] = (), kind: str | None = None) -> StudioProject:
+    """The project of that number or title; with a ``kind`` of items and ``classes``, made where there is none.
+
+    Parameters
+    ----------
+    server : Server
+        Where it is.
+    wanted : str
+        Its number, or its whole title.
+    classes : sequence of str
+        What people are to choose from, in a project that has to be made; one that is there must offer them all.
+    kind : {"text", "image"}, optional
+        What it is to show; without it, none is made.
+    """
+    found = _by_number(server, int(wanted)) if wanted.isascii() and wanted.isdigit() else _by_title(server, wanted)
+    if found is None:
+        found = _make(server, wanted, classes, kind)
+    project = StudioProject(server, found["id"], found["title"], find_control(found))
+    if kind is not None:
+        project.control.check_kind(kind)
+    for label in classes:
+        project.control.check_label(label)
+    return project
+
+
+def _by_number(server: Server, number: int) -> Mapping[str, Any]:
+    try:
+        found: Mapping[str, Any] = server.read(f"/api/projects/{number}/")
+    except ServerRefused as error:
+        if error.status != 404:
+            raise
+        mend = "pass the number in the address of its page, or its title."
+        problem = f"is no project that this token may see at {server.url}"
+        raise InvalidArgument(problem, argument="project", value=number, mend=mend) from None
+    return found
+
+
+def _by_title(server: Server, title: str) -> Mapping[str, Any] | None:
+    """The project of exactly that title; of several, the one that dubito made first, after an answer that came late."""
+    if not title.strip() or len(title) > LONGEST_TITLE:
+        mend = f"pass a title of 1 to {LONGEST_TITLE} letters, or a number."
+        raise InvalidArgument("is no project's title", argument="project", value=title, mend=mend)
+    page = server.read("/api/projects/", {"title": title, "page_size": PAGE})
+    if not isinstance(page, dict) or "results" not in page:
+        raise server.stranger("/api/projects/")
+    found = sorted((each for each in page["results"] if each["title"] == title), key=lambda each: int(each["id"]))
+    if len(found) > 1 and not all(each.get("description") == MARK for each in found):
+        numbers = ", ".join(str(each["id"]) for each in found)
+        problem = f"is the title of {len(found)} projects"
+        raise InvalidArgument(problem, argument="project", value=title, mend=f"pass one of their numbers: {numbers}.")
+    return found[0] if found else None
+
+
+def _make(server: Server, title: str, classes: Sequence[str], kind: str | None) -> Mapping[str, Any]:
+    if kind is None or not classes:
+        mend = "pass the title or number of one that is there" + (", or --classes to make it." if kind else ".")
+        raise InvalidArgument(f"is no project at {server.url}", argument="project", value=title, mend=mend)
+    body = {"title": title, "description": MARK, "label_config": labelling_config(kind, classes)}
+    for tried in range(server.patience.tries):
+        try:
+            server.add("/api/projects/", body)
+        except AnswerLost:
+            if tried + 1 == server.patience.tries:
+                raise
+            time.sleep(server.patience.pause(tried))
+        # Looked up even where an answer came: an earlier one may have come to be meanwhile, and is the first.
+        found = _by_title(server, title)
+        if found is not None:
+            return found
+    raise DubitoError(f"the project {title!r} was made at {server.url}, and is not there", mend="look into its log.")
