@@ -8,6 +8,7 @@ CANDIDATES = $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python)
 # Test processes at once.
 JOBS ?= 2
 
+# `make integrations` runs modAL with the last scikit-learn that it works with, beside that of the environment.
 # Where scikit-activeml's template of tests is cloned from, and which release of it: its wheel has no tests.
 SKACTIVEML ?= https://github.com/scikit-activeml/scikit-activeml.git
 SKACTIVEML_TAG ?= 1.0.1
@@ -77,6 +78,10 @@ integrations: .venv-integrations/.ready ## Run dubito inside scikit-activeml, mo
 	  echo "make: scikit-activeml's template of tests cannot be cloned, and is left out; name a clone: make SKACTIVEML=FOLDER" >&2
 	.venv-integrations/bin/python -m pytest -rs tests/integrations $(ARGS)
 	.venv-integrations/bin/python -m pytest -rs tests/test_docs.py -k "snippet_runs and how-to/tools" $(ARGS)
+	@$(if $(wildcard .venv-integrations/modal),,.venv-integrations/bin/python -m pip install -qq --disable-pip-version-check \
+	  --no-deps --target .venv-integrations/modal modAL-python==0.4.2.1 scikit-learn==1.7.2)
+	PYTHONPATH=.venv-integrations/modal .venv-integrations/bin/python -m pytest -rs tests/integrations/test_modal_loop.py \
+	  "tests/test_docs.py::test_every_snippet_runs_as_it_is_printed[docs/how-to/tools/modal.md]" $(ARGS)
 
 clean: ## Remove the environments and everything built
 	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-models .venv-integrations .coverage .coverage.* htmlcov site dist docs/reference .cache

@@ -56,6 +56,9 @@ def name_of(page: Path) -> str:
 # Snippets
 
 
+# modAL's own, with the newest scikit-learn that it works with; and small-text's own.
+@pytest.mark.filterwarnings("ignore:'force_all_finite' was renamed")
+@pytest.mark.filterwarnings("ignore:The function get_flattened_unique_labels")
 @pytest.mark.parametrize("page", WRITTEN, ids=name_of)
 def test_every_snippet_runs_as_it_is_printed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for tool in tools_of(page):

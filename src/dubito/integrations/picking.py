@@ -11,6 +11,22 @@ from dubito.problem import Selection
 from dubito.selecting import select
 from dubito.strategies import Strategy
 
+MOST = 2**28
+"""Numbers that a sparse matrix may grow to: a gigabyte in float32."""
+
+
+def plain(rows: Any, argument: str) -> Any:
+    """Features as `dubito.select` takes them: no frame, whose index might be taken for ids, and nothing sparse."""
+    if hasattr(rows, "to_numpy"):
+        return rows.to_numpy()
+    if not hasattr(rows, "toarray"):
+        return rows
+    if rows.shape[0] * rows.shape[1] > MOST:
+        problem = f"is sparse, and its {rows.shape[0]:,} x {rows.shape[1]:,} numbers are too many to be written out"
+        mend = "pass fewer features, such as those of scikit-learn's TruncatedSVD(256)."
+        raise InvalidData(problem, argument=argument, mend=mend)
+    return rows.astype(np.float32).toarray()
+
 
 def pick(pool: object, budget: int, strategy: Strategy, mend: str, **given: Any) -> Selection:
     """As `dubito.select`; ``mend`` says how the tool hands a model over, where the strategy misses one."""

@@ -1,0 +1,79 @@
+"""modAL: any strategy of dubito's as a query strategy.
+
+``ActiveLearner(estimator, query_strategy=Sampling("doubt-coverage"), ...)`` asks for the picks of `dubito.select` with
+the learner's pool, training data and probabilities. Nothing of modAL is imported.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from dubito.integrations.picking import pick, plain
+from dubito.matrix import FloatArray, IntArray
+from dubito.problem import Metric
+from dubito.strategies import Strategy
+from dubito.strategies.arguments import configure_strategy
+from dubito.strategies.base import minds_doubt
+
+MEND = "give the learner a fitted estimator with predict_proba; where posterior samples are wanted, ask a Committee."
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """A query strategy: ``strategy``, ``metric``, ``standardise``, ``engine`` and ``seed`` as `dubito.select` has them.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> learner = SimpleNamespace(estimator=None, X_training=[[0.0]], on_transformed=False)
+    >>> Sampling("coreset")(learner, [[1.0], [5.0], [2.0]], n_instances=2)
+    (array([1, 2]), array([5., 2.]))
+    """
+
+    strategy: str | Strategy = "auto"
+    metric: Metric = "euclidean"
+    standardise: bool | None = None
+    engine: str = "auto"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        configure_strategy(self.strategy, self.engine)
+
+    def __call__(self, learner: Any, X_pool: Any, n_instances: int = 1, **more: Any) -> tuple[IntArray, FloatArray]:
+        """Rows of ``X_pool`` in the order of the picks, and their priorities.
+
+        ``more`` goes on to `dubito.select`: ``learner.query(pool, n_instances=20, costs=costs)``.
+        """
+        strategy = configure_strategy(self.strategy, self.engine)
+        given = {
+            "metric": self.metric,
+            "standardise": self.standardise,
+            "engine": self.engine,
+            "seed": self.seed,
+            **more,
+        }
+        if minds_doubt(strategy) and not given.keys() & {"probabilities", "logits", "doubt", "labels"}:
+            given["probabilities"] = said_of(learner, X_pool)
+        move = learner.transform_without_estimating if learner.on_transformed else lambda points: points
+        taught = [member.X_training for member in members_of(learner) if member.X_training is not None]
+        known = [plain(move(points), "X_training") for points in taught]
+        labelled = np.concatenate(known) if known else None
+        picked = pick(plain(move(X_pool), "X_pool"), n_instances, strategy, MEND, labelled=labelled, **given)
+        return picked.indices, picked.priorities
+
+
+def members_of(learner: Any) -> list[Any]:
+    """Those of a committee, or the learner alone."""
+    return list(getattr(learner, "learner_list", [learner]))
+
+
+def said_of(learner: Any, points: Any) -> Any:
+    """(n, c) probabilities, (n, k, c) of a committee; None before anything is learnt, and of models that have none."""
+    if not all(hasattr(member.estimator, "predict_proba") for member in members_of(learner)):
+        return None
+    try:
+        return learner.vote_proba(points) if hasattr(learner, "vote_proba") else learner.predict_proba(points)
+    except NotFittedError:
+        return None

@@ -1,0 +1,71 @@
+"""small-text: any strategy of dubito's as a query strategy.
+
+``PoolBasedActiveLearner(factory, QueryStrategy("doubt-coverage"), dataset)`` asks for the picks of `dubito.select` with
+the texts' features, the labels so far and the classifier's probabilities. Nothing of small-text is imported.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.integrations.picking import pick, plain
+from dubito.matrix import IntArray
+from dubito.problem import Metric
+from dubito.strategies import Strategy
+from dubito.strategies.arguments import configure_strategy
+from dubito.strategies.base import minds_doubt
+
+MEND = (
+    "give small-text's learner a classifier that was trained and has predict_proba, or a strategy that needs no model."
+)
+EMBEDDINGS = "pass query_strategy_kwargs={'embeddings': array} to the learner's query()."
+
+
+@dataclass(frozen=True)
+class QueryStrategy:
+    """``strategy``, ``metric``, ``standardise``, ``engine`` and ``seed`` are as `dubito.select` has them."""
+
+    strategy: str | Strategy = "auto"
+    metric: Metric = "euclidean"
+    standardise: bool | None = None
+    engine: str = "auto"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        configure_strategy(self.strategy, self.engine)
+
+    def query(
+        self, clf: Any, dataset: Any, indices_unlabeled: Any, indices_labeled: Any, y: Any, n: int = 10,
+        embeddings: Any = None, embed_kwargs: Any = None,
+    ) -> IntArray:  # fmt: skip
+        """Rows of the data set in the order of the picks.
+
+        Features are ``embeddings`` (n, d), else what the classifier embeds texts as, else the data set's own.
+        """
+        strategy, probabilities = configure_strategy(self.strategy, self.engine), None
+        if minds_doubt(strategy) and clf is not None:
+            if isinstance(dataset, np.ndarray):
+                problem = "hides the texts from the classifier, whose doubt the strategy wants"
+                raise InvalidArgument(problem, argument="representation", mend=f"leave it out, and {EMBEDDINGS}")
+            if hasattr(y, "toarray"):
+                problem = "holds several labels for a text, and the strategy wants probabilities of one class each"
+                raise InvalidData(problem, argument="y", mend="take a strategy without a model, such as 'coverage'.")
+            probabilities = clf.predict_proba(dataset)
+        points = features_of(clf, dataset, embed_kwargs or {}) if embeddings is None else embeddings
+        given = {"metric": self.metric, "standardise": self.standardise, "engine": self.engine, "seed": self.seed}
+        given |= {"labelled": indices_labeled, "candidates": indices_unlabeled, "probabilities": probabilities}
+        return pick(plain(points, "embeddings"), n, strategy, MEND, **given).indices
+
+
+def features_of(clf: Any, dataset: Any, how: dict[str, Any]) -> Any:
+    """What a text is to distances."""
+    if isinstance(dataset, np.ndarray):
+        return dataset
+    if hasattr(clf, "embed"):
+        return clf.embed(dataset, **how)
+    rows = getattr(dataset, "x", None)
+    if hasattr(rows, "shape"):
+        return rows
+    raise InvalidArgument("has texts without features", argument="dataset", mend=EMBEDDINGS)
