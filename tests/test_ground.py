@@ -36,6 +36,7 @@ TARGETS = (
     "faults",
     "models",
     "integrations",
+    "fiftyone",
     "clean",
 )
 
