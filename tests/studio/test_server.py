@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from dubito.cli import main
+from dubito.cli.jobs.label_studio import connect
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.studio import AccessToken, Patience, Server
 from dubito.studio import server as server_module
 from dubito.studio.server import AnswerLost, ServerRefused, Unreachable
 from dubito.studio.tokens import VARIABLE, read_token
 from studio.exchanges import OWNER, PERSONAL, _Handler, serving
+from studio.scenarios import token
 
 QUICK = Patience(timeout=5.0, tries=3, first_pause=0.001, longest_pause=0.002)
 
@@ -160,6 +162,14 @@ def test_a_token_is_read_from_a_file_or_the_environment(tmp_path: Path, monkeypa
         read_token(str(tmp_path / "nothing"))
     monkeypatch.setenv(VARIABLE, OWNER)
     assert read_token().kind == "legacy"
+
+
+def test_a_token_that_leaves_the_machine_in_the_clear_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not Server("https://labels.example.org", AccessToken(OWNER)).is_overheard
+    assert not Server("http://localhost:8080", AccessToken(OWNER)).is_overheard
+    with token(OWNER):
+        connect("http://labels.example.org/", None, "5", quiet=False)
+    assert "the token goes to http://labels.example.org in the clear" in capsys.readouterr().err
 
 
 def test_pauses_grow_up_to_the_longest() -> None:

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from dubito.cli.jobs import label_studio as job
+from dubito.studio import AccessToken, PoolPicker, Server, StudioProject
+from dubito.studio.controls import Control
+from dubito.studio.watching import WatchPlan
 from studio.exchanges import ANSWERS, OWNER, SECOND, replaying
-from studio.scenarios import SCENARIOS, Facts, truth
+from studio.scenarios import SCENARIOS, Facts, items, points, truth
 
 IN_ORDER = ["i05", "i30", "i21", "i11", "i20", "i32", "i36", "i19", "i24", "i08", "i29", "i00"]
 
@@ -81,6 +85,35 @@ def test_a_round_that_was_sent_in_part_is_finished_with_the_same_picks(tmp_path:
     assert found["said"] == ["round 1: 4 items sent, picked from 0 labels."]
 
 
+def test_the_command_ends_where_the_rounds_or_the_pool_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = play("finished", tmp_path)
+    assert found["codes"] == [0, 0]
+    rows = [f"i{row:02d},{truth(f'i{row:02d}')},1,1.0" for row in range(6)]
+    assert found["labels"].splitlines() == ["id,label,annotators,agreement", *rows]
+    said = capsys.readouterr().err
+    assert said.count("6 labels of 2 classes in") == 2
+    assert said.count("every item of the pool is there: nothing is left to pick.") == 1
+    assert said.count("dubito: done.") == 2
+
+
+def test_ctrl_c_stops_it_and_says_that_it_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(job, "watch", interrupted)
+    project = StudioProject(Server("http://a", AccessToken("t")), 1, "x", Control("a", "b", "text", "text", ()))
+    monkeypatch.setattr(job, "find_project", lambda *given, **named: project)
+    monkeypatch.setattr(job, "check_sampling", lambda *given, **named: "a note")
+    keeper = job.Keeper(str(tmp_path / "labels.csv"), None, force=False, classes=[])
+    picker = PoolPicker(points(2), items(2))
+    plan, shown = WatchPlan(1), job.Showing(None, "", None, None)
+    job.watch_project(project.server, "x", picker, plan, keeper, shown, quiet=False)
+    assert "dubito: stopped; the same command goes on." in (said := capsys.readouterr().err)
+    assert "dubito: a note" in said
+
+
 def test_a_project_with_names_of_its_own_is_spoken_to_by_them(tmp_path: Path) -> None:
     found = play("fields", tmp_path)
     assert found["data"] == {"source": "made up", "dubito_id": "i00", "sentence": "item 0"}
@@ -92,20 +125,23 @@ def test_whatever_is_wrong_is_one_line_with_the_mend(tmp_path: Path, capsys: pyt
     found = play("refusals", tmp_path)
     lines = [re.sub(r"http://127\.0\.0\.1:\d+", "URL", line) for line in capsys.readouterr().err.splitlines()]
     said = [line.removeprefix("dubito: error: ") for line in lines]
+    said = [
+        re.sub(r"config of project \d+ ", "config of project N ", re.sub(r"numbers: \d+, \d+", "numbers: N, M", line))
+        for line in said
+    ]
     number = "pass the number in the address of its page, or its title."
     assert said == [
         f"--project 4711 is no project that this token may see at URL; {number}",
         "--project nowhere is no project at URL; pass the title or number of one that is there.",
         "--project nowhere is no project at URL; pass the title or number of one that is there, or --classes to make "
         "it.",
-        "--project twice is the title of 2 projects; pass one of their numbers: 17, 18.",
+        "--project twice is the title of 2 projects; pass one of their numbers: N, M.",
         "URL/projects does not answer /api/projects/ as Label Studio does; pass the address at which Label Studio's "
         "pages begin.",
-        "the labelling config of project 12 has no <Choices>; give it one, or let dubito make a project: --classes "
-        "a,b.",
-        "the labelling config of project 13 has 2 <Choices> (a, b); give it one, or let dubito make a project: "
+        "the labelling config of project N has no <Choices>; give it one, or let dubito make a project: --classes a,b.",
+        "the labelling config of project N has 2 <Choices> (a, b); give it one, or let dubito make a project: "
         "--classes a,b.",
-        'the labelling config of project 14 lets people choose several classes; set choice="single".',
+        'the labelling config of project N lets people choose several classes; set choice="single".',
         "the project shows images ($image), and these items are texts; pass another project, or --show COLUMN.",
         "the class 'hund' is no choice of the project's labelling config; there are cat, hound; did you mean "
         "'hound'? add a Choice to the config, or mend the label.",

@@ -83,6 +83,12 @@ class Server:
             handlers.append(urllib.request.ProxyHandler({}))
         self._opener = urllib.request.build_opener(*handlers)
 
+    @property
+    def is_overheard(self) -> bool:
+        """Whether the token leaves this machine without encryption."""
+        parts = urlsplit(self.url)
+        return parts.scheme == "http" and parts.hostname not in HERE
+
     def read(self, path: str, query: Mapping[str, object] | None = None) -> Any:
         """What the server says of a path; asked again where no answer came."""
         where = path if query is None else f"{path}?{urlencode(query, doseq=True)}"

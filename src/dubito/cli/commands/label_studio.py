@@ -46,7 +46,7 @@ def push(
     from dubito.cli.inputs.session import reading_files
     from dubito.cli.jobs import label_studio as job
 
-    server = job.connect(url, token_file, timeout)
+    server = job.connect(url, token_file, timeout, quiet=quiet)
     shown = job.Showing(show, prefix, local_files, document_root)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
     with reading_files(input_limit, None, quiet=quiet):
@@ -76,7 +76,7 @@ def pull(
     from dubito.cli.jobs import label_studio as job
 
     keeper = job.Keeper(output, skipped, force=force, classes=job.names_in(classes))
-    job.pull_labels(job.connect(url, token_file, timeout), project, keeper, quiet=quiet)
+    job.pull_labels(job.connect(url, token_file, timeout, quiet=quiet), project, keeper, quiet=quiet)
 
 
 @label_studio.command(short_help="Go round: labels back, a model, the next batch.")
@@ -130,7 +130,7 @@ def watch(
 
     plan = job.read_plan(budget, rounds, ahead, every, jump_ahead=jump_ahead)
     keeper = job.Keeper(output, skipped, force=force, classes=job.names_in(classes))
-    server = job.connect(url, token_file, timeout)
+    server = job.connect(url, token_file, timeout, quiet=quiet)
     shown = job.Showing(show, prefix, local_files, document_root)
     method = read_method(budget, strategy, {}, metric, engine, memory_limit, seed).fitting(model)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)

@@ -102,9 +102,12 @@ def names_in(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def connect(url: str, token_file: str | None, timeout: str) -> Server:
+def connect(url: str, token_file: str | None, timeout: str, *, quiet: bool) -> Server:
     """The server and its token; nothing is asked yet."""
-    return Server(url, read_token(token_file), Patience(_seconds("timeout", timeout)))
+    server = Server(url, read_token(token_file), Patience(_seconds("timeout", timeout)))
+    if server.is_overheard:
+        say(f"the token goes to {server.url} in the clear, where others may read it; https:// keeps it.", quiet=quiet)
+    return server
 
 
 def _seconds(name: str, text: str) -> float:

@@ -1,0 +1,180 @@
+"""Tasks of a project, read and sent: what a server may answer that no recording holds."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from dubito.errors import DubitoError, InvalidArgument, InvalidData
+from dubito.exchange.items import Said
+from dubito.studio import StudioProject, Suggestion, find_project
+from dubito.studio import pushing as pushing_module
+from dubito.studio.controls import Control, find_control
+from dubito.studio.picking import PoolPicker
+from dubito.studio.projects import MARK, StudioTask, Survey
+from dubito.studio.pushing import Sending, check_sampling, check_storage, direct, remove_copies, send
+from dubito.studio.watching import Due, WatchPlan, _waiting_for_server, next_due
+from studio.scenarios import items, points
+from studio.test_server import Answers, answering
+
+CONTROL = Control("label", "item", "text", "text", ("cat", "dog"))
+
+
+@contextmanager
+def project(*given: tuple[int, Any]) -> Iterator[tuple[StudioProject, Answers]]:
+    with answering(*given) as (server, answers):
+        yield StudioProject(server, 7, "seven", CONTROL), answers
+
+
+def task(number: int, name: str | None = None, **meta: object) -> dict[str, Any]:
+    data = {"text": "a"} if name is None else {"text": "a", "dubito_id": name}
+    return {"id": number, "data": data, "meta": meta, "overlap": 1}
+
+
+def listed(*tasks: dict[str, Any], total: int | None = None) -> tuple[int, Any]:
+    return 200, {"tasks": list(tasks), "total": len(tasks) if total is None else total}
+
+
+def named(*names: str, round: int = 1, batch: int | None = None) -> tuple[StudioTask, ...]:
+    return tuple(StudioTask(number, name, "dubito_id", round, batch, 1) for number, name in enumerate(names, start=1))
+
+
+def test_tasks_of_others_are_left_alone_and_ours_may_be_named_in_their_meta() -> None:
+    with project(listed(task(3), task(2, "b"), task(1, None, dubito_index=4))) as (found, _):
+        assert [(each.id, each.name, each.key) for each in found.tasks()] == [
+            (1, "4", "dubito_index"),
+            (2, "b", "dubito_id"),
+        ]
+
+
+def test_tasks_that_change_while_they_are_read_are_read_again() -> None:
+    gone = (404, {"detail": "Invalid page."})
+    with project(listed(task(1, "a"), total=2), gone, listed(task(1, "a"))) as (found, _):
+        assert [each.name for each in found.tasks()] == ["a"]
+    with project(*[listed(task(1, "a"), total=2), gone] * 3) as (found, _), pytest.raises(DubitoError, match="change"):
+        found.tasks()
+
+
+def test_a_copy_that_somebody_has_answered_stays() -> None:
+    copies = listed(task(1, "a"), task(2, "a"), task(3, "a"), task(4, "a"))
+    given = [
+        copies,
+        (200, {"annotations": [{"id": 1}]}),
+        (200, {"annotations": []}),
+        (204, None),
+        (404, {"detail": "no"}),
+    ]
+    with project(*given) as (found, answers):
+        assert remove_copies(found) == 2
+    assert [each[:2] for each in answers.asked[1:]] == [
+        ("GET", "/api/tasks/2/"),
+        ("GET", "/api/tasks/3/"),
+        ("DELETE", "/api/tasks/3/"),
+        ("GET", "/api/tasks/4/"),
+    ]
+
+
+def test_large_batches_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushing_module, "MOST_TASKS", 2)
+    with project(*[(201, {})] * 3) as (found, answers):
+        assert send(found, [Suggestion(item) for item in items(5)], Sending(1), ()).added == 5
+    assert [each[1] for each in answers.asked] == ["/api/projects/7/import"] * 3
+
+
+def test_answers_that_are_lost_again_and_again_are_an_error_in_the_end() -> None:
+    given = [(0, None), listed(), listed(), (0, None), listed(), listed(), listed(), (0, None)]
+    with project(*given) as (found, _), pytest.raises(DubitoError, match="does not answer"):
+        send(found, [Suggestion(item) for item in items(1)], Sending(1), ())
+
+
+def test_what_cannot_be_sent_is_refused_before_anything_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with project() as (found, answers):
+        with pytest.raises(InvalidData, match="the item 'i00' is among the picks twice"):
+            send(found, [Suggestion(item) for item in [*items(2), *items(1)]], Sending(1), ())
+        with pytest.raises(InvalidArgument, match="the class 'cow' is no choice"):
+            send(found, [Suggestion(items(1)[0], "cow", 0.5)], Sending(1), ())
+        with pytest.raises(InvalidArgument, match=r"the project shows texts \(\$text\), and these items are images"):
+            send(found, [Suggestion(item) for item in items(1, "image")], Sending(1), ())
+        monkeypatch.setattr(pushing_module, "LARGEST_TASK", 20)
+        with pytest.raises(InvalidData, match="the item 'i00' takes"):
+            send(found, [Suggestion(item) for item in items(1)], Sending(1), ())
+        assert send(found, [], Sending(1), ()).added == 0
+    assert answers.asked == []
+
+
+def test_the_round_is_set_once() -> None:
+    as_it_should_be = {"sampling": "Uncertainty sampling", "model_version": "dubito round 2"}
+    with project((200, as_it_should_be)) as (found, answers):
+        direct(found, Sending(2, jump_ahead=True))
+        direct(found, Sending(2))
+    assert len(answers.asked) == 1
+
+
+def test_another_order_than_that_of_the_picks_is_noted() -> None:
+    with project(*[(200, {"sampling": "Random sampling"})] * 2) as (found, _):
+        assert check_sampling(found, jump_ahead=True) is None
+        assert "project 7 has random sampling" in (check_sampling(found, jump_ahead=False) or "")
+
+
+def test_a_storage_that_is_there_is_not_made_again() -> None:
+    with project((200, [{"path": "/data/photos"}])) as (found, answers):
+        check_storage(found, "/data/photos")
+    assert len(answers.asked) == 1
+
+
+def test_of_projects_that_dubito_made_twice_the_first_is_taken() -> None:
+    parsed = {
+        "label": {"type": "Choices", "to_name": ["t"], "labels": ["a"], "inputs": [{"type": "Text", "value": "text"}]}
+    }
+    made = [{"id": number, "title": "x", "description": MARK, "parsed_label_config": parsed} for number in (5, 4)]
+    with answering((200, {"results": made})) as (server, _):
+        assert find_project(server, "x").id == 4
+    with answering() as (server, _), pytest.raises(InvalidArgument, match="is no project's title"):
+        find_project(server, "x" * 51)
+    with answering((200, [])) as (server, _), pytest.raises(DubitoError, match="as Label Studio does"):
+        find_project(server, "x")
+    with answering((403, {"detail": "no"})) as (server, _), pytest.raises(DubitoError, match="403: no"):
+        find_project(server, "12")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"inputs": [{"type": "Audio", "value": "audio"}]}, "something else than one <Text> or <Image>"),
+        ({"inputs": [{"type": "Text", "value": "a b"}]}, "shows 'a b', which is no one field"),
+    ],
+)
+def test_a_config_that_would_not_show_the_items_is_refused(changed: dict[str, Any], said: str) -> None:
+    control = {"type": "Choices", "to_name": ["t"], "labels": ["a"], "inputs": [], **changed}
+    with pytest.raises(InvalidArgument, match=said):
+        find_control({"id": 1, "parsed_label_config": {"label": control}})
+
+
+def test_the_next_round_is_due_when_few_enough_are_open() -> None:
+    answers = {1: [Said("a", "dubito_id", "cat")], 2: [Said("b", "dubito_id", None)]}
+    done = Survey(named("a", "b", batch=2), answers)
+    assert next_due(Survey((), {}), WatchPlan(3)) == Due(1, 3, 3)
+    assert next_due(done, WatchPlan(3)) == Due(2, 3, 3)
+    assert next_due(done, WatchPlan(3, rounds=1)) is None
+    some = Survey(named("a", "b", "c", "d", batch=4), answers)
+    assert next_due(some, WatchPlan(3)) is None
+    assert next_due(some, WatchPlan(3, ahead=2)) == Due(2, 3, 3)
+    assert next_due(Survey(named("a", "b", batch=5), answers), WatchPlan(3)) == Due(1, 5, 3)
+
+
+def test_without_a_model_there_are_no_guesses() -> None:
+    labels = {"i00": "cat", "i01": "dog"}
+    for picker in (PoolPicker(points(6), items(6), model="none"), PoolPicker(points(6), items(6), guess=False)):
+        assert [pick.guess for pick in picker(labels, set(labels), 2)] == [None, None]
+    only_cats = PoolPicker(points(6), items(6))({"i00": "cat"}, {"i00"}, 1)
+    assert only_cats[0].guess is None
+
+
+def test_whoever_watches_waits_while_the_server_is_away_and_says_so_once() -> None:
+    told: list[str] = []
+    with project(*[(0, None)] * 6, (200, {"id": 7})) as (found, _):
+        state = _waiting_for_server(found.state, WatchPlan(1, every=0.001), told.append)
+    assert state == {"id": 7}
+    assert len(told) == 1
+    assert told[0].endswith("waiting for it.")

@@ -1,0 +1,10 @@
+"""dubito as a process of its own, its batches cut into small requests: python -m studio_live.bridge TASKS WORDS..."""
+
+import sys
+
+from dubito.cli import main
+from dubito.studio import pushing
+
+if __name__ == "__main__":
+    pushing.MOST_TASKS = int(sys.argv[1])
+    sys.exit(main(sys.argv[2:]))
