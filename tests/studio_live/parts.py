@@ -205,13 +205,13 @@ def faults(
     away: list[float] = []
     with between(network) as url, labelling(studio, project.id, truth, allowed) as crowd:
         while killer.kills < kills:
-            killer.live(start(*words, url=url, token=studio.tokens["personal"], tasks=max(2, batch // 4)))
+            killer.live(start(*words, url=url, token=studio.tokens["personal"], tasks=max(2, batch // 8)))
             if killer.kills % max(1, kills // (restarts + 1)) == 0 and len(away) < restarts:
                 studio.kill()
                 away.append(round(studio.start(), 1))
             network.is_cut = killer.kills % 7 == 3
             threading.Timer(3.0, lambda: setattr(network, "is_cut", False)).start()
-        process = start(*words, url=url, token=studio.tokens["personal"], tasks=max(2, batch // 4))
+        process = start(*words, url=url, token=studio.tokens["personal"], tasks=max(2, batch // 8))
         said = process.communicate()[1]
         assert process.returncode == 0, said
         time.sleep(network.late + 1.0)
@@ -220,8 +220,10 @@ def faults(
     return {
         "kills": killer.kills,
         "killed_at": dict(killer.moments),
-        "requests": sum(network.happened.values()),
+        "requests": sum(network.happened[name] for name in ("passed", "cut", *HAPPENINGS)),
         "happened": dict(sorted(network.happened.items())),
+        "imports": sum(network.to_imports.values()),
+        "imports_disturbed": sum(network.to_imports[name] for name in HAPPENINGS),
         "server_restarts_s": away,
         "labels": len(kept),
         "handed": len(crowd.handed),
@@ -248,7 +250,8 @@ class Killer:
         if moment == self._when:
             self._seen += 1
             if self._seen == self._at:
-                self.moments[f"{moment} {method} {path.partition('?')[0].rstrip('/').rpartition('/')[2]}"] += 1
+                what = path.partition("?")[0].rstrip("/").rpartition("/")[2]
+                self.moments[f"{moment} {method} {'project' if what.isdigit() else what}"] += 1
                 self._is_due.set()
 
     def live(self, process: Any) -> None:

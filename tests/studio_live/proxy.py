@@ -25,6 +25,8 @@ class Network:
     """Seconds by which what is late comes later than the client waits."""
     seed: int = 0
     happened: Counter[str] = field(default_factory=Counter)
+    to_imports: Counter[str] = field(default_factory=Counter)
+    """The same of requests that add tasks."""
     is_cut: bool = False
     noticed: Callable[[str, str, str], None] = lambda moment, method, path: None
     """Called before and after a request is passed on."""
@@ -32,16 +34,16 @@ class Network:
     def __post_init__(self) -> None:
         self._rng, self._lock = random.Random(self.seed), threading.Lock()
 
-    def fate(self) -> str:
+    def fate(self, path: str) -> str:
         with self._lock:
-            drawn = self._rng.random()
+            drawn, fate = self._rng.random(), "passed"
             for name, share in self.shares.items():
-                if drawn < share:
-                    self.happened[name] += 1
-                    return name
+                if 0.0 <= drawn < share:
+                    fate = name
                 drawn -= share
-            self.happened["passed"] += 1
-            return "passed"
+            self.happened[fate] += 1
+            self.to_imports[fate] += path.endswith("/import")
+            return fate
 
     def ask(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
@@ -68,7 +70,7 @@ def handler_of(network: Network) -> type[BaseHTTPRequestHandler]:
             if network.is_cut:
                 network.happened["cut"] += 1
                 return
-            fate = network.fate()
+            fate = network.fate(self.path)
             if fate == "request lost":
                 return
             if fate == "request late":
