@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+CORES = os.environ.get("DUBITO_SERVER_CORES", "")
+"""The cores that servers are held to, as 0,1; wherever the system likes if empty."""
+
 
 class Server:
     """``dubito label`` on a project."""
@@ -23,6 +26,8 @@ class Server:
         if "--port" not in options:
             command += ["--port", "0"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if CORES:
+            os.sched_setaffinity(self.process.pid, {int(core) for core in CORES.split(",")})
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:

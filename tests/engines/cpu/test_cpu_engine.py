@@ -14,9 +14,13 @@ from dubito import reference
 from dubito.distances import settle
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.engines.cpu.engine import CpuEngine
+from dubito.engines.cpu.plain import NotPlain, can, pays, solve
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
 from dubito.problem import Problem, Scaling, Solution
 from dubito.testing import check_engine
+
+LAZY, PLAIN = CpuEngine(plainly=False), CpuEngine(plainly=True)
+BOTH = pytest.mark.parametrize("engine", [LAZY, PLAIN], ids=["lazy", "plain"])
 
 SetConstant = Callable[[str, float], None]
 
@@ -30,8 +34,37 @@ def assert_same(found: Solution, problem: Problem) -> None:
         assert ours.radius == oracle.radius
 
 
-def test_the_engine_meets_the_contract() -> None:
-    check_engine(CpuEngine(), examples=250)
+@BOTH
+def test_the_engine_meets_the_contract(engine: CpuEngine) -> None:
+    check_engine(engine, examples=250)
+
+
+@pytest.mark.parametrize(("front", "block"), [(1, 1), (2, 5), (7, 1000)])
+def test_the_plain_way_does_not_depend_on_block_sizes(front: int, block: int, set_constant: SetConstant) -> None:
+    set_constant("FRONT", 1)
+    set_constant("LARGEST_FRONT", front)
+    set_constant("BLOCK", block)
+    check_engine(PLAIN, examples=60, seed=6000)
+
+
+def test_small_problems_go_the_plain_way_and_large_ones_do_not() -> None:
+    pool = np.zeros((100_000, 64), dtype=np.float32)
+    small = Problem(pool, pool[:100], np.arange(2000), 20)
+    assert pays(small)
+    assert not pays(replace(small, candidates=np.arange(100_000), references=pool[:5000], budget=1000))
+    assert can(small)
+    assert not can(replace(small, memory_limit=1 << 30))
+    assert not can(replace(small, beam_width=2))
+
+
+def test_what_the_plain_way_cannot_do_is_done_the_lazy_way() -> None:
+    rng = np.random.default_rng(0)
+    pool = rng.standard_normal((200, 3))
+    level = Problem(np.tile(np.eye(3), (400, 1)), np.zeros((1, 3)), np.arange(1200), 30)
+    for problem in (level, Problem(pool, pool[:1], np.arange(200), 30, weights=rng.uniform(1.0, 2.0, 200) * 1e-300)):
+        with pytest.raises(NotPlain):
+            solve(problem)
+        assert_same(PLAIN.solve(problem), problem)
 
 
 @pytest.mark.parametrize(("front", "block"), [(1, 1), (2, 5), (7, 1), (512, 3)])
@@ -39,13 +72,13 @@ def test_the_picks_do_not_depend_on_block_sizes(front: int, block: int, set_cons
     set_constant("FIRST_FRONT", front)
     set_constant("REFRESH_ROWS", block)
     set_constant("REFERENCE_ROWS", block)
-    check_engine(CpuEngine(), examples=25, seed=1000)
+    check_engine(LAZY, examples=25, seed=1000)
 
 
 @pytest.mark.parametrize("memory", [0, 20_000])
 def test_the_picks_do_not_depend_on_the_memory(memory: int, set_constant: SetConstant) -> None:
     set_constant("WORKING_BYTES", memory)
-    check_engine(CpuEngine(), examples=60, seed=2000)
+    check_engine(LAZY, examples=60, seed=2000)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +89,7 @@ def test_the_picks_do_not_depend_on_what_is_brought_up_to_date_together(
 ) -> None:
     set_constant("FIRST_FRONT", 8)
     set_constant(name, value)
-    check_engine(CpuEngine(), examples=40, seed=4000)
+    check_engine(LAZY, examples=40, seed=4000)
 
 
 @pytest.mark.parametrize("anchors", [1, 3])
@@ -69,13 +102,13 @@ def test_the_picks_do_not_depend_on_the_first_bounds(
     set_constant("CELLS", cells)
     set_constant("CELL_ROWS", cell_rows)
     set_constant("CLOSER", closer)
-    check_engine(CpuEngine(), examples=20, seed=5000)
+    check_engine(LAZY, examples=20, seed=5000)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_picks_do_not_depend_on_the_number_of_threads(threads: int) -> None:
     with import_module("threadpoolctl").threadpool_limits(limits=threads):
-        check_engine(CpuEngine(), examples=40, seed=3000)
+        check_engine(LAZY, examples=40, seed=3000)
 
 
 # Near-ties, built on purpose
@@ -89,25 +122,27 @@ def ring(n: int, ulps: FloatArray) -> FloatArray:
     return points
 
 
+@BOTH
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("scaling", ["respective", "acquired"])
-def test_distances_that_differ_by_an_ulp_are_told_apart(seed: int, scaling: Scaling) -> None:
+def test_distances_that_differ_by_an_ulp_are_told_apart(seed: int, scaling: Scaling, engine: CpuEngine) -> None:
     rng = np.random.default_rng(seed)
     pool = ring(60, rng.integers(-3, 4, 60).astype(np.float64))
     assert len(np.unique(pool.astype(np.float32), axis=0)) <= 6
     doubt = np.full(60, 0.5)
     for weights in (None, scaling_weights(doubt, 1.0)):
         problem = Problem(pool, np.zeros((1, 2)), np.arange(60), 40, doubt, weights, scaling=scaling, largest=5.1)
-        assert_same(CpuEngine().solve(problem), problem)
+        assert_same(engine.solve(problem), problem)
 
 
+@BOTH
 @pytest.mark.parametrize("seed", range(5))
-def test_the_nearest_of_references_that_differ_by_an_ulp_is_found(seed: int) -> None:
+def test_the_nearest_of_references_that_differ_by_an_ulp_is_found(seed: int, engine: CpuEngine) -> None:
     rng = np.random.default_rng(seed)
     references = ring(40, rng.integers(-3, 4, 40).astype(np.float64)) + 1000.0
     pool = np.full((30, 2), 1000.0) + rng.integers(-2, 3, (30, 2)) * 1e-12
     problem = Problem(pool, references, np.arange(30), 20, largest=1006.0)
-    assert_same(CpuEngine().solve(problem), problem)
+    assert_same(engine.solve(problem), problem)
 
 
 def test_an_exact_tie_goes_to_the_lowest_index_across_fronts(set_constant: SetConstant) -> None:
@@ -115,7 +150,7 @@ def test_an_exact_tie_goes_to_the_lowest_index_across_fronts(set_constant: SetCo
     corners = np.tile([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]], (4, 1))
     pool = np.concatenate([np.zeros((4, 2)), corners])
     problem = Problem(pool, np.zeros((1, 2)), np.arange(20), 20)
-    found = CpuEngine().solve(problem)
+    found = LAZY.solve(problem)
     assert found.configurations[0].indices.tolist() == [4, 5, 6, 7, *range(4), *range(8, 20)]
     assert_same(found, problem)
 
@@ -123,8 +158,9 @@ def test_an_exact_tie_goes_to_the_lowest_index_across_fronts(set_constant: SetCo
 # The same numbers, kept otherwise
 
 
+@BOTH
 @pytest.mark.parametrize("width", [1, 3])
-def test_storage_does_not_matter(width: int, tmp_path: Path) -> None:
+def test_storage_does_not_matter(width: int, tmp_path: Path, engine: CpuEngine) -> None:
     rng = np.random.default_rng(8)
     pool, references = rng.integers(-50, 50, (200, 6)), rng.integers(-50, 50, (9, 6)).astype(np.float64)
     doubt = rng.choice([0.0, 0.25, 0.5, 1.0], 200)
@@ -141,24 +177,26 @@ def test_storage_does_not_matter(width: int, tmp_path: Path) -> None:
     weights = scaling_weights(doubt, 1.0)
     first = Problem(kept[0], references, np.arange(200), 60, doubt, weights, scores, beam_width=width, largest=50.0)
     for matrix in kept:
-        assert_same(CpuEngine().solve(replace(first, pool=matrix)), first)
+        assert_same(engine.solve(replace(first, pool=matrix)), first)
 
 
+@BOTH
 @pytest.mark.parametrize("scaling", ["respective", "acquired"])
 @pytest.mark.parametrize("budget", [50, 1200])
-def test_real_digits_are_picked_as_the_reference_picks_them(scaling: Scaling, budget: int) -> None:
+def test_real_digits_are_picked_as_the_reference_picks_them(scaling: Scaling, budget: int, engine: CpuEngine) -> None:
     digits: AnyArray = load_digits().data
     pool, references = digits[300:1600].astype(np.float32), digits[:300]
     doubt = np.random.default_rng(0).beta(0.3, 2.0, len(pool))
     for strength in (0.0, 0.5, 1.0):
         weights = None if strength == 0 else scaling_weights(doubt, strength)
         problem = Problem(pool, references, np.arange(1300), budget, doubt, weights, scaling=scaling, largest=16.0)
-        assert_same(CpuEngine().solve(problem), problem)
+        assert_same(engine.solve(problem), problem)
 
 
-def test_a_pool_of_zeros_is_a_pool() -> None:
+@BOTH
+def test_a_pool_of_zeros_is_a_pool(engine: CpuEngine) -> None:
     problem = Problem(np.zeros((5, 2)), np.zeros((1, 2)), np.arange(5), 3, largest=0.0)
-    found = CpuEngine().solve(problem)
+    found = engine.solve(problem)
     assert found.configurations[0].indices.tolist() == [0, 1, 2]
     assert found.configurations[0].priorities.tolist() == [0.0, 0.0, 0.0]
 
@@ -171,7 +209,7 @@ def test_a_beam_may_be_wider_than_the_pool(width: int) -> None:
         problem = Problem(
             np.array([[0.0], [1.0]]), np.array([[5.0]]), np.arange(2), budget, doubt, doubt, scores, beam_width=width
         )
-        assert_same(CpuEngine().solve(problem), problem)
+        assert_same(LAZY.solve(problem), problem)
 
 
 # Numbers far apart
@@ -189,7 +227,7 @@ def test_an_outlier_changes_neither_the_picks_nor_their_cost_much(
         n_settled += len(points)
         return settle(points, others)
 
-    for module in ("cpu.refresh", "lazy.front"):
+    for module in ("cpu.plain", "cpu.refresh", "lazy.front"):
         monkeypatch.setattr(f"dubito.engines.{module}.settle", counting)
     rng = np.random.default_rng(0)
     pool, doubt = rng.standard_normal((600, 40)), rng.random(600)

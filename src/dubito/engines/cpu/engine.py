@@ -1,11 +1,13 @@
 """The engine `cpu`: what it takes, what it costs, and how it solves."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from dubito.engines.base import Estimate
+from dubito.engines.cpu import plain
 from dubito.engines.cpu.cost import cost_of
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy import algorithm
@@ -18,6 +20,8 @@ from dubito.problem import Problem, Solution
 class CpuEngine:
     """Exact, lazy, on every core that BLAS uses."""
 
+    plainly: bool | None = None
+    """Whether small problems are solved the plain way, see `dubito.engines.cpu.plain`; None where that is quicker."""
     name: ClassVar[str] = "cpu"
     solves: ClassVar[tuple[type, ...]] = (Problem,)
     keeps_quotas: ClassVar[bool] = True
@@ -47,7 +51,10 @@ class CpuEngine:
         kernels.keep(known.ahead)
 
     def solve(self, problem: Problem) -> Solution:
-        """See `dubito.engines.lazy.algorithm`."""
+        """The plain way where that is quicker, else see `dubito.engines.lazy.algorithm`."""
+        if plain.can(problem) and (plain.pays(problem) if self.plainly is None else self.plainly):
+            with suppress(plain.NotPlain):
+                return plain.solve(problem)
         kernels = CpuKernels(problem)
         solution = algorithm.solve(problem, kernels)
         kernels.keep(kernels.ahead())

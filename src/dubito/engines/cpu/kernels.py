@@ -162,15 +162,20 @@ class CpuKernels:
         order = np.argsort(seen, kind="stable")
         exact, is_fresh = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_)
         for part in self._parts(order, seen):
-            self.references.drop_useless_sketch()
-            pool_rows = self.problem.candidates[rows[part]]
-            group = CandidateGroup(self.references, pool_rows, bounds[part], self._weights(rows[part]), needed)
-            for start, stop in self._spans(int(seen[part[0]])):
-                group.look_at(slice(start, stop))
+            group = self._bounded(rows[part], bounds[part], int(seen[part[0]]), needed)
+            if self.references.drop_useless_sketch():
+                group = self._bounded(rows[part], bounds[part], int(seen[part[0]]), needed)
             exact[part] = group.finish()
             is_fresh[part] = ~group.is_out
             self._learn(rows[part], group)
         return exact, is_fresh
+
+    def _bounded(self, rows: IntArray, bounds: FloatArray, first: int, needed: float) -> CandidateGroup:
+        """Candidates whose distances to all references from ``first`` on are bounded."""
+        group = CandidateGroup(self.references, self.problem.candidates[rows], bounds, self._weights(rows), needed)
+        for start, stop in self._spans(first):
+            group.look_at(slice(start, stop))
+        return group
 
     def _parts(self, order: IntArray, seen: AnyArray) -> Iterator[IntArray]:
         """Cut rows, ordered by what they have seen: a part is compared with all that its first row has not seen."""

@@ -71,13 +71,15 @@ class References:
         self.n_bounded += n_bounded
         self.n_passed += n_passed
 
-    def drop_useless_sketch(self) -> None:
-        """Compare whole points from now on, where a sketch leaves more to do than it saves."""
+    def drop_useless_sketch(self) -> bool:
+        """Compare whole points from now on, where a sketch leaves more to do than it saves; whether that is so now."""
         is_useless = self.n_bounded > PROOF and self.n_passed > MOST_PASSED * self.n_bounded
-        if self.sketch.directions is not None and is_useless:
-            self.sketch = whole(self.sketch, self.problem.pool.shape[1])
-            self._make_room()
-            self._fill(0)
+        if self.sketch.directions is None or not is_useless:
+            return False
+        self.sketch = whole(self.sketch, self.problem.pool.shape[1])
+        self._make_room()
+        self._fill(0)
+        return True
 
     def _take_over(self, kept: object) -> int:
         """Copy what an earlier run kept; how many references that is."""
