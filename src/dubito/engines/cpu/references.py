@@ -15,7 +15,7 @@ from dubito.problem import Metric, Problem
 ReadRows = Callable[[Matrix, IntArray, Metric], AnyArray]
 
 READ_ROWS = 2048
-PROOF = 100_000
+PROOF = 10_000
 """Pairs after which a sketch is judged."""
 MOST_PASSED = 0.01
 """The share of pairs that a sketch may pass on: looking at one of them costs a hundred times bounding it."""

@@ -78,7 +78,7 @@ def plain_sketch(few: FloatArray, largest: float) -> Sketch:
         return Sketch(None, 1.0, None, slack)
     # The middle of each feature: one outlier must not move the centre away from all the others.
     centre = np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
-    spread = float(np.median(((few - centre) ** 2).sum(axis=1)))
+    spread = float(np.partition(((few - centre) ** 2).sum(axis=1), len(few) // 2)[len(few) // 2])
     if 1e-6 < largest < 1e6 and float(centre @ centre) <= 2.0 * spread:
         return Sketch(None, 1.0, None, slack)
     if largest < FLOAT32_LARGEST:
