@@ -63,6 +63,18 @@ def test_the_page_on_training_side_by_side_is_what_its_record_makes(monkeypatch:
     assert "Measured by `python benchmarks/bench_training.py --pool a.npz`.\n" in make(record)
 
 
+def test_the_page_on_other_libraries_is_what_its_record_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    results = BENCHMARKS / "results"
+    make = runpy.run_path(str(BENCHMARKS / "integrations.py"))["page"]
+    record = json.loads((results / "integrations.json").read_text(encoding="utf-8"))
+    assert make(record) == (results / "integrations.md").read_text(encoding="utf-8")
+    for run in record.values():
+        for row in run["rows"]:
+            for each in row["contestants"].values():
+                assert each.get("same_picks", row["budget"]) == row["budget"]
+
+
 def test_a_benchmark_s_record_names_the_script_that_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     command = runpy.run_path(str(BENCHMARKS / "machine.py"))["command"]
     monkeypatch.setattr("sys.argv", ["/some/where/bench_cuda.py", "--pool", "/some/pool.npz"])

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -77,3 +79,25 @@ def test_a_row_is_worth_what_comes_after_it_where_the_order_depends_on_the_budge
     first = np.array([3, 1])
     table = in_turn(first, whole("coreset", 3, labelled=[0]), 4)
     np.testing.assert_array_equal(table[0], [np.nan, 1.0, 0.0, 2.0])
+
+
+def printed_by(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+
+def test_no_adapter_is_loaded_before_it_is_used_and_none_loads_its_tool() -> None:
+    told = printed_by(
+        "import sys, dubito; print([name for name in sys.modules if 'integrations' in name])\n"
+        "import dubito.integrations.modal, dubito.integrations.small_text\n"
+        "print(sys.modules.keys() & {'modAL', 'small_text', 'skactiveml', 'torch'})"
+    )
+    assert told == "[]\nset()\n"
+
+
+def test_scikit_activeml_is_missed_with_the_command_that_installs_it() -> None:
+    told = printed_by(
+        "import sys; sys.modules['skactiveml'] = None\n"
+        "try: import dubito.integrations.skactiveml\n"
+        "except ImportError as error: print(error)"
+    )
+    assert "pip install 'dubito[skactiveml]'" in told
