@@ -16,11 +16,11 @@ def page(record: Record) -> str:
     restarts = " and ".join(f"{seconds} s" for seconds in faults["server_restarts_s"])
     return f"""# What was tried with Label Studio
 
-Measured by `make label-studio-test` with Label Studio {record["label_studio"]} as it is installed (SQLite, its own
-server), on {machine["cores"]} cores ({machine["machine"]}) with other work on them, Python {machine["python"]}, in
-{record["minutes"]} minutes. Two people with accounts of their own label through the API, each asking the server for the
-next item. This page is made out of `label-studio.json` beside it; a sentence that its numbers do not bear out is
-refused. `make test` replays answers that this server gave.
+Measured by what `make label-studio-test` plays, with Label Studio {record["label_studio"]} as it is installed (SQLite,
+its own server), on {machine["cores"]} cores ({machine["machine"]}) with other work on them, Python
+{machine["python"]}, in {record["minutes"]} minutes. Two people with accounts of their own label through the API, each
+asking the server for the next item. This page is made out of `label-studio.json` beside it; a sentence that its numbers
+do not bear out is refused. `make test` replays answers that this server gave.
 
 ## Many items
 
@@ -68,7 +68,8 @@ two parts of a round; of {faults["imports"]} of these {faults["imports_disturbed
 | tasks, answers doubled in the end | {faults["doubled_tasks"]}, {faults["doubled_answers"]} |
 | items that people were shown twice | {faults["handed_twice"]} |
 
-The labels are those of the run without faults, item for item. It died: {moments}.
+The labels are those of the run without faults, item for item. When it was killed, by the request that the network had
+just got (before) or passed on (after): {moments}.
 
 ## The guide
 

@@ -60,7 +60,7 @@ def pull(
     url: studio.StudioUrl,
     output: studio.LabelsOut,
     token_file: studio.TokenFile = None,
-    classes: studio.Offered = None,
+    classes: studio.Known = None,
     skipped: studio.Skipped = None,
     timeout: studio.Timeout = "60",
     force: options.Force = False,

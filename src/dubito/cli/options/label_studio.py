@@ -53,6 +53,15 @@ Offered = Annotated[
         help="The classes people choose from, with commas between: a project that is not there yet is made with them.",
     ),
 ]
+Known = Annotated[
+    str | None,
+    typer.Option(
+        "--classes",
+        metavar="NAMES",
+        rich_help_panel=FILES,
+        help="The classes there are, with commas between: any other is refused by its name.",
+    ),
+]
 Shown = Annotated[
     str | None,
     typer.Option(
