@@ -21,7 +21,7 @@ LABEL_STUDIO_VERSION ?= 1.23.2
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cluster page postgres labelling docs bench faults models integrations fiftyone label-studio-test clean
+.PHONY: help demo test check cluster page postgres labelling docs bench ratios faults models integrations fiftyone label-studio-test clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 27
@@ -65,6 +65,9 @@ docs: .venv-docs/.ready ## Build the documentation site into site/
 bench: $(if $(BENCHMARKS),.venv-bench/.ready) ## Run the benchmarks
 	@test -n "$(BENCHMARKS)" || { echo "make: there is no benchmarks/bench_*.py to run." >&2; exit 1; }
 	@for bench in $(BENCHMARKS); do .venv-bench/bin/python "$$bench" $(ARGS) || exit 1; done
+
+ratios: .venv/.ready ## Measure a dozen ratios in under three minutes, and keep them in benchmarks/results/history.jsonl
+	@.venv/bin/python benchmarks/ratios.py $(ARGS)
 
 faults: .venv/.ready ## Try kills, full disks, damaged files and bombs, and write docs/results/faults.md
 	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m faults \

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import pkgutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +36,15 @@ def share_the_cores() -> Iterator[None]:
     limit = 1 if "PYTEST_XDIST_WORKER" in os.environ else None
     with importlib.import_module("threadpoolctl").threadpool_limits(limits=limit):
         yield
+
+
+def pytest_sessionfinish() -> None:
+    """Keep what a worker has counted now: on a busy machine it is killed before it would do so by itself."""
+    if "PYTEST_XDIST_WORKER" in os.environ and "coverage" in sys.modules:
+        counting = sys.modules["coverage"].Coverage.current()
+        if counting is not None:
+            counting.stop()
+            counting.save()
 
 
 @pytest.fixture

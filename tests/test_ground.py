@@ -33,6 +33,7 @@ TARGETS = (
     "labelling",
     "docs",
     "bench",
+    "ratios",
     "faults",
     "models",
     "integrations",

@@ -17,7 +17,7 @@ from endurance.hour import play
 from endurance.kills import kill_again_and_again
 from endurance.large import measure
 from endurance.page import page
-from endurance.servers import serving
+from endurance.servers import CORES, serving
 from labelling.projects import make_project
 from postgres.cluster import cluster
 
@@ -45,7 +45,7 @@ def requests(folder: Path) -> dict[str, Any]:
     """Ten thousand requests that are made up."""
     project, _ = make_project(folder)
     with serving(Path(project.folder)) as server:
-        return fuzz(server, 15_000)
+        return fuzz(server, 16_000)
 
 
 def hour(folder: Path) -> dict[str, Any]:
@@ -72,6 +72,7 @@ def machine() -> dict[str, Any]:
     """What it was measured on."""
     return {
         "cores": len(os.sched_getaffinity(0)),
+        "server_cores": CORES.count(",") + 1 if CORES else len(os.sched_getaffinity(0)),
         "machine": platform.machine(),
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
@@ -89,8 +90,7 @@ def main(words: list[str]) -> int:
     record = json.loads(asked.record.read_text(encoding="utf-8")) if asked.record.exists() else {"schema": 1}
     for name in asked.parts or PARTS:
         with tempfile.TemporaryDirectory(prefix="dubito-") as folder:
-            record[name] = PARTS[name](Path(folder))
-        record["machine"] = machine()
+            record[name] = PARTS[name](Path(folder)) | {"machine": machine()}
         print(name, json.dumps(record[name]), flush=True)
         asked.record.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     if set(PARTS) <= set(record):

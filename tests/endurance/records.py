@@ -2,6 +2,7 @@
 
 from typing import Any
 
+MACHINE = {"cores": 2, "server_cores": 2, "machine": "x", "python": "3.11", "sqlite": "3.40.1"}
 SPREAD = {"median": 1.0, "p99": 2.0, "most": 3.0}
 CROWD: dict[str, Any] = {
     "people": 16,
@@ -14,9 +15,9 @@ CROWD: dict[str, Any] = {
     "beyond_overlap": 0,
     "odd": [],
     "is_locked": False,
+    "machine": MACHINE,
 }
 RECORD: dict[str, Any] = {
-    "machine": {"cores": 2, "machine": "x", "python": "3.11", "sqlite": "3.40.1"},
     "kills": {
         "kills": 100,
         "people": 8,
@@ -30,10 +31,11 @@ RECORD: dict[str, Any] = {
         "odd": [],
         "integrity": "ok",
         "restart_s": {"median": 2.0, "most": 2.5},
+        "machine": MACHINE,
     },
     "crowd": CROWD,
     "crowd_postgres": CROWD,
-    "requests": {"requests": 10_000, "operations": 21, "statuses": {"200": 10_000}, "broken": []},
+    "requests": {"requests": 10_000, "operations": 21, "statuses": {"200": 10_000}, "broken": [], "machine": MACHINE},
     "hour": {
         "labels": 600,
         "pictures": 2000,
@@ -45,6 +47,7 @@ RECORD: dict[str, Any] = {
         "first_item_s": 1.0,
         "wait_s": {"all": 3.0, "after_a_minute": 0.5},
         "longest_wait_ms": 9.0,
+        "machine": MACHINE,
     },
     "large": {
         "items": 100_000,
@@ -56,5 +59,6 @@ RECORD: dict[str, Any] = {
         "next_ms": SPREAD,
         "label_ms": SPREAD,
         "map_ms": SPREAD,
+        "machine": MACHINE,
     },
 }
