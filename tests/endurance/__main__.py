@@ -76,6 +76,7 @@ def machine() -> dict[str, Any]:
         "machine": platform.machine(),
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
+        "load": round(os.getloadavg()[1], 1),
     }
 
 

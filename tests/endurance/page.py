@@ -3,7 +3,7 @@
 from typing import Any
 
 Record = dict[str, Any]
-MACHINE = ("cores", "server_cores", "machine", "python", "sqlite")
+MACHINE = ("cores", "server_cores", "machine", "python", "sqlite", "load")
 TITLES = {
     "kills": "kills",
     "a crowd, SQLite": "crowd",
@@ -96,12 +96,10 @@ def _machines(record: Record) -> str:
     parts: dict[tuple[Any, ...], list[str]] = {}
     for title, name in TITLES.items():
         machine = record[name]["machine"]
-        parts.setdefault(tuple(machine[each] for each in MACHINE), []).append(title)
+        parts.setdefault(tuple(machine.get(each, "–") for each in MACHINE), []).append(title)
     rows = [f"| {', '.join(titles)} | {' | '.join(map(str, where))} |" for where, titles in parts.items()]
-    head = (
-        "| part | cores | of them for the server | machine | Python | SQLite |\n| --- | --- | --- | --- | --- | --- |"
-    )
-    return "\n".join([head, *rows])
+    names = ["part", "cores", "of them for the server", "machine", "Python", "SQLite", "load, all work counted"]
+    return "\n".join([f"| {' | '.join(names)} |", "| --- " * len(names) + "|", *rows])
 
 
 def _ms(spread: dict[str, float]) -> str:

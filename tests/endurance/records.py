@@ -2,7 +2,7 @@
 
 from typing import Any
 
-MACHINE = {"cores": 2, "server_cores": 2, "machine": "x", "python": "3.11", "sqlite": "3.40.1"}
+MACHINE = {"cores": 2, "server_cores": 2, "machine": "x", "python": "3.11", "sqlite": "3.40.1", "load": 1.0}
 SPREAD = {"median": 1.0, "p99": 2.0, "most": 3.0}
 CROWD: dict[str, Any] = {
     "people": 16,
