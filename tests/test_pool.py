@@ -61,21 +61,22 @@ def test_labels_may_come_one_at_a_time(seed: int) -> None:
         )
 
 
-def test_labelling_a_round_brings_the_next_ones_in_its_order_up_to_date() -> None:
+def test_what_a_round_learned_is_there_for_the_next_and_prepare_finds_out_the_rest() -> None:
     rng = np.random.default_rng(0)
     features, doubt = rng.standard_normal((4000, 16)), rng.random(4000) ** 4
-    pool, unprepared = dubito.Pool(features), dubito.Pool(features)
+    pool = dubito.Pool(features)
     pool.label(np.arange(50))
-    picked = pool.select(100, doubt=doubt, strategy="doubt-coreset")
-    pool.label(picked)
-    unprepared.label(np.append(np.arange(50), picked.indices))
+    pool.label(pool.select(100, doubt=doubt, strategy="doubt-coreset"))
+    is_known = pool._before.seen > 0
+    assert 100 <= np.count_nonzero(is_known) < 2000
+    assert doubt[is_known].mean() > 2 * doubt[~is_known].mean()
+    pool.prepare()
+    left = np.setdiff1d(np.arange(4000), pool.labelled)
+    assert (pool._before.seen[left] == 150).all()
     assert_same(
         pool.select(100, doubt=doubt, strategy="doubt-coreset"),
-        unprepared.select(100, doubt=doubt, strategy="doubt-coreset"),
+        dubito.select(features, 100, labelled=pool.labelled, doubt=doubt, strategy="doubt-coreset"),
     )
-    is_known = pool._before.seen == 150
-    assert 150 <= np.count_nonzero(is_known) < 1500
-    assert doubt[is_known].mean() > 4 * doubt[~is_known].mean()
 
 
 def test_labelling_by_id_by_number_and_by_mask() -> None:

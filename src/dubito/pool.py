@@ -15,7 +15,7 @@ from dubito.engines.dispatch import choose_engine
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.files.sealed import load_sealed, save_sealed
 from dubito.limits import Limits
-from dubito.matrix import AnyArray, BoolArray, IntArray, Rows, len_of
+from dubito.matrix import AnyArray, IntArray, Rows, len_of
 from dubito.names import Ids
 from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
 from dubito.selecting import answer
@@ -28,8 +28,6 @@ SCHEMA = 1
 PRINT_ROWS = 64
 ROW_BYTES, SLACK_BYTES = 20, 1 << 24
 """What a saved pool holds for each row at most, and besides; a file that unpacks to more is not read."""
-GROWTH = 1.05
-"""How much the labelled must grow before distances are brought up to date: labels may come one at a time."""
 
 
 class Pool:
@@ -73,7 +71,6 @@ class Pool:
         self.ids = self._points.ids
         self._known = Known(np.full(len(self), np.inf), np.zeros(len(self), np.int32), self._order)
         self._before = self._known
-        self._n_caught_up = 0
 
     def __len__(self) -> int:
         return len_of(self._points.pool)
@@ -95,9 +92,7 @@ class Pool:
         ``rows`` and ``ids`` say it outright, as they must where ids are numbers. Naming one again changes nothing.
 
         What the last round learned of its picks is kept if all of them are now labelled; otherwise what was known
-        before that round. Once the labelled have grown by a twentieth, distances are brought up to date here, so that
-        the next round need not: those of the rows that earlier rounds looked at, and of the next ones in the last
-        round's order, two for every pick. That takes about as long as the next round is spared.
+        before that round. It takes no time: what the next round needs to know it finds out itself, or `prepare` does.
         """
         if sum(value is not None for value in (which, rows, ids)) != 1:
             takes = f"label takes one of: a Selection or list, {keyword('rows')}, {keyword('ids')}"
@@ -110,11 +105,6 @@ class Pool:
         self._order = np.concatenate([self._order, added, np.setdiff1d(rows, added)])
         self._known.added = self._order[:0]
         self._before = self._known
-        if len(self._order) > GROWTH * self._n_caught_up:
-            self._n_caught_up = len(self._order)
-            wanted = self._known.seen > 0
-            wanted[self._known.ahead] = True
-            self._catch_up(wanted)
 
     def prepare(self) -> None:
         """Bring the distance of every row to what is labelled up to date.
@@ -122,11 +112,8 @@ class Pool:
         None of it depends on the model, so it can be done while people label or the model trains: the next `select` is
         then left with its own picks. Θ(n·new·d) at worst, where new is what was labelled since.
         """
-        self._catch_up(np.ones(len(self), dtype=np.bool_))
-
-    def _catch_up(self, wanted: BoolArray) -> None:
         known, points = self._before, self._points
-        wanted = wanted & (known.seen < len(self._order))
+        wanted = known.seen < len(self._order)
         wanted[self._order] = False
         references, rows = Rows(points.pool, self._order), np.flatnonzero(wanted)
         if len(rows):
@@ -197,7 +184,7 @@ class Pool:
         terms = check_terms(engine, memory_limit, seed, progress)
         labelled = Labelled(Rows(self._points.pool, self._order), self._order, 0.0)
         before = self._before
-        self._known = Known(before.squared.copy(), before.seen.copy(), self._order[:0], before.kept, before.ahead)
+        self._known = Known(before.squared.copy(), before.seen.copy(), self._order[:0], before.kept)
         points = self._points._replace(labelled=labelled)
         limits = Limits(costs, spend, quotas, classes)
         sources = Sources(probabilities, logits, doubt, temperature, labels, self.labelled)

@@ -46,8 +46,6 @@ class Known:
     """Rows that the last run added to the references, in order."""
     kept: object = None
     """What an engine keeps of the references for itself; another engine passes it over."""
-    ahead: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Rows that the last run would have looked at next, where its engine tells."""
 
 
 class Quotas(NamedTuple):

@@ -211,4 +211,4 @@ def more_covered(weights: FloatArray, before: float, gained: FloatArray) -> Floa
 def _copied(known: Known | None) -> Known | None:
     if known is None:
         return None
-    return Known(known.squared.copy(), known.seen.copy(), known.added, known.kept, known.ahead)
+    return Known(known.squared.copy(), known.seen.copy(), known.added, known.kept)

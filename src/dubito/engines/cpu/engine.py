@@ -48,7 +48,7 @@ class CpuEngine:
         kernels = CpuKernels(problem)
         kernels.first_bounds()
         kernels.refresh(np.arange(len(rows)), known.squared[rows], known.seen[rows], 0.0)
-        kernels.keep(known.ahead)
+        kernels.keep()
 
     def solve(self, problem: Problem) -> Solution:
         """The plain way where that is quicker, else see `dubito.engines.lazy.algorithm`."""
@@ -57,5 +57,5 @@ class CpuEngine:
                 return plain.solve(problem)
         kernels = CpuKernels(problem)
         solution = algorithm.solve(problem, kernels)
-        kernels.keep(kernels.ahead())
+        kernels.keep()
         return solution

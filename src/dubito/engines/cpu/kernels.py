@@ -12,7 +12,6 @@ from dubito.engines.cpu.memory import plan_memory
 from dubito.engines.cpu.references import Kept, References
 from dubito.engines.cpu.refresh import CandidateGroup
 from dubito.engines.cpu.sketch import Sketch, fit_sketch, plain_sketch, whole
-from dubito.engines.lazy.bounds import first_in_order
 from dubito.engines.lazy.front import Front
 from dubito.engines.lazy.rounding import FLOAT32_LARGEST, FLOOR, MEDIAN_ROWS, squared_lengths
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
@@ -27,8 +26,6 @@ ANCHORS = 64
 """References that every candidate is compared with first."""
 WASTED_PAIRS = 1 << 18
 """Pairs compared once more for nothing: beyond this, rows that have seen more go by themselves."""
-AHEAD = 2
-"""Rows to bring up to date between runs, for each pick of the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +62,11 @@ class CpuKernels:
             return plain
         return fit_sketch(plain, plain.read(problem.pool, self._sample(SAMPLE_ROWS), problem.metric))
 
-    def keep(self, ahead: IntArray) -> None:
-        """Leave the references for the next run on these points, and the rows that it will likely look at."""
+    def keep(self) -> None:
+        """Leave the references for the next run on these points."""
         if self.problem.known is not None:
             n_kept = len(self.references) if self.learned is not None else self.references.n_labelled
-            self.problem.known.kept, self.problem.known.ahead = self.references.keep(n_kept), ahead
-
-    def ahead(self) -> IntArray:
-        """Rows of the pool that are left and have the largest priorities, by what is known of them."""
-        known, rows = self.problem.known, self.problem.candidates
-        if known is None or (self.learned is None and self.references.n_labelled == 0):
-            return rows[:0]
-        priorities = self._scale(known.squared[rows], None)
-        priorities[np.searchsorted(rows, self.references.picks)] = -1.0
-        return rows[first_in_order(priorities, AHEAD * self.problem.budget)[0]]
+            self.problem.known.kept = self.references.keep(n_kept)
 
     def _sample(self, n_rows: int) -> IntArray:
         """Rows of the pool, evenly."""
