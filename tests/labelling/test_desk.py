@@ -7,13 +7,22 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
+from dubito.exchange.label_studio import read_tasks
 from dubito.labelling.agreement import agreement, cohen, fleiss
 from dubito.labelling.desk import Desk
+from dubito.labelling.exporting import export_labels, label_columns
 from dubito.labelling.making import open_project
 from dubito.labelling.own import keep_own
 from dubito.labelling.spoken import Spoken
 from dubito.labelling.store import Pick
-from dubito.labelling.views import curve_facts, model_facts, project_facts, review_facts, waiting_sentence
+from dubito.labelling.views import (
+    annotator_facts,
+    curve_facts,
+    model_facts,
+    project_facts,
+    review_facts,
+    waiting_sentence,
+)
 from dubito.labelling.waiting import WaitingList
 from labelling.projects import CLASSES, make_project, truth, wait_until
 
@@ -58,6 +67,44 @@ def test_what_is_released_is_there_for_others(desk: Desk) -> None:
     first = rows(desk.ask("ann", 3).result())
     assert desk.release("ann").result() == 3
     assert rows(desk.ask("bob", 3).result()) == first
+
+
+def test_a_review_settles_a_label_and_is_no_vote_of_its_own(tmp_path: Path) -> None:
+    opened = Desk(*make_project(tmp_path, overlap=2))
+    for who in ("ann", "bob"):
+        answer(opened, 0, who, "left")
+    answer(opened, 0, "carl", "right", is_review=True)
+    answer(opened, 1, "ann", "right")
+    answer(opened, 1, "carl", "right", is_review=True)
+    assert opened.state.book.labels == {0: "right", 1: "right"}
+    columns = label_columns(opened.state)
+    assert (columns["annotators"], columns["agreement"]) == ([2, 1], [0.0, 1.0])
+    facts = annotator_facts(opened)
+    assert facts["overlap"] == {"items": 1, "agree": 1.0, "kappa": None}
+    opened.undo("u1", "carl").result()
+    opened.undo("u2", "carl").result()
+    assert opened.state.book.labels == {0: "left", 1: "right"}
+    opened.close()
+
+
+def test_a_person_who_answers_again_has_one_answer(tmp_path: Path) -> None:
+    opened = Desk(*make_project(tmp_path))
+    for number, label in enumerate(("left", "right", None)):
+        opened.answer([Spoken(f"again-{number}", "ann", 0, label)]).result()
+    (ann,) = annotator_facts(opened)["annotators"]
+    assert (ann["labels"], ann["skipped"]) == (0, 1)
+    opened.close()
+
+
+def test_what_goes_to_label_studio_names_no_account_and_comes_back_with_its_people(tmp_path: Path) -> None:
+    opened = Desk(*make_project(tmp_path, overlap=2))
+    answer(opened, 0, "ann", "left")
+    answer(opened, 0, "bob", "right")
+    path = tmp_path / "tasks.json"
+    path.write_bytes(export_labels(opened.state, "label-studio", safe=True).data)
+    assert "completed_by" not in path.read_text()
+    assert [(each.label, each.who) for each in read_tasks(str(path))] == [("left", "ann"), ("right", "bob")]
+    opened.close()
 
 
 def test_with_an_overlap_of_two_each_item_goes_to_two_people_and_no_third(tmp_path: Path) -> None:

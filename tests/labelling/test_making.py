@@ -152,3 +152,10 @@ def test_settings_and_classes_that_change_are_told(tmp_path: Path, capsys: pytes
     assert read_project(project.folder).settings.batch == 30
     assert main(["label", project.folder, *words, *where]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_ids_that_repeat_are_named_and_texts_are_not_called_wrong_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "texts.csv"
+    path.write_text("id,text\na,good day\nb,good night\na,good bye\n")
+    with pytest.raises(InvalidData, match="repeats the id 'a'"):
+        open_project(str(path))

@@ -43,6 +43,14 @@ def test_a_first_round_covers_and_a_later_one_has_a_model(tmp_path: Path) -> Non
     assert len(arrays["covered"]) == 11
 
 
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_a_pool_of_one_or_two_may_be_labelled_wholly(tmp_path: Path, n_rows: int) -> None:
+    player = RoundPlayer(features(tmp_path, n_rows), None)
+    arrays, facts = player.play(job(np.arange(n_rows), round=2))
+    assert len(arrays["picks"]) == 0
+    assert facts["labels"] == n_rows
+
+
 def test_a_label_that_was_taken_back_may_be_asked_for_again(tmp_path: Path) -> None:
     player = RoundPlayer(features(tmp_path, 20), None)
     player.play(job(np.arange(12)))

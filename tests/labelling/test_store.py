@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, text, update
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.labelling import schema
 from dubito.labelling.book import Book
-from dubito.labelling.database import open_engine, open_reader
+from dubito.labelling.database import StoreFailed, open_engine, open_reader
 from dubito.labelling.desk import Desk
 from dubito.labelling.events import Event
 from dubito.labelling.making import open_project
@@ -52,6 +52,17 @@ def test_a_key_that_is_sent_many_times_at_once_is_one_event(tmp_path: Path, stor
     assert sum(each.is_new for each in done) == 1
     with pytest.raises(Conflict, match="sent with another label"):
         desk.answer([Spoken("k", "bob", 3, "left")]).result()
+    desk.close()
+
+
+@pytest.mark.parametrize("gone", ["labels.sqlite", "labels.sqlite-wal"])
+def test_nothing_is_acknowledged_once_the_file_is_gone(tmp_path: Path, gone: str) -> None:
+    desk = desk_of(tmp_path, None)
+    answer(desk, 0)
+    (Path(desk.state.project.folder) / gone).unlink()
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match="removed or replaced while this server has it open"):
+            answer(desk, 1)
     desk.close()
 
 

@@ -16,7 +16,7 @@ from dubito.matrix import AnyArray
 from dubito.names.columns import IDS, ROW, usual
 from dubito.names.labels import label_keys
 
-ID, INDEX = "dubito_id", "dubito_index"
+ID, INDEX, PEOPLE = "dubito_id", "dubito_index", "dubito_annotators"
 """What an item is called in the payload of a tool."""
 TEXTS = ("text", "sentence", "document", "content", "review", "title", "body")
 PICTURES = ("path", "image", "picture", "file", "filename", "file_name", "url", "photo")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dubito.errors import InvalidData
-from dubito.exchange.items import ID, INDEX, Item, Said, label_keys_of, name_in, only_label, read_json
+from dubito.exchange.items import ID, INDEX, PEOPLE, Item, Said, label_keys_of, name_in, only_label, read_json
 from dubito.files import open_source
 from dubito.names.labels import label_keys
 
@@ -49,15 +49,25 @@ def said_in_tasks(path: str, tasks: Iterable[Mapping[str, Any]]) -> Iterator[Sai
     """The same of tasks that are read already."""
     for task in tasks:
         name, key = name_in(path, task["data"], task.get("meta"))
-        for annotation in task.get("annotations") or task.get("completions") or []:
+        annotations = task.get("annotations") or task.get("completions") or []
+        for annotation, person in zip(annotations, _people(task, annotations), strict=True):
             label = None if annotation.get("was_cancelled") else only_label(path, name, _choices(annotation))
-            yield Said(name, key, label, _who(annotation.get("completed_by")))
+            yield Said(name, key, label, _who(person))
 
 
 def _choices(annotation: Mapping[str, Any]) -> list[object]:
     """The choices of an annotation; all other results are spans, boxes and the like."""
     results = [each for each in annotation.get("result") or [] if isinstance(each, dict)]
     return [choice for each in results for choice in (each.get("value") or {}).get("choices") or []]
+
+
+def _people(task: Mapping[str, Any], annotations: Sequence[Mapping[str, Any]]) -> Sequence[object]:
+    """Who made each annotation: as Label Studio has it, or dubito's own page where nobody has an account there."""
+    named = (task.get("meta") or {}).get(PEOPLE)
+    by: list[object] = [annotation.get("completed_by") for annotation in annotations]
+    if isinstance(named, list) and len(named) == len(by) and all(each is None for each in by):
+        return named
+    return by
 
 
 def _who(person: object) -> str:

@@ -10,7 +10,8 @@ class Book:
     """The state of all items, out of the log and nothing else: the same events give the same book.
 
     A person's last answer on an item counts, until it is taken back; then the one before it counts again. An item's
-    label is what most people said of it; of a tie, what was said last.
+    label is what most people said of it; of a tie, what was said last. Who reviews a label knows it and what the model
+    makes of it: the last review settles it.
 
     Examples
     --------
@@ -80,7 +81,9 @@ class Book:
         most = max(votes.values())
         self.skipped.discard(item)
         # From the last one back: a tie goes to what was said last.
-        self.labels[item] = next(event.label for event in reversed(given) if event.label and votes[event.label] == most)
+        said_most = next(event.label for event in reversed(given) if event.label and votes[event.label] == most)
+        reviewed = [event.label for event in given if event.why == "review" and event.label is not None]
+        self.labels[item] = reviewed[-1] if reviewed else said_most
 
     def _count(self, item: int) -> None:
         if 0 < len(self.answers[item]) < self.overlap:
@@ -97,6 +100,11 @@ class Book:
     def said(self, item: int) -> dict[str, Event]:
         """By annotator, the answer on an item that counts."""
         return {who: self.events[numbers[-1]] for who, numbers in self.answers.get(item, {}).items()}
+
+    def votes(self, item: int) -> dict[str, Event]:
+        """By annotator, the labels that were given without another in sight; those of a review where there are none."""
+        given = {who: event for who, event in self.said(item).items() if event.label is not None}
+        return {who: event for who, event in given.items() if event.why != "review"} or given
 
     def n_answers(self, item: int) -> int:
         """How many people have answered."""

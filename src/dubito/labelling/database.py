@@ -101,6 +101,34 @@ def take_lock(connection: Connection) -> None:
         raise InvalidArgument(problem, mend="use the page of that one, or stop it first.")
 
 
+class Place:
+    """The files of a store on the disk, which others can remove or replace while a server has them open."""
+
+    def __init__(self, engine: Engine) -> None:
+        path = engine.url.database if engine.dialect.name == "sqlite" else None
+        self._paths: list[str] = [] if path is None else [path, f"{path}-wal"]
+        self._were = self._are()
+
+    def _are(self) -> list[tuple[int, int] | None]:
+        return [_identity(path) for path in self._paths]
+
+    def check(self) -> None:
+        """Refuse to go on where they are gone: what is written to them now nobody could find again."""
+        if self._are() != self._were:
+            raise StoreFailed(
+                f"it could not be saved: {self._paths[0]}, or the log beside it, was removed or replaced while this "
+                "server has it open. Stop the server, put a copy back if there is one, and start it again."
+            )
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 @contextmanager
 def naming_store(what: str, path: str | None = None) -> Iterator[None]:
     """Turn what a database says into one plain line; of a file, its path, too."""

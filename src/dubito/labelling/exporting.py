@@ -3,9 +3,9 @@
 import datetime
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dubito.exchange.items import ID
+from dubito.exchange.items import ID, PEOPLE
 from dubito.files.writing import render_columns
 from dubito.labelling.state import State
 
@@ -32,7 +32,7 @@ def export_labels(state: State, format: str, *, safe: bool) -> Export:
 def label_columns(state: State) -> dict[str, Sequence[object]]:
     """The table that ``--labelled`` takes: one row a labelled item, in the order of the pool."""
     items = sorted(state.book.labels)
-    given = [_given(state, item) for item in items]
+    given = [list(state.book.votes(item).values()) for item in items]
     return {
         "id": [state.contents.ids[item] for item in items],
         "index": items,
@@ -46,10 +46,6 @@ def label_columns(state: State) -> dict[str, Sequence[object]]:
         "round": [max(event.round for event in each) for each in given],
         "at": [_when(max(event.at for event in each)) for each in given],
     }
-
-
-def _given(state: State, item: int) -> list[Any]:
-    return [event for event in state.book.said(item).values() if event.label is not None]
 
 
 def _when(seconds: float) -> str:
@@ -84,15 +80,17 @@ def _label_studio(state: State, safe: bool) -> bytes:
     tasks = []
     for item in sorted(set(state.book.labels) | state.book.skipped):
         kind, shown = _shown(state, item)
+        said = state.book.said(item)
         annotations = [
             {
-                "completed_by": {"email": who},
                 "was_cancelled": event.label is None,
                 "result": [] if event.label is None else [_choice(kind, event.label)],
             }
-            for who, event in state.book.said(item).items()
+            for event in said.values()
         ]
-        tasks.append({"data": {ID: state.contents.ids[item], kind: shown}, "annotations": annotations})
+        # Not in annotations, where Label Studio knows the people who have accounts there, and refuses all others.
+        meta = {PEOPLE: list(said)}
+        tasks.append({"data": {ID: state.contents.ids[item], kind: shown}, "meta": meta, "annotations": annotations})
     return _json(tasks)
 
 

@@ -47,7 +47,10 @@ def write_labels(state: State, folder: str | None = None) -> list[str]:
     column = "class" if own_column(state.project) == "label" else "label"
     paths = []
     for number, items in enumerate((each for each in parts if each), start=1):
-        path = os.path.join(folder or state.project.folder, LABELS.format(number))
+        own = LABELS.format(number)
+        # Elsewhere a message that names the file must say whose it is.
+        elsewhere = f"{os.path.basename(os.path.normpath(state.project.folder))}-{own}"
+        path = os.path.join(state.project.folder, own) if folder is None else os.path.join(folder, elsewhere)
         names: list[object] = [state.contents.ids[item] if state.contents.has_ids else item for item in items]
         labels = [book.labels[item] for item in items]
         columns: dict[str, Sequence[object]] = {"id" if state.contents.has_ids else "index": names, column: labels}

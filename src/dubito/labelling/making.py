@@ -163,8 +163,12 @@ def is_pool(source: str) -> bool:
 
     try:
         open_supply(source)
-    except DubitoError:
-        read_pool(source)
+    except DubitoError as no_items:
+        try:
+            read_pool(source)
+        except DubitoError as no_features:
+            # Of a table of texts whose ids repeat it is no help to hear that texts are no numbers.
+            raise (no_items if " id " in str(no_items) else no_features) from None
         return True
     return False
 

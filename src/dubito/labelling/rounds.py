@@ -63,7 +63,11 @@ class RoundPlayer:
     def play(self, job: Job) -> tuple[dict[str, AnyArray], dict[str, Any]]:
         """Arrays for the server to read, and the facts of the round."""
         begun = time.monotonic()
-        fitted = fit(self.features, list(job.labels), labelled=job.items, no_label="empty") if len(job.items) else None
+        is_labelled = np.zeros(len_of(self.features), dtype=np.bool_)
+        is_labelled[job.items] = True
+        fitted = (
+            fit(self.features, list(job.labels), labelled=is_labelled, no_label="empty") if len(job.items) else None
+        )
         told = _told_of(job, fitted)
         picked, why, notes = self._picks(job, told)
         covered = self.covered(job.items, picked)
@@ -79,6 +83,12 @@ class RoundPlayer:
             "seconds": time.monotonic() - begun,
         }
         return arrays, facts
+
+    def _mask(self, rows: IntArray) -> BoolArray:
+        """Rows 0 and 1 of a pool of two could be taken for a mask themselves."""
+        mask = np.zeros(len_of(self.features), dtype=np.bool_)
+        mask[rows] = True
+        return mask
 
     def covered(self, labelled: IntArray, picked: IntArray) -> FloatArray:
         """(1 + b,) the share of the pool near a label, before the picks and after each of them."""
@@ -125,7 +135,7 @@ class RoundPlayer:
         if not np.isin(self._pool.labelled, job.items).all():  # A label was taken back.
             self._pool = Pool(self.features, standardise=self._standardise)
         if len(job.items):
-            self._pool.label(rows=job.items)
+            self._pool.label(rows=self._mask(job.items))
         return self._pool.select(
             budget,
             probabilities=told.by_meeting,

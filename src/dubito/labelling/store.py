@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, sele
 
 from dubito.errors import DubitoError
 from dubito.labelling import schema
-from dubito.labelling.database import StoreFailed, naming_store, open_engine, take_lock
+from dubito.labelling.database import Place, StoreFailed, naming_store, open_engine, take_lock
 from dubito.labelling.events import Event
 
 Result = TypeVar("Result")
@@ -98,6 +98,7 @@ class Writer:
             except BaseException:
                 self._connection.close()
                 raise
+        self._place = Place(engine)
         self._thread = threading.Thread(target=self._run, name="dubito-writer", daemon=True)
         self._thread.start()
 
@@ -150,6 +151,7 @@ class Writer:
 
     def _together(self, tasks: Sequence[_Task]) -> None:
         with naming_store("it could not be saved"):
+            self._place.check()
             transaction = self._connection.begin()
             try:
                 with self._lock:
@@ -163,6 +165,7 @@ class Writer:
             except BaseException:
                 transaction.close()
                 raise
+            self._place.check()
 
     def _again(self) -> None:
         """Memory as the store has it; a connection that is lost is made again."""

@@ -237,12 +237,13 @@ def annotator_facts(desk: Desk) -> Facts:
         book = state.book
         people = []
         for who, numbers in sorted(book.standing.items()):
-            said = [book.events[number] for number in numbers]
+            # Of several answers on an item the last counts.
+            said = {book.events[number].item: book.events[number] for number in numbers}.values()
             n_labels = sum(event.label is not None for event in said)
             last = max((event.at for event in said), default=None)
             people.append({"name": who, "labels": n_labels, "skipped": len(said) - n_labels, "last": last})
         shared = [
-            [(who, event.label) for who, event in book.said(item).items() if event.label is not None]
+            [(who, str(event.label)) for who, event in book.votes(item).items()]
             for item, answers in book.answers.items()
             if len(answers) > 1
         ]

@@ -1,6 +1,10 @@
 """A project of ``dubito label`` in the place of a pool: its pool, and the labels so far."""
 
+import atexit
+import os
+import shutil
 from collections.abc import Sequence
+from tempfile import mkdtemp
 
 from dubito.labelling.project import is_project
 from dubito.optional import require
@@ -19,6 +23,9 @@ def opened(
     from dubito.labelling.handing import own_column, read_state, write_labels
 
     state = read_state(pool)
+    if folder is None and not os.access(state.project.folder, os.W_OK):
+        folder = mkdtemp(prefix="dubito-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     own = own_column(state.project)
     ignored = ",".join(each for each in (ignore, own) if each) or None
     return state.project.pool_path, [*write_labels(state, folder), *(labelled or [])] or None, ignored
