@@ -40,6 +40,7 @@ def test_the_record_is_of_the_long_form() -> None:
         ("expiry", "on_the_server", 20),
         ("faults", "lost", 1),
         ("faults", "doubled_tasks", 1),
+        ("faults", "requests", 10_000),
         ("faults", "equal_to_no_faults", False),
         ("guide", "pictures_shown", 0),
     ],

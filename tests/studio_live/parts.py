@@ -181,7 +181,7 @@ def faults(
     pool, labels = folder / "pool.csv", folder / "faulty.csv"
     write_pool(pool, n_rows)
     project = project_of(studio, "faults")
-    network = Network(studio.port, {name: 0.3 / len(HAPPENINGS) for name in HAPPENINGS})
+    network = Network(studio.port, HAPPENINGS)
     killer = Killer(network, random.Random(5))
     words = [
         "label-studio",
@@ -224,6 +224,7 @@ def faults(
         "happened": dict(sorted(network.happened.items())),
         "imports": sum(network.to_imports.values()),
         "imports_disturbed": sum(network.to_imports[name] for name in HAPPENINGS),
+        "copies_removed": network.removed,
         "server_restarts_s": away,
         "labels": len(kept),
         "handed": len(crowd.handed),

@@ -5,13 +5,14 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 KEPT = ("Content-Type", "Location")
-HAPPENINGS = ("request lost", "answer lost", "request late", "answer late")
+HAPPENINGS = {"request lost": 0.08, "answer lost": 0.1, "request late": 0.08, "answer late": 0.1}
+"""What becomes of requests, and of which share of them."""
 
 
 @dataclass
@@ -20,13 +21,15 @@ class Network:
 
     port: int
     """Where the server listens."""
-    shares: dict[str, float] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
     late: float = 6.0
     """Seconds by which what is late comes later than the client waits."""
     seed: int = 0
     happened: Counter[str] = field(default_factory=Counter)
     to_imports: Counter[str] = field(default_factory=Counter)
     """The same of requests that add tasks."""
+    removed: int = 0
+    """Requests that took a copy of a task away."""
     is_cut: bool = False
     noticed: Callable[[str, str, str], None] = lambda moment, method, path: None
     """Called before and after a request is passed on."""
@@ -83,6 +86,7 @@ def handler_of(network: Network) -> type[BaseHTTPRequestHandler]:
             except (OSError, http.client.HTTPException):
                 network.happened["server away"] += 1
                 return
+            network.removed += self.command == "DELETE" and status < 300
             network.noticed("after", self.command, self.path)
             if fate == "answer lost":
                 return

@@ -73,7 +73,8 @@ def send(
     found = project.tasks() if there is None else there
     known = {task.name for task in found}
     missing = [task for task in tasks if task.name not in known]
-    added, is_sure, tried = len(missing), True, 0
+    has_copies = len(known) < len(found)
+    added, tried = len(missing), 0
     while missing:
         part = next(_parts(missing))
         try:
@@ -81,13 +82,13 @@ def send(
             known |= {task.name for task in part}
             tried = 0
         except AnswerLost:
-            tried, is_sure = tried + 1, False
+            tried, has_copies = tried + 1, True  # Perhaps: a request may still be on its way.
             if tried >= project.server.patience.tries:
                 raise
             found = _settled(project, part, tried)
             known = {task.name for task in found}
         missing = [task for task in missing if task.name not in known]
-    removed = 0 if is_sure else remove_copies(project)
+    removed = remove_copies(project) if has_copies else 0
     direct(project, how)
     return Pushed(how.round, added, len(tasks) - added, removed)
 
