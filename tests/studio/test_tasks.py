@@ -178,3 +178,10 @@ def test_whoever_watches_waits_while_the_server_is_away_and_says_so_once() -> No
     assert state == {"id": 7}
     assert len(told) == 1
     assert told[0].endswith("waiting for it.")
+
+
+def test_a_push_takes_away_copies_that_were_there_before() -> None:
+    copies: tuple[int, Any] = (200, {"annotations": []})
+    with project(listed(task(1, "i00"), task(2, "i00")), copies, (204, None)) as (found, answers):
+        assert send(found, [Suggestion(items(1)[0])], Sending(1), named("i00", "i00")).removed == 1
+    assert [each[:2] for each in answers.asked[1:]] == [("GET", "/api/tasks/2/"), ("DELETE", "/api/tasks/2/")]
