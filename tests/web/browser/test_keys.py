@@ -29,3 +29,19 @@ def test_a_class_called_by_one_character_has_it_as_its_key(demo: Server, come: C
     assert keys_of(person, list("0123456789")) == list("0123456789")
     assert keys_of(person, ["cat", "2", "dog"]) == ["1", "2", "3"]
     assert keys_of(person, ["A", "a", "g"]) == ["a", "1", "2"]
+
+
+def test_a_class_that_is_added_moves_no_key(demo: Server, come: Callable[..., Person]) -> None:
+    person = come(demo, "keys")
+    classes = ["cat", "dog", "bird"]
+    for name in ("2", "d", "D", "10", "x", "9", "0", "A", "a"):
+        before = keys_of(person, classes)
+        classes.append(name)
+        assert keys_of(person, classes)[: len(before)] == before
+    assert keys_of(person, ["cat", "dog", "bird", "2"]) == ["1", "2", "3", "a"]
+
+
+def test_a_number_has_its_own_key_or_a_letter(demo: Server, come: Callable[..., Person]) -> None:
+    person = come(demo, "keys")
+    assert keys_of(person, ["0", "1", "10", "11", "2", "3"]) == ["0", "1", "a", "b", "2", "3"]
+    assert keys_of(person, ["cat", "1", "2"]) == ["1", "a", "2"]

@@ -3,11 +3,16 @@
 import { ask } from "./api.js";
 import { button, h, key, own, plain, quoted } from "./dom.js";
 import { known, learnProject, on } from "./hub.js";
-import { keysOf } from "./keys.js";
+import { keysOf, printed } from "./keys.js";
 import { notice, wrong } from "./notices.js";
 
 const MANY = 12;
 const LONG = 16;
+
+/** Whether there are so many classes that there is a box to find one. */
+export function hasFinder() {
+  return known.classes.length > MANY;
+}
 
 export async function refreshProject() {
   learnProject(await ask("/api/project"));
@@ -15,7 +20,7 @@ export async function refreshProject() {
 
 /** A class and its key; the name alone where that is the key. */
 export function classFace(name, pressed) {
-  return pressed && pressed !== name.toLowerCase() ? [key(pressed.toUpperCase()), own(name)] : [own(name)];
+  return pressed && pressed !== name.toLowerCase() ? [key(printed(pressed, name, known.classes)), own(name)] : [own(name)];
 }
 
 async function addClass(field) {
@@ -30,7 +35,7 @@ async function addClass(field) {
     field.value = "";
     await refreshProject();
     const named = keysOf(known.classes)[known.classes.indexOf(name)];
-    notice(named ? `Added ${quoted(name)}: its key is ${named.toUpperCase()}.` : `Added ${quoted(name)}. Find it with /.`);
+    notice(named ? `Added ${quoted(name)}: its key is ${printed(named, name, known.classes)}.` : `Added ${quoted(name)}. Find it with /.`);
     field.blur();
   } catch (error) {
     wrong(error);
@@ -103,7 +108,7 @@ export function classPanel(choose) {
   const node = h("section", { class: "panel", "aria-label": "Classes" }, find, list, adding());
   const draw = () => {
     const keys = keysOf(known.classes);
-    find.hidden = known.classes.length <= MANY;
+    find.hidden = !hasFinder();
     list.classList.toggle("is-short", known.classes.every((name, number) => name.length === 1 && keys[number] === name.toLowerCase()));
     list.classList.toggle("is-long", known.classes.some((name) => name.length > LONG));
     list.replaceChildren(

@@ -50,6 +50,13 @@ function table(curve) {
   );
 }
 
+/** The server's advice is of the last round; before the first model that knows of no labels. */
+function advised(curve) {
+  const { labelled, model } = known.project;
+  if (curve.points.length || model.labels || !labelled) return curve.advice.sentence;
+  return "go on: the model has not learnt yet.";
+}
+
 /** What the last round has changed. */
 function change(points) {
   if (points.length < 2) return "";
@@ -93,7 +100,7 @@ export function makeCurveView(view) {
 
   async function load() {
     const curve = await ask("/api/curve");
-    const { sentence } = curve.advice;
+    const sentence = advised(curve);
     advice.textContent = sentence.charAt(0).toUpperCase() + sentence.slice(1);
     advice.classList.toggle("stop", curve.advice.stop);
     changed.textContent = change(curve.points);

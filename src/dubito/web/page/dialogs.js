@@ -1,26 +1,39 @@
 // The three dialogs: keys, export, and who is labelling.
 
 import { ask } from "./api.js";
+import { hasFinder } from "./classes.js";
 import { button, h, key, own } from "./dom.js";
 import { known, tell } from "./hub.js";
-import { COMMANDS, keysOf, setSingleKeys, singleKeysAct } from "./keys.js";
+import { COMMANDS, keysOf, printed, setSingleKeys, singleKeysAct } from "./keys.js";
 import { count, percent, some } from "./words.js";
 
+const FIND = ["/", "Find a class among many"];
 const SHEETS = [
+  ["Everywhere", [...COMMANDS.map(([name, meaning]) => [name.toUpperCase(), meaning]), ["?", "These keys"]]],
   [
-    "Everywhere",
+    "Label",
+    [["Space", "Skip the item"], ["Backspace", "Undo, as often as you like"], ["+", "Add a class"], FIND],
+  ],
+  [
+    "Grid",
     [
-      ["Space", "Skip the item"],
-      ["Backspace", "Undo, as often as you like"],
-      ...COMMANDS.map(([name, meaning]) => [name.toUpperCase(), meaning]),
-      ["+", "Add a class"],
-      ["/", "Find a class among many"],
-      ["?", "These keys"],
+      ["← → ↑ ↓", "Move"],
+      ["Space", "Mark the odd one"],
+      ["Enter", "All others are of this class"],
+      ["Backspace", "Undo, a whole screen at once"],
     ],
   ],
-  ["Grid", [["← → ↑ ↓", "Move"], ["Space", "Mark the odd one"], ["Enter", "All others are of this class"]]],
-  ["Review", [["↑ ↓", "Move"], ["Enter", "Keep the label"], ["1-9", "Change it to that class"]]],
+  [
+    "Review",
+    [
+      ["↑ ↓", "Move"],
+      ["Enter", "Keep the label"],
+      ["1-9", "Change it to that class"],
+      ["Backspace", "Undo: the label is as it was"],
+    ],
+  ],
 ];
+const NO_CLASS = "There is no class yet: press + under Label to add one, and it has a key.";
 const SWITCH = "Single keys act. Switch this off if you speak to your computer, or press keys by accident.";
 
 const FORMATS = [
@@ -65,13 +78,14 @@ function keyRow(name, meaning) {
 function classRows() {
   const keys = keysOf(known.classes);
   return known.classes.map((name, number) => keys[number] && keyRow(
-    keys[number].toUpperCase(),
+    printed(keys[number], name, known.classes),
     own(name),
   )).filter(Boolean);
 }
 
 function keySheet([title, rows]) {
-  return [h("h3", null, title), h("dl", { class: "keys" }, rows.map(([name, meaning]) => keyRow(name, meaning)))];
+  const there = rows.filter((row) => row !== FIND || hasFinder());
+  return [h("h3", null, title), h("dl", { class: "keys" }, there.map(([name, meaning]) => keyRow(name, meaning)))];
 }
 
 export function openKeys() {
@@ -80,7 +94,8 @@ export function openKeys() {
   const acts = h("input", { type: "checkbox", id: "single-keys" });
   acts.checked = singleKeysAct();
   acts.addEventListener("change", () => setSingleKeys(acts.checked));
-  const classes = h("dl", { class: "keys" }, classRows());
+  const rows = classRows();
+  const classes = rows.length ? h("dl", { class: "keys" }, rows) : h("p", { class: "quiet" }, NO_CLASS);
   open(
     "Keys",
     h(
@@ -136,9 +151,10 @@ function peopleTable(people) {
   );
 }
 
-function agreement(overlap) {
+function agreement(overlap, people) {
   if (!overlap?.items) return "No item has labels of two people yet.";
-  const kappa = overlap.kappa === null ? "" : ` (Cohen's kappa ${overlap.kappa.toFixed(2)})`;
+  const whose = people.filter((each) => each.labels > 0).length === 2 ? "Cohen's" : "Fleiss'";
+  const kappa = overlap.kappa === null ? "" : ` (${whose} kappa ${overlap.kappa.toFixed(2)})`;
   return `On ${some(overlap.items, "item")} that several people labelled they agree in ${percent(overlap.agree)}${kappa}.`;
 }
 
@@ -166,7 +182,7 @@ export function openWho() {
   ask("/api/annotators").then(
     (answer) => people.replaceChildren(...(answer.annotators.length ? [
       peopleTable(answer.annotators),
-      h("p", { class: "quiet" }, agreement(answer.overlap)),
+      h("p", { class: "quiet" }, agreement(answer.overlap, answer.annotators)),
     ] : [])),
     (error) => people.replaceChildren(h("p", { class: "quiet" }, error.message)),
   );

@@ -7,8 +7,9 @@ import { known, on, tell } from "./hub.js";
 import { brief, described } from "./item.js";
 import { classOfKey, keysOf } from "./keys.js";
 import { notice, say, wrong } from "./notices.js";
-import { send, sendMany } from "./outbox.js";
+import { sendMany } from "./outbox.js";
 import * as queue from "./queue.js";
+import { rememberScreen, undoScreen } from "./undo.js";
 import { count, some } from "./words.js";
 
 const setAside = new Set();
@@ -115,6 +116,7 @@ export function makeGridView(view) {
       key("Enter"),
     );
     commit.disabled = rest === 0 || chosen === null;
+    commit.hidden = items.length === 0;
   }
 
   async function commitRest() {
@@ -127,6 +129,7 @@ export function makeGridView(view) {
       const labels = rest.map((item) => ({ row: item.row, class: chosen, guess_seen: guessed }));
       const answer = await sendMany(labels, `${some(rest.length, "label")} “${quoted(chosen)}”`);
       queue.drop(rest.map((item) => item.row));
+      rememberScreen(rest.map((item) => item.row));
       for (const item of strange) {
         setAside.add(item.row);
         queue.putFirst(item);
@@ -143,14 +146,25 @@ export function makeGridView(view) {
     }
   }
 
+  /** One item comes first under Label; a screen is a screen again. */
+  function undone(items) {
+    const [item] = items;
+    if (items.length > 1) {
+      queue.giveBack(items.map((each) => each.row));
+      return `Undone: all ${count(items.length)} of the last screen.`;
+    }
+    if (item.label) return `Undone: the label is ${quoted(item.label)} again.`;
+    queue.putFirst({ ...item, undone: true });
+    return "Undone: that item comes first under Label.";
+  }
+
   async function undo() {
     if (busy) return;
     busy = true;
     try {
-      const answer = await send("/api/undo", { annotator: known.annotator }, "Undoing your last label");
-      queue.putFirst({ ...answer.item, undone: true });
-      tell("labels", { labelled: answer.labelled });
-      notice("Undone: that item comes first under Label.");
+      const items = await undoScreen();
+      notice(undone(items));
+      if (items.length > 1) await load();
     } catch (error) {
       wrong(error);
     } finally {
@@ -175,7 +189,7 @@ export function makeGridView(view) {
     const isFree = event.target === document.body || event.target.matches("main, .tile");
     if (pressed === "Enter" && isFree) return event.repeat || (commitRest(), true);
     if (pressed === "Backspace") return event.repeat || (undo(), true);
-    const name = classOfKey(pressed, known.classes);
+    const name = classOfKey(pressed, known.classes, event.shiftKey);
     if (name === null) return false;
     load(name).then(() => say(`${quoted(name)}: ${some(items.length, "item")}`), wrong);
     return true;

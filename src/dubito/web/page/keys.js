@@ -14,14 +14,24 @@ export const COMMANDS = [
 const LETTERS = "abdefijknopqsuvwxyz";
 const ORDER = "123456789" + LETTERS;
 
-/** The keys of classes, in their order; "" where there are more classes than keys. A class that is called by one
- * character has that as its key, or a person who sees a 3 and presses 3 would say something else. */
+/** The keys of classes, in the order they were added; "" where there are more classes than keys. A class never moves
+ * the key of one before it. One that is called by a free character has that as its key, or a person who sees a 3 and
+ * presses 3 would say something else; so a number without a key of its own takes a letter before another number's key. */
 export function keysOf(classes) {
-  const named = classes.map((name) => (name.length === 1 && `0${ORDER}`.includes(name.toLowerCase()) ? name.toLowerCase() : ""));
-  const taken = new Set();
-  const keys = named.map((name) => (name && !taken.has(name) && taken.add(name) ? name : ""));
-  const free = [...ORDER].filter((each) => !taken.has(each));
-  return keys.map((each) => each || free.shift() || "");
+  const free = new Set(`0${ORDER}`);
+  return classes.map((name) => {
+    const own = name.toLowerCase();
+    const order = /^\d+$/.test(name) ? LETTERS + ORDER : ORDER;
+    const found = own.length === 1 && free.has(own) ? own : ([...order].find((each) => free.has(each)) ?? "");
+    free.delete(found);
+    return found;
+  });
+}
+
+/** A key as it is printed: a capital, unless that is the name of another class. */
+export function printed(key, name, classes) {
+  const capital = key.toUpperCase();
+  return capital !== name && classes.includes(capital) ? key : capital;
 }
 
 /** One character for what was pressed: of the layout, or of the key's place where the layout has other letters. */
@@ -32,9 +42,12 @@ export function pressed(event) {
   return place && !event.shiftKey ? place[1].toLowerCase() : key;
 }
 
-/** The class that a key stands for, or null. */
-export function classOfKey(key, classes) {
-  return key.length === 1 ? (classes[keysOf(classes).indexOf(key)] ?? null) : null;
+/** The class that a key stands for, or null. With Shift, a class that is called by that very capital comes first. */
+export function classOfKey(key, classes, shift = false) {
+  if (key.length !== 1) return null;
+  const capital = key.toUpperCase();
+  if (shift && LETTERS.includes(key) && classes.includes(capital)) return capital;
+  return classes[keysOf(classes).indexOf(key)] ?? null;
 }
 
 const SWITCH = "dubito.single-keys";

@@ -12,6 +12,7 @@ import { classOfKey, isControl } from "./keys.js";
 import { notice, say, wrong } from "./notices.js";
 import { send } from "./outbox.js";
 import * as queue from "./queue.js";
+import { undoOne } from "./undo.js";
 import { count, some, WHY } from "./words.js";
 
 const SLOW = 150;
@@ -33,7 +34,7 @@ export function makeLabelView(view) {
   const panel = classPanel(choose);
   const guidelines = guidelinesBox();
   const undoing = button(["Undo ", key("Backspace")], undo, { class: "undo" });
-  const skipping = button(["Skip ", key("Space")], () => choose(null), { class: "skip" });
+  const skipping = button(["Skip ", key("Space")], skip, { class: "skip" });
   const work = h(
     "section",
     { class: "work", "aria-label": "Item" },
@@ -52,6 +53,7 @@ export function makeLabelView(view) {
   function show() {
     shown = queue.first();
     panel.mark(null, "chosen");
+    skipping.firstChild.textContent = shown?.item.label ? "Leave it " : "Skip ";
     guess.ask(shown?.item ?? null);
     work.classList.toggle("is-empty", shown === null);
     said.replaceChildren(...[shown && beside(shown.item)].filter(Boolean));
@@ -101,7 +103,7 @@ export function makeLabelView(view) {
   function finished() {
     const { labelled, skipped } = known.project;
     const aside = skipped ? ` ${some(skipped, "item was", "items were")} skipped.` : "";
-    const sentence = skipped ? `Every item is answered: ${some(labelled, "label")}.` : `All ${some(labelled, "item")} are labelled.`;
+    const sentence = skipped ? `Every item is answered: ${some(labelled, "label")}.` : `${some(labelled, "item is", "items are")} labelled, all there are.`;
     return h(
       "div",
       { class: "empty is-finished" },
@@ -128,9 +130,10 @@ export function makeLabelView(view) {
 
   function whyPicked(item) {
     const left = queue.itemsLeft();
+    const undone = item.label ? `undone: its label is ${quoted(item.label)} again` : "undone: label it again";
     const parts = [
-      item.undone ? "undone: label it again" : WHY[item.why],
-      item.label ? `labelled ${quoted(item.label)} so far` : null,
+      item.undone ? undone : WHY[item.why],
+      item.label && !item.undone ? `labelled ${quoted(item.label)} so far` : null,
       item.round ? `round ${item.round}` : null,
       left ? `${count(left)} left` : null,
     ];
@@ -176,15 +179,22 @@ export function makeLabelView(view) {
     });
   }
 
+  /** A label that stands is left as it is: to skip an item is not to take its label away. */
+  function skip() {
+    if (busy || !shown?.item.label) return choose(null);
+    hint(`Left as it is: ${quoted(shown.item.label)}.`);
+    queue.drop([shown.item.row]);
+    show();
+  }
+
   function undo() {
     once(async () => {
-      const answer = await send("/api/undo", { annotator: known.annotator }, "Undoing your last label");
-      queue.putFirst({ ...answer.item, undone: true });
+      const item = await undoOne();
+      queue.putFirst({ ...item, undone: true });
       last = null;
-      tell("labels", { labelled: answer.labelled });
       drawTrail();
       show();
-      say(`Undone. ${described(answer.item)}`);
+      say(`Undone. ${described(item)}`);
     });
   }
 
@@ -209,9 +219,9 @@ export function makeLabelView(view) {
 
   function onKey(pressed, event) {
     if (pressed === "Backspace") return event.repeat || (undo(), true);
-    if (pressed === " ") return !isControl(event.target) && (event.repeat || (choose(null), true));
+    if (pressed === " ") return !isControl(event.target) && (event.repeat || (skip(), true));
     if (pressed === "h") return guess.show(), true;
-    const name = classOfKey(pressed, known.classes);
+    const name = classOfKey(pressed, known.classes, event.shiftKey);
     if (name !== null) return event.repeat || (choose(name), true);
     return panelKey(pressed);
   }

@@ -53,11 +53,19 @@ async function train() {
   }
 }
 
+/** What a key would do, where it does nothing. */
+function explain(key) {
+  if (key === "Backspace") notice("Nothing is undone here: undo is under Label, Grid and Review.");
+  else if (/^[0-9]$/.test(key) && known.classes.length === 0) notice("There is no class yet: press + under Label to add one.");
+  else return false;
+  return true;
+}
+
 function onKey(key, event) {
   if (key === "?") return openKeys(), true;
   if (view?.onKey?.(key, event)) return true;
   const command = COMMANDS.find(([name]) => name === key);
-  if (!command) return false;
+  if (!command) return explain(key);
   if (key === "t") train();
   else if (key === "h") notice("The model's guess is shown in the label view: press L, then H.");
   else location.hash = Object.keys(VIEWS).find((name) => name[0] === key);

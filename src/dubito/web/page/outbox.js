@@ -70,6 +70,7 @@ async function deliver(change) {
 /** Sends a change and resolves once the server has it on disk. `what` is said while it waits. */
 export function send(path, body, what) {
   const key = body.key ?? freshKey();
+  if (path === "/api/labels") tell("answer");
   const change = { key, path, body: { ...body, key }, what };
   write([...read(), change]);
   return deliver(change);

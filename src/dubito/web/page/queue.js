@@ -68,6 +68,11 @@ export function putFirst(item) {
   entries = [{ ...prepared(item), wanted: true }, ...entries.filter((entry) => entry.item.row !== item.row)];
 }
 
+/** Undone elsewhere on the page: they may be asked about again. */
+export function giveBack(rows) {
+  for (const row of rows) done.delete(row);
+}
+
 /** Labelled elsewhere on the page. */
 export function drop(rows) {
   for (const row of rows) done.add(row);

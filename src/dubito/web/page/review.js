@@ -5,8 +5,10 @@ import { button, h, key, own, plain, quoted } from "./dom.js";
 import { known, on, tell } from "./hub.js";
 import { brief } from "./item.js";
 import { classOfKey, isControl } from "./keys.js";
-import { say, wrong } from "./notices.js";
+import { notice, say, wrong } from "./notices.js";
 import { send } from "./outbox.js";
+import * as queue from "./queue.js";
+import { undoOne } from "./undo.js";
 import { percent, some } from "./words.js";
 
 const settled = new Set();
@@ -29,7 +31,7 @@ export function makeReviewView(view) {
 
   function draw() {
     lead.textContent = items.length
-      ? `${some(items.length, "label")}, the most doubtful first. Each is judged by a model that was trained without it. Enter keeps, a class's key changes.`
+      ? `${some(items.length, "label")}, the most doubtful first. Each is judged by a model that was trained without it. Enter keeps, a class's key changes, Backspace undoes.`
       : "The model doubts none of your labels. Come back after the next round.";
     list.replaceChildren(...items.map(entry));
     point();
@@ -106,7 +108,29 @@ export function makeReviewView(view) {
     }
   }
 
+  async function undo() {
+    if (busy) return;
+    busy = true;
+    try {
+      const item = await undoOne();
+      settled.delete(item.row);
+      if (item.label) notice(`Undone: the label of ${quoted(item.id)} is ${quoted(item.label)} again.`);
+      else {
+        queue.putFirst({ ...item, undone: true });
+        notice("Undone: that item comes first under Label.");
+      }
+      await load();
+      place = Math.max(0, items.findIndex((each) => each.row === item.row));
+      point();
+    } catch (error) {
+      wrong(error);
+    } finally {
+      busy = false;
+    }
+  }
+
   function onKey(pressed, event) {
+    if (pressed === "Backspace") return event.repeat || (undo(), true);
     if (pressed === "ArrowDown" || pressed === "ArrowUp") {
       place = Math.min(items.length - 1, Math.max(0, place + (pressed === "ArrowDown" ? 1 : -1)));
       point();
@@ -114,7 +138,7 @@ export function makeReviewView(view) {
       return true;
     }
     if (pressed === "Enter" && !isControl(event.target)) return event.repeat || (settle(place, items[place]?.label), true);
-    const name = classOfKey(pressed, known.classes);
+    const name = classOfKey(pressed, known.classes, event.shiftKey);
     if (name === null) return false;
     if (!event.repeat) settle(place, name);
     return true;
