@@ -149,3 +149,29 @@ def test_without_classes_the_page_says_how_to_add_one(bare: Server, come: Come) 
     gil.page.wait_for_selector(".class:has-text('class 12')")
     gil.page.keyboard.press("?")
     assert "/" in gil.page.locator("dialog dt").all_text_contents()
+
+
+def say(server: Server, annotator: str, row: int, name: str) -> None:
+    body = {"annotator": annotator, "row": row, "class": name, "key": f"{annotator}-{row}"}
+    post(server, "/api/labels", body)
+
+
+def test_before_the_first_model_the_curve_knows_of_the_labels(bare: Server, come: Come) -> None:
+    post(bare, "/api/classes", {"name": "seen"})
+    say(bare, "hal", 0, "seen")
+    hal = come(bare, "hal", view="curve")
+    hal.page.wait_for_selector(".curving .advice:has-text('the model has not learnt yet')")
+    assert "1 label so far" in hal.page.locator(".curving .chart").text_content()
+
+
+def test_agreement_is_called_by_the_name_that_it_has_for_so_many_people(bare: Server, come: Come) -> None:
+    ida = come(bare, "ida")
+    for name in ("yes", "no"):
+        post(bare, "/api/classes", {"name": name})
+    for people, named in ((("hal", "ida"), "Cohen's kappa"), (("jo",), "Fleiss' kappa")):
+        for row, name in ((1, "yes"), (2, "no")):
+            for who in people:
+                say(bare, who, row, name)
+        ida.page.locator("#open-who").click()
+        ida.page.wait_for_selector(f'.others:has-text("{named}")')
+        ida.page.keyboard.press("Escape")

@@ -25,7 +25,7 @@ function ticks(low, high, parts) {
 }
 
 /** Rounds in which the model had enough to guess for a share to mean something. */
-function telling(curve) {
+export function telling(curve) {
   return curve.guessed.filter((each) => each.of >= FEW);
 }
 

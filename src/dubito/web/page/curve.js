@@ -1,7 +1,7 @@
 // How good is the model, and should I stop?
 
 import { ask } from "./api.js";
-import { drawCurve } from "./chart.js";
+import { drawCurve, telling } from "./chart.js";
 import { button, h, key } from "./dom.js";
 import { known, on, tell } from "./hub.js";
 import { count, percent, some, within } from "./words.js";
@@ -68,7 +68,7 @@ function change(points) {
 function legend(curve) {
   const has = {
     "held-out": curve.points.length > 0,
-    before: curve.guessed.some((each) => each.of > 0),
+    before: telling(curve).length > 0,
     audited: Boolean(curve.audited?.of),
   };
   return h(

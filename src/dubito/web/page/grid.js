@@ -49,6 +49,7 @@ export function makeGridView(view) {
     chosen = answer.class ?? name ?? known.classes[0] ?? null;
     items = answer.items.filter((item) => !setAside.has(item.row)).slice(0, most);
     drawGroups(answer.groups);
+    groups.querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     drawTiles(answer.waiting);
   }
 
