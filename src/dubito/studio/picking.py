@@ -60,7 +60,7 @@ class PoolPicker:
     >>> items = [Item(f"{row}", "dubito_id", "text", f"text {row}", {}) for row in range(6)]
     >>> picker = PoolPicker(np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]]), items)
     >>> [pick.item.name for pick in picker({}, set(), 2)]
-    ['4', '1']
+    ['1', '4']
     >>> [(pick.item.name, pick.guess) for pick in picker({"1": "a", "4": "b"}, {"1", "4"}, 1)]
     [('2', 'a')]
     """
