@@ -135,6 +135,16 @@ def test_tables_are_replaced_where_they_are_ours_and_classes_that_nobody_asked_f
         Keeper("out.csv", None, force=False, classes=["dog"]).keep(found)
 
 
+def test_labels_of_another_project_are_not_replaced_unless_that_is_wanted() -> None:
+    ours = Gathered("id", ("a",), ("cat",), (2,), (1.0,), (), ())
+    theirs = Gathered("id", ("x",), ("dog",), (1,), (1.0,), (), ())
+    Keeper("out.csv", None, force=False, classes=[]).keep(ours)
+    with pytest.raises(DubitoError, match=r"out\.csv has labels of other items, such as 'a'"):
+        Keeper("out.csv", None, force=False, classes=[]).keep(theirs)
+    Keeper("out.csv", None, force=True, classes=[]).keep(theirs)
+    assert "x,dog" in Path("out.csv").read_text()
+
+
 def test_a_plan_is_read_from_words() -> None:
     plan = read_plan("5", "3", "2", "1.5", jump_ahead=True)
     assert (plan.batch, plan.rounds, plan.ahead, plan.every, plan.jump_ahead) == (5, 3, 2, 1.5, True)

@@ -31,6 +31,11 @@ def test_a_missing_model_is_asked_for_in_the_words_of_the_tool() -> None:
         pick(LINE, 9, build_strategy("margin", {}), "pass clf=.", probabilities=np.full((4, 2), 0.5))
 
 
+def test_that_nothing_is_left_is_said_so() -> None:
+    with pytest.raises(InvalidData, match="nothing to pick: every row is labelled"):
+        pick(LINE, 0, build_strategy("coreset", {}), "pass clf=.")
+
+
 def test_a_number_is_the_seed_and_a_state_gives_one() -> None:
     state = np.random.RandomState(0)
     assert (seed_of(7, state), seed_of(np.int64(7), state)) == (7, 7)

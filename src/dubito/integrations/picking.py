@@ -30,6 +30,8 @@ def plain(rows: Any, argument: str) -> Any:
 
 def pick(pool: object, budget: int, strategy: Strategy, mend: str, **given: Any) -> Selection:
     """As `dubito.select`; ``mend`` says how the tool hands a model over, where the strategy misses one."""
+    if budget == 0:
+        raise InvalidData("there is nothing to pick: every row is labelled, or none is asked for.")
     try:
         return select(pool, budget, strategy=strategy, **given)
     except InvalidArgument as error:

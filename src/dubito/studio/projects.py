@@ -19,7 +19,7 @@ MARK = "Made by dubito."
 ROUND, RANK, BATCH = "dubito_round", "dubito_rank", "dubito_batch"
 """In a task's meta: which round it is of, its place among the picks, and how many they are."""
 WANTED = "id,data,meta,overlap"
-LONGEST_TITLE = 50
+SHORTEST_TITLE, LONGEST_TITLE = 3, 50
 """Letters that Label Studio allows."""
 
 
@@ -163,7 +163,7 @@ def _by_number(server: Server, number: int) -> Mapping[str, Any]:
 def _by_title(server: Server, title: str) -> Mapping[str, Any] | None:
     """The project of exactly that title; of several, the one that dubito made first, after an answer that came late."""
     if not title.strip() or len(title) > LONGEST_TITLE:
-        mend = f"pass a title of 1 to {LONGEST_TITLE} letters, or a number."
+        mend = f"pass a title of {SHORTEST_TITLE} to {LONGEST_TITLE} letters, or a number."
         raise InvalidArgument("is no project's title", argument="project", value=title, mend=mend)
     page = server.read("/api/projects/", {"title": title, "page_size": PAGE})
     if not isinstance(page, dict) or "results" not in page:
@@ -180,6 +180,9 @@ def _make(server: Server, title: str, classes: Sequence[str], kind: str | None) 
     if kind is None or not classes:
         mend = "pass the title or number of one that is there" + (", or --classes to make it." if kind else ".")
         raise InvalidArgument(f"is no project at {server.url}", argument="project", value=title, mend=mend)
+    if len(title.strip()) < SHORTEST_TITLE:
+        mend = f"pass one of {SHORTEST_TITLE} to {LONGEST_TITLE} letters for a new project."
+        raise InvalidArgument("is too short for a title", argument="project", value=title, mend=mend)
     body = {"title": title, "description": MARK, "label_config": labelling_config(kind, classes)}
     for tried in range(server.patience.tries):
         try:

@@ -62,7 +62,7 @@ class Keeper:
     """The tables of labels and of what was skipped, written whenever there is news."""
 
     def __init__(self, output: str, skipped: str | None, *, force: bool, classes: Sequence[str]) -> None:
-        self.output, self.skipped, self.classes = output, skipped, classes
+        self.output, self.skipped, self.classes, self.force = output, skipped, classes, force
         output_format(output)
         for path in (output, skipped):
             if path is not None and not force and os.path.exists(path):
@@ -71,6 +71,8 @@ class Keeper:
     def keep(self, found: Gathered) -> None:
         """Write what there is now; a class that nobody asked for is refused by its name."""
         refuse_unknown("Label Studio", (Said(found.key, found.key, label) for label in found.labels), self.classes)
+        if not self.force and os.path.exists(self.output) and os.path.getsize(self.output):
+            _refuse_strange(self.output, found)
         _write(self.output, found.columns())
         if self.skipped is not None:
             apart = [(name, "skipped") for name in found.skipped] + [(name, "tied") for name in found.tied]
@@ -95,6 +97,16 @@ def _refuse_other(path: str) -> None:
     names = set(open_source(path).names) if os.path.getsize(path) else set[str]()
     if names and not {"annotators", "agreement"} <= names and "why" not in names:
         raise OutputExists(f"{path} exists, and is no table of labels from here", mend="pass --force to replace it.")
+
+
+def _refuse_strange(path: str, found: Gathered) -> None:
+    """Refuse to replace labels none of whose items is there: they are of another project."""
+    entry = open_source(path).entries.get(found.key)
+    before = set() if entry is None else set(label_keys(entry.values()))
+    now = {*found.names, *found.skipped, *found.tied}
+    if before and now and not before & now:
+        problem = f"{path} has labels of other items, such as {min(before)!r}: of another project, it seems"
+        raise OutputExists(problem, mend="pass another file with -o, or --force to replace it.")
 
 
 def names_in(text: str | None) -> list[str]:
