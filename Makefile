@@ -18,6 +18,9 @@ MINUTES ?= 30
 # The server that `make label-studio-test` tries.
 LABEL_STUDIO_VERSION ?= 1.23.2
 
+# What an installation compiles, where there is a compiler.
+COMPILED = $(wildcard setup.py src/dubito/engines/compiled/*.[ch])
+
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
@@ -107,7 +110,7 @@ clean: ## Remove the environments and everything built
 .venv-models/.ready: EXTRAS = [files,onnx]
 .venv-integrations/.ready: EXTRAS = [integrations]
 
-.venv/.ready .venv-demo/.ready .venv-docs/.ready .venv-bench/.ready .venv-models/.ready .venv-integrations/.ready: pyproject.toml constraints.txt
+.venv/.ready .venv-demo/.ready .venv-docs/.ready .venv-bench/.ready .venv-models/.ready .venv-integrations/.ready: pyproject.toml constraints.txt $(COMPILED)
 	@$(call make_environment,$(@D))
 	@echo "make: installing dubito$(EXTRAS) into $(@D) (once; it may take a few minutes)"
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".$(EXTRAS)" || { \

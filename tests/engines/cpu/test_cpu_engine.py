@@ -13,6 +13,7 @@ import dubito
 from dubito import reference
 from dubito.distances import settle
 from dubito.doubt import beam_scores, scaling_weights
+from dubito.engines import compiled
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.plain import NotPlain, can, pays, solve
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
@@ -37,6 +38,14 @@ def assert_same(found: Solution, problem: Problem) -> None:
 @BOTH
 def test_the_engine_meets_the_contract(engine: CpuEngine) -> None:
     check_engine(engine, examples=250)
+
+
+@BOTH
+def test_the_engine_meets_the_contract_without_compiled_steps(
+    engine: CpuEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled, "steps", None)
+    check_engine(engine, examples=120, seed=3000)
 
 
 @pytest.mark.parametrize(("front", "block"), [(1, 1), (2, 5), (7, 1000)])

@@ -15,6 +15,7 @@ from dubito.cli.printing.messages import show
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "typer", "rich")
 EVERYDAY_ROWS = 500
+NOT_COMPILED = "NumPy takes them, and beams take longer; install dubito where there is a C compiler"
 NOT_FOR_USERS = ("dev", "docs")
 REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)[^;]*;.*\bextra == ['\"]([\w-]+)['\"]")
 
@@ -86,6 +87,7 @@ class Checkup:
     disk_free_bytes: int
     blas: list[Library]
     sqlite: str
+    is_compiled: bool
     engines: list[EngineState]
     extras: list[Extra]
 
@@ -95,6 +97,7 @@ def examine() -> Checkup:
     import sqlite3
 
     from dubito import __version__
+    from dubito.engines import compiled
 
     usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
     packages = {name: installed_version(name) for name in PACKAGES}
@@ -107,6 +110,7 @@ def examine() -> Checkup:
         disk_free_bytes=shutil.disk_usage(".").free,
         blas=blas(loaded_libraries()),
         sqlite=sqlite3.sqlite_version,
+        is_compiled=compiled.steps is not None,
         engines=engines(),
         extras=extras(metadata.requires("dubito") or ()),
     )
@@ -187,6 +191,7 @@ def lines(found: Checkup) -> Iterator[tuple[str, str]]:
         threads = "" if library.threads is None else f", {library.threads} threads"
         yield "BLAS", f"{library.name} {library.version}{threads}"
     yield "SQLite", found.sqlite
+    yield "compiled steps", "yes" if found.is_compiled else f"no: {NOT_COMPILED}"
     for engine in found.engines:
         yield f"engine {engine.name}", f"refuses: {'; '.join(engine.refusals)}" if engine.refusals else "ready"
     for extra in found.extras:

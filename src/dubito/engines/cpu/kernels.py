@@ -1,19 +1,19 @@
 """The lazy engine's kernels on NumPy and BLAS: products in float32, decisions in float64."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from dubito.distances import read_rows
+from dubito.distances import UNIT64, read_rows
 from dubito.engines.cpu.anchors import FirstBounds, Reach, own_part, read_candidates
 from dubito.engines.cpu.memory import plan_memory
 from dubito.engines.cpu.references import Kept, References
 from dubito.engines.cpu.refresh import CandidateGroup
 from dubito.engines.cpu.sketch import Sketch, fit_sketch, plain_sketch, whole
 from dubito.engines.lazy.front import Front
-from dubito.engines.lazy.rounding import FLOAT32_LARGEST, FLOOR, MEDIAN_ROWS, squared_lengths
+from dubito.engines.lazy.rounding import FLOOR, MEDIAN_ROWS, product_slack, squared_lengths
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
 from dubito.problem import Problem
 
@@ -24,6 +24,8 @@ SMALL_PROBLEM = 1e9
 """Products of features below which finding a sketch costs more than it saves."""
 ANCHORS = 64
 """References that every candidate is compared with first."""
+MIDDLE_ROWS = 32
+"""Points that say where the middle of a front is."""
 WASTED_PAIRS = 1 << 18
 """Pairs compared once more for nothing: beyond this, rows that have seen more go by themselves."""
 
@@ -195,22 +197,22 @@ class CpuKernels:
         ]
 
     def front(self, rows: IntArray) -> Front:
-        """One symmetric product."""
+        """One symmetric product, in float64: so few candidates are level by its bounds that it costs less in all."""
         problem, own = self.problem, PoolRows(self.problem, self.problem.candidates[rows])
-        # Moved by their own mean, a front's points are shorter, and so are the bounds on rounding.
-        around = replace(self.full, centre=self._mean(own))
-        shifted = around.read(problem.pool, own.rows, problem.metric)
-        sizes = squared_lengths(shifted)
-        squared = shifted @ shifted.T
+        points, scale = own[np.arange(len(rows))], self.full.scale
+        # Moved to their own middle, a front's points are shorter, and so are the bounds on rounding.
+        points -= _middle(points[:: 1 + len(points) // MIDDLE_ROWS])
+        points *= scale
+        sizes = np.einsum("ij,ij->i", points, points)
+        squared = points @ points.T
         squared *= -2.0
-        squared += sizes.astype(np.float32)
-        squared += sizes.astype(np.float32)[:, None]
-        error = self.full.slack * sizes + FLOOR
-        return Front(own, squared, error, 1.0 / around.scale**2, self._weights(rows), problem.scaling == "acquired")
+        squared += sizes
+        squared += sizes[:, None]
+        error = product_slack(points.shape[1], UNIT64) * sizes + FLOOR
+        return Front(own, squared, error, 1.0 / scale**2, self._weights(rows), problem.scaling == "acquired")
 
-    def _mean(self, own: PoolRows) -> FloatArray:
-        """About the middle of a front, as a `Sketch` wants its centre."""
-        n_rows = len(own.rows)
-        few = own[np.arange(0, n_rows, 1 + n_rows // MEDIAN_ROWS)]
-        mean: FloatArray = few.sum(axis=0) / max(1, len(few))
-        return mean.astype(np.float32).astype(np.float64) if self.problem.largest < FLOAT32_LARGEST else mean
+
+def _middle(few: FloatArray) -> FloatArray:
+    """(d,) of each feature: an outlier does not move it away from all others."""
+    place = len(few) // 2
+    return np.asarray(np.partition(few, place, axis=0)[place]) if len(few) else np.zeros(few.shape[1])

@@ -5,16 +5,15 @@ A beam too wide for a kernel of its own steps on the host, over fronts whose dis
 
 import numpy as np
 
+from dubito.distances import UNIT64
 from dubito.engines.cuda.bounds import DeviceBounds
 from dubito.engines.cuda.points import to_device
 from dubito.engines.cuda.starting import farthest
 from dubito.engines.lazy.front import Front
-from dubito.engines.lazy.rounding import FLOOR, UNIT
+from dubito.engines.lazy.rounding import FLOOR, product_slack
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
 
 HOST_FRONT = 1024
-FRONT_SLACK = 4.0 * UNIT
-"""Of |x|² + |y|²: a distance, at most twice that, is rounded to float32 once, and as much again for float64."""
 
 
 class DeviceKernels:
@@ -50,7 +49,7 @@ class DeviceKernels:
         return device.value[index].cpu().numpy(), np.ones(len(rows), dtype=np.bool_)
 
     def front(self, rows: IntArray) -> Front:
-        """One product in float64, rounded once."""
+        """One product in float64."""
         bounds, index = self.bounds, to_device(rows, self.bounds.device)
         points = bounds.exact(index).double()
         scale = bounds.references.shape.scale
@@ -59,8 +58,8 @@ class DeviceKernels:
         squared = sizes[:, None] + sizes - 2.0 * (shifted @ shifted.T)
         return Front(
             points.cpu().numpy(),
-            squared.float().cpu().numpy(),
-            (FRONT_SLACK * sizes + FLOOR).cpu().numpy(),
+            squared.cpu().numpy(),
+            (product_slack(points.shape[1], UNIT64) * sizes + FLOOR).cpu().numpy(),
             1.0 / scale**2,
             bounds.weights[index].cpu().numpy(),
             bounds.by_pick or bounds.problem.scaling == "acquired",

@@ -25,8 +25,7 @@ class Beam:
         self.problem, self.frontier = problem, frontier
         self.leaves = [Leaf(None, 0, frozenset())]
         self.n_steps = 0
-        # Every configuration looks through the whole front now and then, so that a smaller one is quicker.
-        self.size = max(frontier.front_rows // 2, 8 * problem.beam_width)
+        self.size = max(frontier.front_rows, 8 * problem.beam_width)
 
     def open(self) -> None:
         """Bound every candidate.
@@ -61,10 +60,10 @@ class Beam:
         front = self._front(self._fresh())
         before = {leaf.node: leaf.own for leaf in front.leaves}
         try:
-            made = front.run(self.problem.budget - self.n_steps)
+            front.run(self.problem.budget - self.n_steps)
         finally:
             self._close(front, before)
-        if made == 0:
+        if front.n_steps == 0:
             self.size *= 2
 
     def _fresh(self) -> Fresh:
@@ -92,7 +91,7 @@ class Beam:
         for node in new_nodes:
             node.pick = int(rows[node.pick])
         self.leaves = [leaf._replace(own=frozenset(rows[list(leaf.own)].tolist())) for leaf in front.leaves]
-        self.n_steps = len(path_of(self.leaves[0]))
+        self.n_steps += front.n_steps
 
     def _configurations(self) -> tuple[Configuration, ...]:
         tops = None

@@ -6,6 +6,8 @@ front, the short list, are carried from step to step; the list is drawn again wh
 
 import numpy as np
 
+from dubito.engines import compiled
+from dubito.engines.lazy.beamsteps import run_compiled
 from dubito.engines.lazy.configurations import Leaf, Node
 from dubito.engines.lazy.front import Front, Threshold
 from dubito.engines.lazy.shortlist import Common, Proposals, ShortList, own_intervals
@@ -33,20 +35,18 @@ class BeamFront:
         self.threshold, self.leaves, self.width = threshold, leaves, width
         self.common = Common(front, start)
         self.list_size = max(FIRST_LIST, 4 * width)
+        self.n_steps = 0
 
-    def run(self, limit: int) -> int:
-        """Step until ``limit`` steps are made or something outside the front may come first; how many were made."""
-        steps = 0
-        while steps < limit:
-            short = self._draw(self.list_size)
-            made = self._run_list(short, limit - steps)
-            steps += made
-            if made == 0:
+    def run(self, limit: int) -> None:
+        """Step until ``limit`` steps are made or something outside the front may come first."""
+        while self.n_steps < limit:
+            short, before = self._draw(self.list_size), self.n_steps
+            self._run_list(short, limit - self.n_steps)
+            if self.n_steps == before:
                 if short.bar is self.threshold:
                     break
                 self.list_size *= 2
             self._share()
-        return steps
 
     def tops(self) -> FloatArray | None:
         """The largest squared priority left to each configuration; None where something outside may be larger."""
@@ -82,18 +82,23 @@ class BeamFront:
         bar = left_out if self.threshold.admits(left_out.value, left_out.row) else self.threshold
         return ShortList(self.common, self.leaves, np.sort(order[:size]), self.rows, bar)
 
-    def _run_list(self, short: ShortList, limit: int) -> int:
-        """Step while the short list allows it; how many steps were made."""
+    def _run_list(self, short: ShortList, limit: int) -> None:
+        """Step while the short list allows it."""
         scores = self.scores[short.listed]
         any_order = len(np.unique(scores)) == len(scores)
+        if compiled.steps is not None:
+            for made in run_compiled(compiled.steps, short, scores, self.width, limit, any_order=any_order):
+                self.n_steps += made
+                self._share()
+            return
         for step in range(limit):
             proposals = short.propose(self.width, any_order=any_order)
             if proposals is None:
-                return step
+                return
             self._breed(short, proposals)
+            self.n_steps += 1
             if step % SHARE_EVERY == SHARE_EVERY - 1:
                 self._share()
-        return limit
 
     def _breed(self, short: ShortList, proposals: Proposals) -> None:
         """One step: the w highest-scoring children, no two of them the same set."""

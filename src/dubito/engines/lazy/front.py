@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from dubito.distances import settle
-from dubito.engines.lazy.rounding import Float32Array
+from dubito.engines import compiled
 from dubito.matrix import FloatArray, IntArray
 
 
@@ -25,7 +25,7 @@ class Front:
 
     points: ExactRows
     """(K, d)."""
-    squared: Float32Array
+    squared: FloatArray
     """(K, K) squared distances, approximately, in units of ``unit``."""
     error: FloatArray
     """(K,) the distance between i and j is off by at most ``error[i] + error[j]``."""
@@ -39,8 +39,7 @@ class Front:
     def bounds(self, pick: int) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds (K,) on the squared priorities that a pick leaves; a lower one may be negative."""
         slack = self.error + self.error[pick]
-        # One type in all that follows: NumPy converts in pieces where types are mixed, which takes longer.
-        squared = self.squared[pick].astype(np.float64)
+        squared = self.squared[pick]
         return self._scaled(squared - slack, squared + slack, self.weights[pick] if self.by_pick else self.weights)
 
     def bounds_between(self, picks: IntArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -119,13 +118,36 @@ class FrontPicking:
         self.heights: list[float] = []
         self.is_exact: list[bool] = []
 
-    def run(
-        self, rows: IntArray, threshold: Threshold, limit: int, stop: Callable[[int], bool] = lambda place: False
-    ) -> None:
+    def run(self, rows: IntArray, threshold: Threshold, limit: int, stop: Callable[[int], bool] | None = None) -> None:
         """Pick until ``limit``, until something outside may come first, or until a pick says ``stop``.
 
         ``rows`` are the candidates' indices.
         """
+        if compiled.steps is not None and stop is None:
+            self._run_compiled(compiled.steps, rows, threshold, limit)
+        else:
+            self._run(rows, threshold, limit, stop or (lambda place: False))
+
+    def _run_compiled(self, steps: compiled.CompiledSteps, rows: IntArray, threshold: Threshold, limit: int) -> None:
+        front, n_rows = self.front, len(rows)
+        limit = min(limit, n_rows)
+        picks, unsure = np.empty(limit, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
+        heights, is_exact = np.empty(limit), np.empty(limit, dtype=np.bool_)
+        arrays = (
+            *(front.squared, front.error, front.weights, self.low, self.high, rows),
+            *(picks, heights, is_exact, unsure),
+        )
+        why, n_picks = compiled.UNSURE, 0
+        while why == compiled.UNSURE:
+            why, n_picks, n_unsure = steps.pick(
+                arrays, n_rows, limit, n_picks, front.unit, front.by_pick, threshold.value, threshold.row
+            )
+            self.picks = picks[:n_picks].tolist()
+            if why == compiled.UNSURE:
+                self.settle(unsure[:n_unsure])
+        self.heights, self.is_exact = heights[:n_picks].tolist(), is_exact[:n_picks].tolist()
+
+    def _run(self, rows: IntArray, threshold: Threshold, limit: int, stop: Callable[[int], bool]) -> None:
         high, best = self.high, int(self.high.argmax())
         while len(self.picks) < limit:
             top, lowest = float(high[best]), float(self.low[best])

@@ -69,7 +69,8 @@ class Greedy:
             return
         picking = FrontPicking(self.frontier.front(fresh.rows), fresh.values)
         full: list[int] = []
-        picking.run(fresh.rows, fresh.threshold, n_left, lambda place: self._is_last(int(fresh.rows[place]), full))
+        stop = None if self.room is None else lambda place: self._is_last(int(fresh.rows[place]), full)
+        picking.run(fresh.rows, fresh.threshold, n_left, stop)
         picks = fresh.rows[picking.picks]
         self.frontier.close(fresh.rows, picking.high, picks)
         self._note(picks, picking.priorities())

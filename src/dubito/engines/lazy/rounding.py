@@ -46,26 +46,30 @@ MEDIAN_ROWS = 128
 """Points whose middle is the centre that all are shifted by."""
 
 
-def gamma(n_roundings: int) -> float:
-    """Bound on the relative error of a sum of products in float32 whose terms are rounded so many times, in any order.
+def gamma(n_roundings: int, unit: float = UNIT) -> float:
+    """Bound on the relative error of a sum of products whose terms are rounded so many times, in any order.
+
+    In float32, or in what rounds by another ``unit``.
 
     Examples
     --------
     >>> gamma(512) / (512 * UNIT) < 1.0001
     True
     """
-    error = n_roundings * UNIT
+    error = n_roundings * unit
     return error / (1.0 - error)
 
 
-def product_slack(width: int) -> float:
+def product_slack(width: int, unit: float = UNIT) -> float:
     """Bound on the error of ``|x|² + |y|² - 2·x·y`` in float32, as a share of the squared lengths as they were added.
+
+    The same in what rounds by another ``unit``.
 
     Three sums: the two lengths and the product, and where |y|² rides along as one more column it is rounded in both.
     Each is off by at most `gamma` of its terms' magnitudes. The rest is rounded once or twice, whatever the width.
     """
-    sums = 3.0 * gamma(width + 1)
-    return (sums + (SHIFT_UNITS + SUM_UNITS + COMPARE_UNITS) * UNIT) / (1.0 - sums)
+    sums = 3.0 * gamma(width + 1, unit)
+    return (sums + (SHIFT_UNITS + SUM_UNITS + COMPARE_UNITS) * unit) / (1.0 - sums)
 
 
 def projection_slack(width: int, d: int) -> float:

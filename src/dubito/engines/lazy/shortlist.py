@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dubito.engines import compiled
 from dubito.engines.lazy.configurations import Leaf, own_picks
 from dubito.engines.lazy.front import Exact, Front, Threshold
 from dubito.matrix import BoolArray, FloatArray, IntArray
@@ -59,12 +60,12 @@ class ShortList:
         """What a configuration's own picks leave."""
         self.near, self.far = common.front.bounds_between(listed, listed)
         """What each listed candidate, once picked, would leave to the others."""
-        self.low, self.high = self._merged()
+        self.merge()
 
-    def _merged(self) -> tuple[FloatArray, FloatArray]:
+    def merge(self) -> None:
         """Each configuration's intervals: the lower of what common picks and its own picks leave."""
-        low = np.minimum(self.own_low, self.common.low[self.listed])
-        return low, np.minimum(self.own_high, self.common.high[self.listed])
+        self.low = np.minimum(self.own_low, self.common.low[self.listed])
+        self.high = np.minimum(self.own_high, self.common.high[self.listed])
 
     def propose(self, width: int, *, any_order: bool) -> Proposals | None:
         """Each configuration's first candidates; None where something outside the list may come first."""
@@ -109,14 +110,14 @@ class ShortList:
     def _settle(self, leaf: int, places: IntArray) -> None:
         """Make listed candidates exact: what common picks leave, and where that is not enough, in one configuration."""
         self.common.settle(self.listed[places])
-        self.low, self.high = self._merged()
+        self.merge()
         still = places[self.low[leaf, places] < self.high[leaf, places]]
         if len(still):
             candidates, own = self.listed[still], np.fromiter(self.leaves[leaf].own, dtype=np.int64)
             start, limits = self.common.high[candidates], self.high[leaf, still]
             exact = self.common.front.settled(candidates, own, start, limits)
             self.own_low[leaf, still] = self.own_high[leaf, still] = exact
-            self.low, self.high = self._merged()
+            self.merge()
 
     def grow(self, parents: IntArray, places: IntArray) -> None:
         """One configuration for each of these children: its parent's intervals, lowered by its pick."""
@@ -124,13 +125,21 @@ class ShortList:
         self.own_high = np.minimum(self.own_high[parents], self.far[places])
         rank = np.arange(len(parents))
         self.own_low[rank, places] = self.own_high[rank, places] = -1.0
-        self.low, self.high = self._merged()
+        self.merge()
 
 
 def own_intervals(front: Front, leaves: Sequence[Leaf], listed: IntArray, n_rows: int) -> tuple[FloatArray, FloatArray]:
     """Intervals (w, M) that each configuration's own picks leave to listed candidates of a front; -1 where picked."""
     low = np.full((len(leaves), len(listed)), np.inf)
     high = low.copy()
+    if compiled.steps is not None:
+        picks = np.array([pick for leaf in leaves for pick in leaf.own], dtype=np.int64)
+        starts = np.concatenate([[0], np.cumsum([len(leaf.own) for leaf in leaves])])
+        arrays = (front.squared, front.error, front.weights, picks, starts, listed, low, high)
+        compiled.steps.intervals(
+            arrays, len(front.error), len(listed), len(leaves), len(picks), front.unit, front.by_pick
+        )
+        return low, high
     # Configurations hold many picks in common: bounds once for each, then a minimum for each configuration.
     picks = own_picks(leaves)
     near, far = front.bounds_between(picks, listed)

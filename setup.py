@@ -1,0 +1,21 @@
+"""The one part that is compiled; everything else is in pyproject.toml."""
+
+from setuptools import Extension, setup
+
+HERE = "src/dubito/engines/compiled"
+
+setup(
+    ext_modules=[
+        Extension(
+            "dubito.engines.compiled._steps",
+            sources=[f"{HERE}/{name}.c" for name in ("module", "greedy", "beam")],
+            depends=[f"{HERE}/steps.h"],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")],
+            # Additions and products as they are written, so that compiled steps have NumPy's own numbers.
+            extra_compile_args=["-O3", "-std=c11", "-ffp-contract=off"],
+            py_limited_api=True,
+            optional=True,
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

@@ -1,0 +1,59 @@
+"""Steps in C, where Python's own share of the time counts: an optional module, and NumPy does the same without it.
+
+`steps` is the module, or None: where no compiler was there to build it, or ``DUBITO_COMPILED=0`` says not to use it.
+"""
+
+import os
+from importlib import import_module
+from typing import Protocol, cast
+
+from dubito.matrix import AnyArray
+
+DONE, OUTSIDE, UNSURE = range(3)
+"""Why a run of steps ended: the limit was met, something outside may come first, or intervals do not tell."""
+
+Arrays = tuple[AnyArray, ...]
+
+
+class CompiledSteps(Protocol):
+    """The module's functions; ``steps.h`` says which arrays they take, and in which order."""
+
+    def pick(
+        self, arrays: Arrays, n: int, limit: int, n_picks: int, unit: float, by_pick: bool, bar: float, bar_row: int, /
+    ) -> tuple[int, int, int]:
+        """Greedy picks inside a front: why they ended, how many there are, and how many candidates are unsure."""
+        ...
+
+    def step(
+        self,
+        arrays: Arrays,
+        m: int,
+        width: int,
+        n_words: int,
+        n_leaves: int,
+        limit: int,
+        any_order: bool,
+        bar: float,
+        bar_row: int,
+        /,
+    ) -> tuple[int, int, int, int]:
+        """CompiledSteps of a beam: why they ended, how many, how many configurations there are, and which is unsure."""
+        ...
+
+    def intervals(
+        self, arrays: Arrays, n: int, m: int, n_leaves: int, n_picks: int, unit: float, by_pick: bool, /
+    ) -> None:
+        """Intervals that configurations' own picks leave to listed candidates."""
+        ...
+
+
+def _load() -> CompiledSteps | None:
+    if os.environ.get("DUBITO_COMPILED", "1") == "0":
+        return None
+    try:
+        return cast(CompiledSteps, import_module("dubito.engines.compiled._steps"))
+    except ImportError:
+        return None
+
+
+steps = _load()

@@ -1,0 +1,110 @@
+"""A beam's steps over a short list, compiled: see ``dubito/engines/compiled/beam.c``.
+
+The compiled part goes on while intervals tell what comes first. Where they do not, it hands back which configuration is
+in doubt; candidates are settled here, and it goes on. What came of it is written down as parents and picks, of which
+only the ancestors of those that are left become nodes.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dubito.engines import compiled
+from dubito.engines.lazy.configurations import Leaf, Node
+from dubito.engines.lazy.shortlist import ShortList
+from dubito.matrix import BoolArray, FloatArray, IntArray
+
+MOST_STEPS = 64
+"""At a time: what is written down of them stays in the cache, and Ctrl-C is not kept waiting."""
+
+
+Words = npt.NDArray[np.uint64]
+Rows = TypeVar("Rows", FloatArray, npt.NDArray[np.int32])
+
+
+class Log(NamedTuple):
+    """Steps made, each (steps, width)."""
+
+    parents: npt.NDArray[np.int32]
+    """Ranks; -1 where no configuration that is left descends from a child."""
+    picks: npt.NDArray[np.int32]
+    """Places in the list."""
+    heights: FloatArray
+    is_exact: BoolArray
+
+
+def run_compiled(
+    steps: compiled.CompiledSteps, short: ShortList, scores: IntArray, width: int, limit: int, *, any_order: bool
+) -> Iterator[int]:
+    """Step while the short list allows it; yields how many steps were made, whenever the leaves are up to date.
+
+    The caller may take picks out of all leaves meanwhile, that all of them hold.
+    """
+    why, n_words = compiled.DONE, -(-len(short.rows) // 64)
+    low, high = _padded(short.own_low, width), _padded(short.own_high, width)
+    order = _padded(np.argsort(-short.high, axis=1, kind="stable").astype(np.int32), width)
+    sets, totals = _sets(short.leaves, width, n_words), np.zeros(width, dtype=np.int64)
+    totals[: len(short.leaves)] = [leaf.score for leaf in short.leaves]
+    log = _empty_log(min(limit, MOST_STEPS), width)
+    while limit > 0 and why != compiled.OUTSIDE:
+        at_most = min(limit, MOST_STEPS)
+        arrays = (
+            *(short.common.low[short.listed], short.common.high[short.listed], short.near, short.far),
+            *(scores, short.listed, short.rows[short.listed], low, high, order, sets, totals),
+            *(each[:at_most] for each in log),
+        )
+        why, made, n_leaves, unsure = steps.step(
+            *(arrays, len(short.listed), width, n_words, len(short.leaves)),
+            *(at_most, any_order, short.bar.value, short.bar.row),
+        )
+        _adopt(short, log, made, totals[:n_leaves], sets)
+        short.own_low, short.own_high = low[:n_leaves], high[:n_leaves]
+        short.merge()
+        limit -= made
+        yield made
+        sets = _sets(short.leaves, width, n_words)
+        if why == compiled.UNSURE:
+            short.first(unsure, width)
+
+
+def _empty_log(n_steps: int, width: int) -> Log:
+    shape = n_steps, width
+    return Log(np.empty(shape, np.int32), np.empty(shape, np.int32), np.empty(shape), np.empty(shape, np.bool_))
+
+
+def _padded(rows: Rows, width: int) -> Rows:
+    """Room for as many configurations as there may be."""
+    padded = np.empty((width, rows.shape[1]), dtype=rows.dtype)
+    padded[: len(rows)] = rows
+    return padded
+
+
+def _sets(leaves: list[Leaf], width: int, n_words: int) -> Words:
+    """Own picks, a bit for each position in the front."""
+    bits = np.zeros((width, 64 * n_words), dtype=np.bool_)
+    for rank, leaf in enumerate(leaves):
+        bits[rank, list(leaf.own)] = True
+    return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+
+
+def _picks_of(sets: Words) -> list[frozenset[int]]:
+    bits = np.unpackbits(sets.astype("<u8").view(np.uint8), axis=1, bitorder="little")
+    return [frozenset(np.flatnonzero(row).tolist()) for row in bits]
+
+
+def _adopt(short: ShortList, log: Log, n_steps: int, totals: IntArray, sets: Words) -> None:
+    """Make nodes of the ancestors of the configurations that are left."""
+    if n_steps == 0:
+        return
+    steps, ranks = np.nonzero(log.parents[:n_steps] >= 0)
+    made = log.parents[steps, ranks], short.listed[log.picks[steps, ranks]], log.heights[steps, ranks]
+    values = zip(steps.tolist(), ranks.tolist(), *(each.tolist() for each in made), strict=True)
+    nodes: dict[tuple[int, int], Node | None] = {(-1, rank): leaf.node for rank, leaf in enumerate(short.leaves)}
+    for (step, rank, parent, pick, height), is_exact in zip(values, log.is_exact[steps, ranks].tolist(), strict=True):
+        nodes[step, rank] = Node(pick, nodes[step - 1, parent], height, is_exact)
+    owns, last = _picks_of(sets[: len(totals)]), n_steps - 1
+    short.leaves[:] = [
+        Leaf(nodes[last, rank], total, own) for rank, (total, own) in enumerate(zip(totals.tolist(), owns, strict=True))
+    ]

@@ -1,0 +1,83 @@
+"""Compiled steps have the numbers of NumPy's: intervals, picks, heights and configurations."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dubito
+from dubito.engines import compiled
+from dubito.engines.lazy.front import Front, FrontPicking, Threshold
+from dubito.matrix import AnyArray
+from dubito.problem import Selection
+
+pytestmark = pytest.mark.skipif(compiled.steps is None, reason="there was no C compiler to build the steps with")
+
+
+def random_front(rng: np.random.Generator, n_rows: int, *, error: float, by_pick: bool) -> Front:
+    """Points on a coarse grid, so that many distances are level."""
+    points = rng.integers(0, 6, (n_rows, 3)).astype(np.float64)
+    squared = ((points[:, None] - points) ** 2).sum(axis=2)
+    weights = rng.choice([0.0, 0.5, 1.0, 3.0], n_rows)
+    return Front(points, squared, np.full(n_rows, error), float(rng.choice([1.0, 0.25])), weights, by_pick)
+
+
+@pytest.mark.parametrize("error", [0.0, 1e-9, 0.6])
+@pytest.mark.parametrize("by_pick", [False, True])
+@pytest.mark.parametrize("n_rows", [1, 7, 64, 65, 200])
+def test_greedy_picks_are_those_of_numpy(error: float, by_pick: bool, n_rows: int) -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        front = random_front(rng, n_rows, error=error, by_pick=by_pick)
+        start, rows = rng.choice([0.0, 2.0, 9.0, 40.0], n_rows), np.arange(n_rows) * 3
+        threshold = Threshold(float(rng.choice([-1.0, 0.0, 2.0])), int(rng.integers(0, 3 * n_rows)))
+        limit = int(rng.integers(1, n_rows + 1))
+        ours, theirs = FrontPicking(front, start), FrontPicking(front, start)
+        ours.run(rows, threshold, limit)
+        theirs.run(rows, threshold, limit, stop=lambda place: False)
+        assert ours.picks == theirs.picks
+        assert (ours.heights, ours.is_exact) == (theirs.heights, theirs.is_exact)
+        assert ours.high.tolist() == theirs.high.tolist()
+        assert ours.low.tolist() == theirs.low.tolist()
+
+
+def chosen(pool: AnyArray, doubt: AnyArray, width: int, budget: int) -> Selection:
+    return dubito.select(
+        pool, budget, labelled=pool[:3] + 0.25, doubt=doubt, beam_width=width, strategy="doubt-coreset", engine="cpu"
+    )
+
+
+@pytest.mark.parametrize("kind", ["smooth", "level", "few doubts"])
+@pytest.mark.parametrize("width", [2, 5, 20, 70])
+def test_a_beam_is_that_of_numpy(kind: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(width)
+    pool, doubt = rng.standard_normal((400, 12)), rng.random(400)
+    if kind == "level":
+        pool = np.round(pool)
+    if kind == "few doubts":
+        doubt = rng.choice([0.25, 0.5, 1.0], 400)
+    ours = chosen(pool, doubt, width, 120)
+    monkeypatch.setattr(compiled, "steps", None)
+    theirs = chosen(pool, doubt, width, 120)
+    for mine, other in zip(ours.configurations, theirs.configurations, strict=True):
+        assert mine.indices.tolist() == other.indices.tolist()
+        assert mine.priorities.tobytes() == other.priorities.tobytes()
+        assert mine.radius == other.radius
+
+
+def test_arrays_of_the_wrong_size_are_refused() -> None:
+    assert compiled.steps is not None
+    one, short = np.zeros(1), np.zeros(0)
+    with pytest.raises(ValueError, match="array 1 has 0 bytes, not 8"):
+        compiled.steps.pick((one, short, one), 1, 1, 0, 1.0, False, 0.0, 0)
+    with pytest.raises(IndexError):
+        compiled.steps.pick((one,), 1, 1, 0, 1.0, False, 0.0, 0)
+
+
+def test_it_can_be_done_without() -> None:
+    code = "from dubito.engines import compiled; print(compiled.steps)"
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"DUBITO_COMPILED": "0"}
+    )
+    assert said.stdout == "None\n"
