@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import SupportsIndex, TypeVar
+from typing import SupportsIndex, TypeVar, cast
 
 import numpy as np
 
@@ -34,10 +34,12 @@ def check_choice(name: str, value: object, known: Collection[Name]) -> Name:
 
 def check_integer(name: str, value: object, *, least: int) -> int:
     """A whole number of at least ``least``; a bool or a float is not one."""
-    if isinstance(value, bool | np.bool_ | np.ndarray) or not isinstance(value, SupportsIndex):
+    # Most are plain numbers, and asking for a protocol takes longer than all else here.
+    is_plain = type(value) is int
+    if not is_plain and (isinstance(value, bool | np.bool_ | np.ndarray) or not isinstance(value, SupportsIndex)):
         mend = f"{PASS} an integer >= {least}."
         raise InvalidArgument("is not a whole number", argument=name, value=value, mend=mend)
-    number = operator.index(value)
+    number = operator.index(cast(SupportsIndex, value))
     if number < least:
         mend = f"{PASS} {named(name)} >= {least}."
         raise InvalidArgument("is too small", argument=name, value=number, mend=mend)

@@ -110,9 +110,10 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
     known = option_names(factory)
     for option in own:
         check_choice(f"{name}: option", option, known)
-    by_name = known & BY_ARGUMENT
-    mend = f"it takes {', '.join(map(named, sorted(by_name)))}." if by_name else "leave it out."
-    _refuse_options(named("strategy", name), options, known, mend)
+    if not options.keys() <= known:
+        by_name = known & BY_ARGUMENT
+        mend = f"it takes {', '.join(map(named, sorted(by_name)))}." if by_name else "leave it out."
+        _refuse_options(named("strategy", name), options, known, mend)
     for option in own.keys() & options.keys():
         problem = f"is given, and {strategy!r} has that option, too"
         raise InvalidArgument(problem, argument=option, value=options[option], mend="leave one out.")

@@ -46,6 +46,10 @@ class CompiledSteps(Protocol):
         """Intervals that configurations' own picks leave to listed candidates."""
         ...
 
+    def lower(self, arrays: Arrays, m: int, n: int, /) -> None:
+        """Lower the nearest (n,) by the smallest of products (m, n) and what each row adds."""
+        ...
+
 
 def _load() -> CompiledSteps | None:
     if os.environ.get("DUBITO_COMPILED", "1") == "0":

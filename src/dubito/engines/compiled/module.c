@@ -136,10 +136,32 @@ static PyObject *intervals(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *lower(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Py_ssize_t n, m;
+    Buffers buffers = {.n = 0};
+    const float *products, *added;
+    float *nearest;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nn", &PyTuple_Type, &arrays, &m, &n))
+        return NULL;
+    if (!(products = READ(float, m * n)) || !(added = READ(float, m)) || !(nearest = WRITE(float, n))) {
+        give_back(&buffers);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    lower_nearest(products, added, nearest, m, n);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"pick", pick, METH_VARARGS, "Greedy picks inside a front: why they ended, how many there are, how many are unsure."},
     {"step", step, METH_VARARGS, "Steps of a beam: why they ended, how many, the configurations, which is unsure."},
     {"intervals", intervals, METH_VARARGS, "Intervals that configurations' own picks leave to listed candidates."},
+    {"lower", lower, METH_VARARGS, "Lower the nearest by the smallest of products and what each row adds."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -73,4 +73,7 @@ int64_t step_beam(Beam *beam, Threshold bar, int64_t limit, int *why);
 void own_intervals(const Front *front, const int64_t *picks, const int64_t *starts, int64_t n_leaves,
                    const int64_t *listed, int64_t m, double *low, double *high);
 
+/* Lower nearest (n,) by the smallest of products (m, n), each with what its row adds. */
+void lower_nearest(const float *products, const float *added, float *nearest, int64_t m, int64_t n);
+
 #endif

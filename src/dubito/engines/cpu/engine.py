@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from dubito.engines.base import Estimate
-from dubito.engines.cpu import plain
+from dubito.engines.cpu import choosing, plain
 from dubito.engines.cpu.cost import cost_of
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy import algorithm
@@ -52,7 +52,7 @@ class CpuEngine:
 
     def solve(self, problem: Problem) -> Solution:
         """The plain way where that is quicker, else see `dubito.engines.lazy.algorithm`."""
-        if plain.can(problem) and (plain.pays(problem) if self.plainly is None else self.plainly):
+        if choosing.can(problem) and (choosing.pays(problem) if self.plainly is None else self.plainly):
             with suppress(plain.NotPlain):
                 return plain.solve(problem)
         kernels = CpuKernels(problem)

@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from dubito.distances import UNIT64, read_rows
+from dubito.distances import read_rows
 from dubito.engines.cpu.anchors import FirstBounds, Reach, own_part, read_candidates
 from dubito.engines.cpu.memory import plan_memory
 from dubito.engines.cpu.references import Kept, References
 from dubito.engines.cpu.refresh import CandidateGroup
 from dubito.engines.cpu.sketch import Sketch, fit_sketch, plain_sketch, whole
 from dubito.engines.lazy.front import Front
-from dubito.engines.lazy.rounding import FLOOR, MEDIAN_ROWS, product_slack, squared_lengths
+from dubito.engines.lazy.rounding import FLOOR, MEDIAN_ROWS, front_slack, squared_lengths
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
 from dubito.problem import Problem
 
@@ -208,7 +208,7 @@ class CpuKernels:
         squared *= -2.0
         squared += sizes
         squared += sizes[:, None]
-        error = product_slack(points.shape[1], UNIT64) * sizes + FLOOR
+        error = front_slack(points.shape[1]) * sizes + FLOOR
         return Front(own, squared, error, 1.0 / scale**2, self._weights(rows), problem.scaling == "acquired")
 
 

@@ -5,12 +5,11 @@ A beam too wide for a kernel of its own steps on the host, over fronts whose dis
 
 import numpy as np
 
-from dubito.distances import UNIT64
 from dubito.engines.cuda.bounds import DeviceBounds
 from dubito.engines.cuda.points import to_device
 from dubito.engines.cuda.starting import farthest
 from dubito.engines.lazy.front import Front
-from dubito.engines.lazy.rounding import FLOOR, product_slack
+from dubito.engines.lazy.rounding import FLOOR, front_slack
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
 
 HOST_FRONT = 1024
@@ -59,7 +58,7 @@ class DeviceKernels:
         return Front(
             points.cpu().numpy(),
             squared.cpu().numpy(),
-            (product_slack(points.shape[1], UNIT64) * sizes + FLOOR).cpu().numpy(),
+            (front_slack(points.shape[1]) * sizes + FLOOR).cpu().numpy(),
             1.0 / scale**2,
             bounds.weights[index].cpu().numpy(),
             bounds.by_pick or bounds.problem.scaling == "acquired",

@@ -183,7 +183,7 @@ class FrontPicking:
         self.low[best] = self.high[best] = -1.0
 
     def settle(self, unsure: IntArray) -> None:
-        """Make the intervals of some candidates exact."""
+        """Make the intervals of some candidates exact, given the picks so far."""
         self.exact.settle(self.front, unsure, self.picks, self.high[unsure])
         self.low[unsure] = self.high[unsure] = self.exact.values[unsure]
 

@@ -10,6 +10,7 @@ Assumed of the machine: float32 and float64 round to nearest, reading and subtra
 import numpy as np
 import numpy.typing as npt
 
+from dubito.distances import UNIT64
 from dubito.matrix import FloatArray
 
 Float32Array = npt.NDArray[np.float32]
@@ -42,6 +43,9 @@ difference and a square add (2), and as much again."""
 PICK_UNITS = 4.0
 """Of a priority scaled by the pick's weight: its own rounding and its limit's (1 each), and as much again."""
 
+SETTLE_ROUNDINGS = 16
+"""Columns, at 3 units each, whose rounding is more than that of `settle`: twice log2(d) + 3 of |x|² + |y|² at most."""
+
 MEDIAN_ROWS = 128
 """Points whose middle is the centre that all are shifted by."""
 
@@ -70,6 +74,11 @@ def product_slack(width: int, unit: float = UNIT) -> float:
     """
     sums = 3.0 * gamma(width + 1, unit)
     return (sums + (SHIFT_UNITS + SUM_UNITS + COMPARE_UNITS) * unit) / (1.0 - sums)
+
+
+def front_slack(width: int) -> float:
+    """The same in float64, against `settle` as it is: that rounds, too, and here no less than products do."""
+    return product_slack(width + SETTLE_ROUNDINGS, UNIT64)
 
 
 def projection_slack(width: int, d: int) -> float:
