@@ -14,15 +14,16 @@ from dubito import reference
 from dubito.distances import settle
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.engines import compiled
-from dubito.engines.cpu.choosing import can, pays
+from dubito.engines.cpu.choosing import can, pays, way_of
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.plain import NotPlain, solve
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
 from dubito.problem import Problem, Scaling, Solution
 from dubito.testing import check_engine
 
-LAZY, PLAIN = CpuEngine(plainly=False), CpuEngine(plainly=True)
+TINY, PLAIN, LAZY = CpuEngine("tiny"), CpuEngine("plain"), CpuEngine("lazy")
 BOTH = pytest.mark.parametrize("engine", [LAZY, PLAIN], ids=["lazy", "plain"])
+ALL = pytest.mark.parametrize("engine", [LAZY, PLAIN, TINY], ids=["lazy", "plain", "tiny"])
 
 SetConstant = Callable[[str, float], None]
 
@@ -36,7 +37,7 @@ def assert_same(found: Solution, problem: Problem) -> None:
         assert ours.radius == oracle.radius
 
 
-@BOTH
+@ALL
 def test_the_engine_meets_the_contract(engine: CpuEngine) -> None:
     check_engine(engine, examples=250)
 
@@ -65,6 +66,14 @@ def test_small_problems_go_the_plain_way_and_large_ones_do_not() -> None:
     assert can(small)
     assert not can(replace(small, memory_limit=1 << 30))
     assert not can(replace(small, beam_width=2))
+
+
+def test_tiny_problems_go_a_way_of_their_own() -> None:
+    pool = np.zeros((1000, 8))
+    tiny = Problem(pool, pool[:5], np.arange(100), 5)
+    assert way_of(tiny) == ("plain" if compiled.steps is None else "tiny")
+    assert way_of(replace(tiny, candidates=np.arange(1000), budget=500)) == "plain"
+    assert way_of(replace(tiny, beam_width=2)) == "lazy"
 
 
 def test_what_the_plain_way_cannot_do_is_done_the_lazy_way() -> None:

@@ -50,6 +50,10 @@ class CompiledSteps(Protocol):
         """Lower the nearest (n,) by the smallest of products (m, n) and what each row adds."""
         ...
 
+    def exactly(self, arrays: Arrays, n: int, m: int, d: int, first: int, limit: int, /) -> None:
+        """Greedy picks by exact distances alone; ``first`` is picked already, or below 0."""
+        ...
+
 
 def _load() -> CompiledSteps | None:
     if os.environ.get("DUBITO_COMPILED", "1") == "0":

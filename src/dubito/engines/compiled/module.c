@@ -157,11 +157,41 @@ static PyObject *lower(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *exactly(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Exact run = {0};
+    Py_ssize_t n, m, d, first, limit;
+    Buffers buffers = {.n = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnnnn", &PyTuple_Type, &arrays, &n, &m, &d, &first, &limit))
+        return NULL;
+    run.n = n;
+    run.m = m;
+    run.d = d;
+    if (first >= n || limit > n) {
+        PyErr_SetString(PyExc_ValueError, "there are not as many candidates");
+        return NULL;
+    }
+    if (!(run.points = READ(double, n * d)) || !(run.references = READ(double, m * d)) ||
+        !(run.weights = READ(double, n)) || !(run.left = WRITE(double, n)) || !(run.room = WRITE(double, d)) ||
+        !(run.picks = WRITE(int64_t, limit)) || !(run.heights = WRITE(double, limit))) {
+        give_back(&buffers);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    pick_exactly(&run, first, limit);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"pick", pick, METH_VARARGS, "Greedy picks inside a front: why they ended, how many there are, how many are unsure."},
     {"step", step, METH_VARARGS, "Steps of a beam: why they ended, how many, the configurations, which is unsure."},
     {"intervals", intervals, METH_VARARGS, "Intervals that configurations' own picks leave to listed candidates."},
     {"lower", lower, METH_VARARGS, "Lower the nearest by the smallest of products and what each row adds."},
+    {"exactly", exactly, METH_VARARGS, "Greedy picks by exact distances alone."},
     {NULL, NULL, 0, NULL},
 };
 

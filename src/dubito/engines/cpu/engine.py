@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from dubito.engines import compiled
 from dubito.engines.base import Estimate
-from dubito.engines.cpu import choosing, plain
+from dubito.engines.cpu import choosing, plain, tiny
 from dubito.engines.cpu.cost import cost_of
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy import algorithm
@@ -20,8 +21,8 @@ from dubito.problem import Problem, Solution
 class CpuEngine:
     """Exact, lazy, on every core that BLAS uses."""
 
-    plainly: bool | None = None
-    """Whether small problems are solved the plain way, see `dubito.engines.cpu.plain`; None where that is quicker."""
+    way: choosing.Way | None = None
+    """How small problems are solved, where that way can; None for the quickest."""
     name: ClassVar[str] = "cpu"
     solves: ClassVar[tuple[type, ...]] = (Problem,)
     keeps_quotas: ClassVar[bool] = True
@@ -51,8 +52,11 @@ class CpuEngine:
         kernels.keep()
 
     def solve(self, problem: Problem) -> Solution:
-        """The plain way where that is quicker, else see `dubito.engines.lazy.algorithm`."""
-        if choosing.can(problem) and (choosing.pays(problem) if self.plainly is None else self.plainly):
+        """Small problems their own way where that is quicker, else see `dubito.engines.lazy.algorithm`."""
+        way = self.way if self.way is not None and choosing.can(problem) else choosing.way_of(problem)
+        if way == "tiny" and compiled.steps is not None:
+            return tiny.solve(problem, compiled.steps)
+        if way == "plain":
             with suppress(plain.NotPlain):
                 return plain.solve(problem)
         kernels = CpuKernels(problem)
