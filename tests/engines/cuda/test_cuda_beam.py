@@ -32,6 +32,13 @@ def large_tiles(set_constant: SetConstant) -> None:
             set_constant(name, value)
 
 
+@pytest.fixture(params=["grid", "block"], autouse=True)
+def steps_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps across the GPU, or in one block."""
+    program = request.getfixturevalue("block_program") if request.param == "block" else None
+    monkeypatch.setattr("dubito.engines.cuda.beam.block_program", lambda _: program)
+
+
 @pytest.fixture
 def narrow(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fronts so small that they are left, found again and grown, and nothing known beforehand."""
@@ -141,7 +148,8 @@ def test_a_beam_too_wide_is_stepped_on_the_host(set_constant: SetConstant, on_ho
 def test_a_front_that_would_grow_too_large_is_left_to_the_host(
     set_constant: SetConstant, on_host: list[Problem], narrow: None
 ) -> None:
-    set_constant("LARGEST_FRONT", 4)
+    for name in ("LARGEST_FRONT", "LARGEST_BLOCK_FRONT"):
+        set_constant(name, 4)
     problem = make(8, n=20, width=2, points="twins", budget=8)
     assert_same(problem)
     assert on_host == [problem]

@@ -2,6 +2,9 @@
 
 What all configurations hold is the base: references like any other. A configuration's own few picks stand in every
 front. Each front says how many steps it allowed; one that allowed none, though all in it was fresh, grows.
+
+Steps are made in one block of threads where the device lets it (`dubito.engines.cuda.block`), or else across the GPU
+(`dubito.engines.cuda.tables`): slower by far, and for smaller fronts.
 """
 
 from typing import NamedTuple
@@ -10,18 +13,24 @@ import numpy as np
 import torch
 import triton
 
-from dubito.engines.cuda.board import DeviceFront
+from dubito.engines.cuda.block import MOST_OWN, block_program, largest_front, run_in_block
+from dubito.engines.cuda.board import DeviceBoard, DeviceFront, StepsTaken
 from dubito.engines.cuda.bounds import DeviceBounds
 from dubito.engines.cuda.fronts import Fronts, first_unpicked
 from dubito.engines.cuda.points import Tensor, to_device
 from dubito.engines.cuda.programs.steps import PLACES
-from dubito.engines.cuda.tables import StepsTaken, run_steps
+from dubito.engines.cuda.tables import run_steps
 from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.progress import Reporter
 from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Configuration, Problem, Solution
 
+BLOCK_FRONT = 8192
+"""Candidates in a front for one block: most of them are picked before it is left."""
 BEAM_FRONT = 2048
+"""The same across the GPU, where each step goes through all of them; and for one block where most pairs are near."""
+MOST_PAIRS, FEW_PAIRS = 1 << 21, 1 << 16
+"""Near pairs in a front, from which on it is made smaller, and under which it may be as large as it should be."""
 LEAST_ROOM = 8
 """Candidates in a front for each configuration, at least."""
 LARGEST_FRONT = PLACES.value
@@ -56,9 +65,25 @@ class DeviceBeam:
         self.totals = torch.zeros(1, dtype=torch.int64, device=bounds.device)
         self.past: list[Past] = []
         self.n_steps = 0
-        n_wanted = min(BEAM_FRONT, bounds.sizes.front, 4 * problem.budget + 64)
-        n_wanted = min(len(bounds.value), max(n_wanted, LEAST_ROOM * problem.beam_width))
-        self.n_columns = max(triton.next_power_of_2(n_wanted), 2 * triton.next_power_of_2(problem.beam_width))
+        self.program = block_program(bounds.device)
+        self.room = self.usual = self.wanted = self.largest = 0
+        """Candidates that a front has room for: now, unless one had to grow, where pairs are few, and at most."""
+        self._size_for(0 if self.program is None else largest_front(self.program.most_shared, problem.beam_width))
+
+    def _size_for(self, largest: int) -> None:
+        """Fronts for one block, of so many candidates at most; where that is too few, across the GPU."""
+        width, budget, front = self.problem.beam_width, self.problem.budget, self.bounds.sizes.front
+        least = min(len(self.bounds.value), LEAST_ROOM * width)
+        if largest < least:
+            self.program = None
+        if self.program is None:
+            n_wanted = min(len(self.bounds.value), max(least, min(BEAM_FRONT, front, 4 * budget + 64)))
+            self.wanted = max(triton.next_power_of_2(n_wanted), 2 * triton.next_power_of_2(width))
+            self.largest = LARGEST_FRONT
+        else:
+            self.wanted = max(least, min(BLOCK_FRONT, 2 * front, largest, 2 * budget + 64))
+            self.largest = largest
+        self.room = self.usual = self.wanted
 
     def start_cold(self, first: IntArray) -> None:
         """The first step had no distances to go by: each of these candidates is a configuration, best first."""
@@ -86,30 +111,49 @@ class DeviceBeam:
 
     def _step(self, limit: int) -> FloatArray | None:
         """One front; the largest squared priority left to each configuration, None where others may be larger."""
-        rows, threshold = self.fronts.find(max(1, self.n_columns - len(self.own)))
+        rows, threshold = self.fronts.find(max(1, self.room - len(self.own)))
         if len(self.own):
             rows = torch.unique(torch.cat([rows, self.own]))
         was_stale = self.bounds.refresh(rows)
-        if len(rows) > self.n_columns:
+        if len(rows) > self.room:
             self._grow(len(rows))
-        front = DeviceFront(self.bounds, rows, threshold, self.scores, self.n_columns)
-        places = torch.searchsorted(rows, self.own)
-        steps = run_steps(front.board, places, self.is_held, self.totals, self.problem.beam_width, limit)
+        front = DeviceFront(self.bounds, rows)
+        if front.n_pairs > MOST_PAIRS and self.room == self.usual > BEAM_FRONT:
+            self.room = self.usual = BEAM_FRONT
+            return None
+        board = front.board(threshold, self.scores)
+        steps = self._run(board, torch.searchsorted(rows, self.own), limit)
+        if steps is None:
+            return None
+        if self.usual < self.wanted and front.n_pairs < FEW_PAIRS:
+            self.room = self.usual = self.wanted
         self._close(front, steps)
         highest = steps.keys.amax(dim=1)
-        is_certain = bool((highest >= front.board.bar).all())
+        is_certain = bool((highest >= board.bar).all())
         if not (was_stale or len(steps.picks) or (limit == 0 and is_certain)):
-            self._grow(self.n_columns + 1)
+            self._grow(self.room + 1)
         return front.squared_of(highest).clamp(min=0.0).cpu().numpy() if is_certain else None
 
-    def _grow(self, n_columns: int) -> None:
-        self.n_columns = triton.next_power_of_2(n_columns)
-        if self.n_columns > LARGEST_FRONT:
+    def _run(self, board: DeviceBoard, places: Tensor, limit: int) -> StepsTaken | None:
+        """Steps in a front; None where one block could make none, for which it is not to blame."""
+        beam = places, self.is_held, self.totals, self.problem.beam_width, limit
+        if self.program is None:
+            return run_steps(board, *beam, self.room)
+        if len(places) <= MOST_OWN:
+            steps, is_stuck = run_in_block(self.program, board, *beam)
+            if len(steps.picks) or not is_stuck:
+                return steps
+        self._size_for(0)
+        return None
+
+    def _grow(self, n_rows: int) -> None:
+        if n_rows > self.largest:
             raise FrontTooLarge
+        self.room = min(triton.next_power_of_2(n_rows), self.largest)
 
     def _close(self, front: DeviceFront, steps: StepsTaken) -> None:
         """Leave a front: note its steps, write bounds back, and let the base have what is common."""
-        rows, bounds, keys = front.rows, self.bounds, steps.keys[:, : len(front.rows)]
+        rows, bounds, keys = front.rows, self.bounds, steps.keys
         highest = keys.amax(dim=0)
         bounds.value[rows] = front.squared_of(highest)
         is_own = (keys < 0).any(dim=0) & (highest >= 0)

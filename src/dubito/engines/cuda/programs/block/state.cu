@@ -1,0 +1,101 @@
+// What one block of threads keeps of a beam. `dubito.engines.cuda.block` has the other side of `Task` and `Shared`.
+//
+// A warp is a configuration, by rank. Of the front only a short list is looked at, candidates with the highest keys:
+// each has a slot, and slots are in the order of scores, highest first, four to a lane. Definitions, from SLOTS to
+// SHARED_BYTES, are the other side's.
+
+typedef long long Score;
+
+constexpr unsigned ALL = 0xffffffffu;
+constexpr int PER_LANE = SLOTS / 32;
+constexpr int NEVER = 0x7fffffff;
+constexpr unsigned char NOWHERE = 255;
+constexpr unsigned NONE = 0xffffffffu;
+enum Outcome { RAN_OUT, DONE, STUCK };
+
+struct Task {
+    // The board: keys (n,); of each pick from starts[pick] on, whom it lowers and to which keys; scores (n,).
+    const int *start, *starts, *others, *left, *bar;
+    const Score *gains;
+    // Places that some configurations hold (n_own,), who does (n_live, n_own), and their scores (n_live,).
+    const long long *own;
+    const unsigned char *is_held;
+    const Score *totals;
+    int *base;  // (n,) keys that common picks leave.
+    int *keys;  // (width, n) of the configurations in the end, and their scores.
+    Score *last_totals;
+    int *parents, *picks, *heights;  // (limit, width)
+    int *control;  // Steps made, configurations, and the outcome.
+    int n, n_keys, n_own, n_live, width, limit;
+};
+
+struct Child {
+    Score worth;
+    int key;
+    int number;  // The parent's rank times SLOTS, and the slot.
+};
+
+// A configuration's best child, and how far it and the next best stay behind what no child exceeds: see `distance`.
+struct __align__(16) Lead {
+    Score worth;
+    unsigned first, second;
+};
+
+struct Shared {
+    Score gain[SLOTS], drawn_gain[SLOTS], total[2][WIDEST];
+    Lead lead[WIDEST + 1];
+    uint4 picked[2][WIDEST];  // Bits of slots.
+    int place[SLOTS];  // In the front; -1 in slots that are not used.
+    int drawn[SLOTS];
+    int own[SLOTS], common[SLOTS];  // Places that some configurations hold, or all of them.
+    unsigned holders[SLOTS];  // Of own places: bits of ranks.
+    int lowest[2][WIDEST];  // Keys from here on are proposed.
+    int order[WIDEST];
+    unsigned reach[WIDEST];
+    int n_drawn, n_own, n_common, n_children, short_at, count[3];
+};
+
+static_assert(sizeof(Shared) <= SHARED_BYTES && PER_LANE == 4);
+
+struct Block {
+    const Task &task;
+    Shared &shared;
+    int *low;  // (SLOTS, SLOTS) keys that a pick leaves to the others on the list; NEVER where it leaves them alone.
+    int *rows;  // (2, width, PITCH) keys of the configurations on the list: as they are, and in the making.
+    Child *children;  // (width * width)
+    unsigned char *slot_of;  // (n,)
+    int rank, lane, n_warps;
+
+    __device__ int *row(int which, int of) const { return rows + (which * task.width + of) * PITCH; }
+};
+
+__device__ inline unsigned word_of(const uint4 &bits, int word) {
+    return word < 2 ? (word == 0 ? bits.x : bits.y) : (word == 2 ? bits.z : bits.w);
+}
+
+__device__ inline void set_slot(uint4 &bits, int slot) {
+    const unsigned bit = 1u << (slot & 31);
+    const int word = slot >> 5;
+    bits.x |= word == 0 ? bit : 0;
+    bits.y |= word == 1 ? bit : 0;
+    bits.z |= word == 2 ? bit : 0;
+    bits.w |= word == 3 ? bit : 0;
+}
+
+// The slots of the one that are not the other's.
+__device__ inline uint4 without(const uint4 &one, const uint4 &other) {
+    return make_uint4(one.x & ~other.x, one.y & ~other.y, one.z & ~other.z, one.w & ~other.w);
+}
+
+__device__ inline int count_slots(const uint4 &bits) {
+    return __popc(bits.x) + __popc(bits.y) + __popc(bits.z) + __popc(bits.w);
+}
+
+// Of bits of which one is set: its slot.
+__device__ inline int only_slot(const uint4 &bits) {
+    const int word = bits.x ? 0 : bits.y ? 1 : bits.z ? 2 : 3;
+    return 32 * word + __ffs(bits.x | bits.y | bits.z | bits.w) - 1;
+}
+
+// Four bits: the slots of a lane.
+__device__ inline unsigned of_lane(const uint4 &bits, int lane) { return word_of(bits, lane >> 3) >> (4 * (lane & 7)) & 15u; }
