@@ -11,7 +11,7 @@
 #define __grid_constant__
 #define __launch_bounds__(threads)
 
-struct int4 { int x, y, z, w; };
+struct alignas(16) int4 { int x, y, z, w; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct Index { int x; };
 static int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
@@ -82,6 +82,10 @@ static unsigned __ballot_sync(unsigned, bool is_so) {
 static bool __any_sync(unsigned mask, bool is_so) { return __ballot_sync(mask, is_so) != 0; }
 static bool __all_sync(unsigned mask, bool is_so) { return __ballot_sync(mask, is_so) == 0xffffffffu; }
 template <class T> static T __shfl_sync(unsigned, T value, int lane) { return (T)tell((long long)value)[lane]; }
+template <class T> static T __shfl_xor_sync(unsigned, T value, int apart) {
+    return (T)tell((long long)value)[threadIdx.x % 32 ^ apart];
+}
+static void __syncwarp() { tell(0); }
 static int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static int __ffs(unsigned bits) { return __builtin_ffs((int)bits); }
 static int __clz(unsigned bits) { return bits ? __builtin_clz(bits) : 32; }
@@ -113,9 +117,12 @@ static int run_block(int n_threads, void (*kernel)()) {
         thread.context.uc_stack.ss_size = thread.stack.size();
         makecontext(&thread.context, live, 0);
     }
-    for (int n_left = n_threads; n_left > 0;) {
+    bool is_turned = false;
+    for (int n_left = n_threads; n_left > 0; is_turned = !is_turned) {
         bool has_moved = false;
-        for (int at = 0; at < n_threads; ++at) {
+        for (int number = 0; number < n_threads; ++number) {
+            // Forth and back, so that now the first warps run ahead, and now the last.
+            const int at = is_turned ? n_threads - 1 - number : number;
             Thread &thread = threads[at];
             if (thread.is_done || (thread.generation && *thread.generation < thread.waits_for)) continue;
             threadIdx.x = at;

@@ -25,17 +25,20 @@ WIDEST_BLOCK = 32
 LEAST_WARPS = 16
 """Narrow beams have helpers that draw the list."""
 WARP = 32
-SHARED_BYTES = 7232
-"""Room for `Shared`, whose size the compiler checks."""
+BUCKETS = 512
+"""Into which keys are sorted in search of the highest."""
+SHARED_BYTES, DRAWING_BYTES = 8784, 6144
+"""Room for `Shared` and `Drawing`, whose sizes the compiler checks."""
 CHILD_BYTES = 16
 LARGEST_BLOCK_FRONT = SLOTS * SLOTS
 """Keys of a whole front lie for a while where later each pair on the list has one."""
 STUCK = 2
-SOURCES = tuple(Path(native.__file__).parent / "block" / f"{name}.cu" for name in ("state", "list", "steps"))
+SOURCES = tuple(Path(native.__file__).parent / "block" / f"{name}.cu" for name in ("state", "list", "children", "steps"))
 CONSTANTS = tuple(
     f"{name}={value}"
     for name, value in {
-        "SLOTS": SLOTS, "PITCH": PITCH, "WIDEST": WIDEST_BLOCK, "MOST_OWN": MOST_OWN, "SHARED_BYTES": SHARED_BYTES,
+        "SLOTS": SLOTS, "PITCH": PITCH, "WIDEST": WIDEST_BLOCK, "MOST_OWN": MOST_OWN, "BUCKETS": BUCKETS,
+        "SHARED_BYTES": SHARED_BYTES, "DRAWING_BYTES": DRAWING_BYTES,
     }.items()
 )  # fmt: skip
 
@@ -45,8 +48,7 @@ class Task(ctypes.Structure):
 
     _fields_ = (
         *((name, c_void_p) for name in ("start", "starts", "others", "left", "bar", "gains", "own", "is_held")),
-        *((name, c_void_p) for name in ("totals", "base", "keys", "last_totals", "parents", "picks", "heights")),
-        ("control", c_void_p),
+        *((name, c_void_p) for name in ("totals", "base", "keys", "last_totals", "past", "control")),
         *((name, c_int) for name in ("n", "n_keys", "n_own", "n_live", "width", "limit")),
     )
 
@@ -60,8 +62,9 @@ def block_program(device: Any) -> Any:
 
 def shared_bytes(width: int, n: int) -> int:
     """Of shared memory, for a front of n candidates."""
-    # Where a place's slot is found while a list is drawn, children lie in between.
-    return SHARED_BYTES + 4 * (SLOTS * SLOTS + 2 * width * PITCH) + max(CHILD_BYTES * width * width, n)
+    # What is needed while a list is drawn lies where keys of configurations, and children, lie in between.
+    n_either = max(4 * 2 * width * PITCH, DRAWING_BYTES) + max(CHILD_BYTES * width * width, n)
+    return SHARED_BYTES + 4 * SLOTS * SLOTS + n_either
 
 
 def largest_front(most_shared: int, width: int) -> int:
@@ -80,14 +83,15 @@ def run_in_block(
     keys = torch.empty((width, n), dtype=torch.int32, device=device)
     last_totals = torch.empty(width, dtype=torch.int64, device=device)
     # Ranks that no configuration has name the first one as their parent.
-    parents, picks, heights = torch.zeros((3, limit, width), dtype=torch.int32, device=device)
+    past = torch.zeros((limit, width, 4), dtype=torch.int32, device=device)
     own, held, totals = own.contiguous(), is_held.contiguous(), totals.contiguous()
     tensors = (
         board.start, board.starts, board.others, board.left, board.bar, board.gains, own, held,
-        totals, base, keys, last_totals, parents, picks, heights, control,
+        totals, base, keys, last_totals, past, control,
     )  # fmt: skip
     task = Task(*(each.data_ptr() for each in tensors), n, board.n_keys, len(own), n_live, width, limit)
     program.run(task, WARP * max(width, LEAST_WARPS), shared_bytes(width, n))
     made, n_live, outcome = control.tolist()
-    steps = StepsTaken(keys[:n_live], last_totals[:n_live], parents[:made], picks[:made], heights[:made])
+    parents, picks, heights, _ = past[:made].unbind(dim=2)
+    steps = StepsTaken(keys[:n_live], last_totals[:n_live], parents, picks, heights)
     return steps, outcome == STUCK

@@ -1,8 +1,8 @@
-// What one block of threads keeps of a beam. `dubito.engines.cuda.block` has the other side of `Task` and `Shared`.
+// What one block of threads keeps of a beam. `dubito.engines.cuda.block` has the other side of `Task`, and defines what
+// is written in capitals and not here.
 //
 // A warp is a configuration, by rank. Of the front only a short list is looked at, candidates with the highest keys:
-// each has a slot, and slots are in the order of scores, highest first, four to a lane. Definitions, from SLOTS to
-// SHARED_BYTES, are the other side's.
+// each has a slot, and slots are in the order of scores, highest first, four to a lane.
 
 typedef long long Score;
 
@@ -10,7 +10,7 @@ constexpr unsigned ALL = 0xffffffffu;
 constexpr int PER_LANE = SLOTS / 32;
 constexpr int NEVER = 0x7fffffff;
 constexpr unsigned char NOWHERE = 255;
-constexpr unsigned NONE = 0xffffffffu;
+constexpr Score NO_CHILD = -(1LL << 62);
 enum Outcome { RAN_OUT, DONE, STUCK };
 
 struct Task {
@@ -24,7 +24,7 @@ struct Task {
     int *base;  // (n,) keys that common picks leave.
     int *keys;  // (width, n) of the configurations in the end, and their scores.
     Score *last_totals;
-    int *parents, *picks, *heights;  // (limit, width)
+    int4 *past;  // (limit, width) of each step the parent's rank, the pick's place and its key; and nothing.
     int *control;  // Steps made, configurations, and the outcome.
     int n, n_keys, n_own, n_live, width, limit;
 };
@@ -32,46 +32,51 @@ struct Task {
 struct Child {
     Score worth;
     int key;
-    int number;  // The parent's rank times SLOTS, and the slot.
+    unsigned number;  // The parent's rank times SLOTS, and the slot.
 };
 
-// A configuration's best child, and how far it and the next best stay behind what no child exceeds: see `distance`.
-struct __align__(16) Lead {
-    Score worth;
-    unsigned first, second;
+// A pick, and where those that it lowers begin and end.
+struct Pick {
+    int place, begin, end;
 };
 
+// Where there are two of something, the one is as the last step left it, and the other is being made.
 struct Shared {
-    Score gain[SLOTS], drawn_gain[SLOTS], total[2][WIDEST];
-    Lead lead[WIDEST + 1];
+    Score gain[SLOTS], total[2][WIDEST];
+    Score first[2][WIDEST + 1], second[2][WIDEST + 1];  // What a configuration's best children are worth.
     uint4 picked[2][WIDEST];  // Bits of slots.
-    int place[SLOTS];  // In the front; -1 in slots that are not used.
-    int drawn[SLOTS];
-    int own[SLOTS], common[SLOTS];  // Places that some configurations hold, or all of them.
-    unsigned holders[SLOTS];  // Of own places: bits of ranks.
+    Pick listed[SLOTS];  // By slot; nowhere, -1, in slots that are not used.
+    Pick own[SLOTS];  // What some configurations hold,
+    unsigned holders[SLOTS];  // and which: bits of ranks.
     int lowest[2][WIDEST];  // Keys from here on are proposed.
     int order[WIDEST];
     unsigned reach[WIDEST];
-    int n_drawn, n_own, n_common, n_children, short_at, count[3];
+    unsigned char proposed[WIDEST][WIDEST];  // Slots, in order.
+    int maybe_short[2], is_short;  // The step before which the list must be drawn again.
+    int n_drawn, n_own, n_common, n_children, level, n_above;
 };
 
-static_assert(sizeof(Shared) <= SHARED_BYTES && PER_LANE == 4);
+// What is needed while a list is drawn, where the keys of configurations lie in between.
+struct Drawing {
+    Score gain[SLOTS];
+    Pick drawn[SLOTS], common[SLOTS];
+    int count[BUCKETS];
+};
+
+static_assert(sizeof(Shared) <= SHARED_BYTES && sizeof(Drawing) <= DRAWING_BYTES && PER_LANE == 4);
 
 struct Block {
     const Task &task;
     Shared &shared;
+    Drawing &drawing;
     int *low;  // (SLOTS, SLOTS) keys that a pick leaves to the others on the list; NEVER where it leaves them alone.
-    int *rows;  // (2, width, PITCH) keys of the configurations on the list: as they are, and in the making.
+    int *rows;  // (2, width, PITCH) keys of the configurations on the list.
     Child *children;  // (width * width)
-    unsigned char *slot_of;  // (n,)
+    unsigned char *slot_of;  // (n,) of places, while a list is drawn; children lie there in between.
     int rank, lane, n_warps;
 
     __device__ int *row(int which, int of) const { return rows + (which * task.width + of) * PITCH; }
 };
-
-__device__ inline unsigned word_of(const uint4 &bits, int word) {
-    return word < 2 ? (word == 0 ? bits.x : bits.y) : (word == 2 ? bits.z : bits.w);
-}
 
 __device__ inline void set_slot(uint4 &bits, int slot) {
     const unsigned bit = 1u << (slot & 31);
@@ -80,6 +85,15 @@ __device__ inline void set_slot(uint4 &bits, int slot) {
     bits.y |= word == 1 ? bit : 0;
     bits.z |= word == 2 ? bit : 0;
     bits.w |= word == 3 ? bit : 0;
+}
+
+__device__ inline unsigned word_of(const uint4 &bits, int word) {
+    return word < 2 ? (word == 0 ? bits.x : bits.y) : (word == 2 ? bits.z : bits.w);
+}
+
+// Four bits: the slots of a lane.
+__device__ inline unsigned of_lane(const uint4 &bits, int lane) {
+    return word_of(bits, lane >> 3) >> (4 * (lane & 7)) & 15u;
 }
 
 // The slots of the one that are not the other's.
@@ -97,5 +111,9 @@ __device__ inline int only_slot(const uint4 &bits) {
     return 32 * word + __ffs(bits.x | bits.y | bits.z | bits.w) - 1;
 }
 
-// Four bits: the slots of a lane.
-__device__ inline unsigned of_lane(const uint4 &bits, int lane) { return word_of(bits, lane >> 3) >> (4 * (lane & 7)) & 15u; }
+// Over a warp. Shuffles: what the hardware has for it is slow where many warps ask.
+__device__ inline int warp_max(int value) {
+#pragma unroll
+    for (int apart = 16; apart > 0; apart /= 2) value = max(value, __shfl_xor_sync(ALL, value, apart));
+    return value;
+}
