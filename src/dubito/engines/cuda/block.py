@@ -17,7 +17,7 @@ from dubito.engines.cuda.programs import native
 
 SLOTS = 128
 """Candidates on the short list."""
-PITCH = SLOTS + 4
+PITCH = SLOTS + 1
 """Numbers from one configuration's keys to the next one's: a column of them does not lie in one bank of memory."""
 MOST_OWN = SLOTS // 2
 """Picks of some configurations alone, in all, that there is room for on the list."""
@@ -63,7 +63,7 @@ def block_program(device: Any) -> Any:
 def shared_bytes(width: int, n: int) -> int:
     """Of shared memory, for a front of n candidates."""
     # What is needed while a list is drawn lies where keys of configurations, and children, lie in between.
-    n_either = max(4 * 2 * width * PITCH, DRAWING_BYTES) + max(CHILD_BYTES * width * width, n)
+    n_either = max(-(-width * PITCH // 4) * 16, DRAWING_BYTES) + max(CHILD_BYTES * width * width, n)
     return SHARED_BYTES + 4 * SLOTS * SLOTS + n_either
 
 

@@ -8,88 +8,75 @@ __device__ inline unsigned distance(Score worth, Score behind) {
     return apart < -half ? NEAREST : apart > half - 2 ? FARTHEST : (unsigned)(apart + half);
 }
 
-// A configuration at hand: its keys in a lane's slots, its lowest key proposed, its picks and its score.
+// A configuration at hand.
 struct Mine {
-    int keys[PER_LANE];
-    int lowest;
-    uint4 picked;
-    Score total;
-    unsigned alive;  // Bits of the lane's slots that it proposes, and nobody before it.
+    int keys[PER_LANE];  // In a lane's slots.
+    int lowest;  // Keys from here on are proposed.
+    uint4 picked, proposed;
+    Score total, ahead;  // Its score, and how far the last configuration's stays behind.
+    bool is_short;  // Whether something that is not on the list may come before what it proposes.
 };
 
-// Bits of the lane's slots whose keys reach a key.
-__device__ inline unsigned reaching(const Mine &mine, int key) {
-    return (unsigned)(mine.keys[0] >= key) | (unsigned)(mine.keys[1] >= key) << 1 | (unsigned)(mine.keys[2] >= key) << 2 |
-           (unsigned)(mine.keys[3] >= key) << 3;
+// The slots whose keys reach a key.
+__device__ inline uint4 reaching(const Mine &mine, int key) {
+    return make_uint4(__ballot_sync(ALL, mine.keys[0] >= key), __ballot_sync(ALL, mine.keys[1] >= key),
+                      __ballot_sync(ALL, mine.keys[2] >= key), __ballot_sync(ALL, mine.keys[3] >= key));
 }
 
-// Which of a configuration's candidates it proposes, less those by which it would become what an earlier one becomes:
-// where the two are one pick apart, it must not take the other's odd pick if the other may take its own.
-__device__ inline void find_alive(Block &block, Mine &mine, int now) {
-    const Shared &shared = block.shared;
-    mine.alive = reaching(mine, mine.lowest);
-    unsigned twins = 0;
+// Let a configuration not propose what would make it what an earlier one becomes: where the two are one pick apart, the
+// other's odd pick, if the other may take its own.
+__device__ inline void leave_out_twins(Block &block, Mine &mine) {
+    Shared &shared = block.shared;
+    bool is_twin = false;
     int theirs = 0;
     if (block.lane < block.rank) {
-        const uint4 other = shared.picked[now][block.lane], odd = without(other, mine.picked);
+        const uint4 other = shared.picked[block.lane], odd = without(other, mine.picked);
         if (count_slots(odd) == 1) {
             theirs = only_slot(odd);
             const int ours = only_slot(without(mine.picked, other));
-            twins = block.row(now, block.lane)[ours] >= shared.lowest[now][block.lane] &&
-                    block.row(now, block.rank)[theirs] >= mine.lowest;
+            is_twin = (word_of(mine.proposed, theirs >> 5) >> (theirs & 31) & 1u) &&
+                      block.row(block.lane)[ours] >= shared.lowest[block.lane];
         }
     }
-    for (twins = __ballot_sync(ALL, twins); twins; twins &= twins - 1) {
-        const int out = __shfl_sync(ALL, theirs, __ffs(twins) - 1);
-        if (out >> 2 == block.lane) mine.alive &= ~(1u << (out & 3));
+    if (__any_sync(ALL, is_twin)) {
+        unsigned *out = (unsigned *)&shared.out[block.rank];
+        if (block.lane < PER_LANE) out[block.lane] = 0;
+        __syncwarp();
+        if (is_twin) atomicOr(out + (theirs >> 5), 1u << (theirs & 31));
+        __syncwarp();
+        mine.proposed = without(mine.proposed, shared.out[block.rank]);
     }
 }
 
-// Publish what a configuration's best children are worth; returns the slot of the first, or -1.
-__device__ inline int publish_best(Block &block, const Mine &mine, int which) {
-    Shared &shared = block.shared;
-    const unsigned after = mine.alive & (mine.alive - 1), lanes = __ballot_sync(ALL, mine.alive != 0);
-    const unsigned has_two = __ballot_sync(ALL, after != 0);
-    const int slot = PER_LANE * block.lane + __ffs(mine.alive) - 1;
-    if (lanes == 0) {
-        if (block.lane == 0) shared.first[which][block.rank] = shared.second[which][block.rank] = NO_CHILD;
-        return -1;
+// Which slot a configuration proposes in each lane, in order; -1 in lanes beyond.
+__device__ inline int spread_out(Block &block, const Mine &mine) {
+    const unsigned before = (1u << block.lane) - 1u;
+    unsigned char *proposed = block.shared.proposed[block.rank];
+    int n_before = 0;
+#pragma unroll
+    for (int at = 0; at < PER_LANE; ++at) {
+        const unsigned word = word_of(mine.proposed, at);
+        if (word >> block.lane & 1u) proposed[n_before + __popc(word & before)] = (unsigned char)(32 * at + block.lane);
+        n_before += __popc(word);
     }
-    const int leader = __ffs(lanes) - 1, next = has_two >> leader & 1u ? leader : __ffs(lanes & (lanes - 1)) - 1;
-    if (block.lane == leader) shared.first[which][block.rank] = mine.total + shared.gain[slot];
-    if (block.lane == (next < 0 ? leader : next)) {
-        const int other = next == leader ? PER_LANE * block.lane + __ffs(after) - 1 : slot;
-        shared.second[which][block.rank] = next < 0 ? NO_CHILD : mine.total + shared.gain[other];
-    }
-    return __shfl_sync(ALL, slot, leader);
+    __syncwarp();
+    return block.lane < n_before ? proposed[block.lane] : -1;
 }
 
 // Keep the children of a configuration that may live on, of all that it proposes: one to a lane.
 //
 // If each of the first width / m configurations has m children no farther behind than some distance, then no child
 // farther behind lives on. ``reach`` has that distance for every m, and the least of them leaves few children.
-__device__ inline void keep_children(Block &block, const Mine &mine, int now, int n_live) {
+__device__ inline void keep_children(Block &block, Mine &mine, int n_live) {
     Shared &shared = block.shared;
     const int width = block.task.width, lane = block.lane, rank = block.rank;
-    const Score best = shared.first[now][0], total = rank < n_live ? shared.total[now][rank] : 0;
-    int slot = 0, n_mine = 0;
+    const Score best = shared.total[0] + shared.gain[shared.leader];
+    int slot = -1;
     unsigned behind = NONE;
     if (rank < n_live) {
-        const unsigned before = (1u << lane) - 1u;
-        int number = 0;
-#pragma unroll
-        for (int at = 0; at < PER_LANE; ++at) {
-            const unsigned lanes = __ballot_sync(ALL, mine.alive >> at & 1u);
-            number += __popc(lanes & before), n_mine += __popc(lanes);
-        }
-#pragma unroll
-        for (int at = 0; at < PER_LANE; ++at)
-            if (mine.alive >> at & 1u) shared.proposed[rank][number++] = (unsigned char)(PER_LANE * lane + at);
-        __syncwarp();
-        if (lane < n_mine) {
-            slot = shared.proposed[rank][lane];
-            behind = distance(best, total + shared.gain[slot]);
-        }
+        leave_out_twins(block, mine);
+        slot = spread_out(block, mine);
+        if (slot >= 0) behind = distance(best, mine.total + shared.gain[slot]);
         if (rank * (lane + 1) < width) atomicMax(&shared.reach[lane], behind);
     }
     if (rank == 0 && n_live * (lane + 1) < width) atomicMax(&shared.reach[lane], NONE);
@@ -99,25 +86,24 @@ __device__ inline void keep_children(Block &block, const Mine &mine, int now, in
     const int many = 32 - __clz(__ballot_sync(ALL, reach == farthest));
     // Of children as far behind as that, those of the first configurations come first, if it is so exactly.
     const bool is_early = rank * many < width || farthest == NEAREST || farthest == FARTHEST;
-    const bool is_kept = lane < n_mine && (behind < farthest || (behind == farthest && is_early));
+    const bool is_kept = slot >= 0 && (behind < farthest || (behind == farthest && is_early));
     const unsigned kept = __ballot_sync(ALL, is_kept);
     if (kept) {
         int first = 0;
         if (lane == 0) first = atomicAdd(&shared.n_children, __popc(kept));
         first = __shfl_sync(ALL, first, 0);
-        if (is_kept) {
-            const int key = block.row(now, rank)[slot];
-            block.children[first + lane] = {total + shared.gain[slot], key, (unsigned)(rank * SLOTS + slot)};
-        }
+        if (is_kept)
+            block.children[first + lane] = {mine.total + shared.gain[slot], block.row(rank)[slot],
+                                            (unsigned)(rank * SLOTS + slot)};
     }
     __syncthreads();
 }
 
-// Rank the children that may live on, by counting; how many do. All warps come here.
-__device__ inline int rank_children(Block &block, const Mine &mine, int now, int n_live) {
+// Rank the children that may live on, by counting; how many do. All warps come here, configurations being published.
+__device__ inline int rank_children(Block &block, Mine &mine, int n_live) {
     Shared &shared = block.shared;
     const int width = block.task.width, lane = block.lane;
-    keep_children(block, mine, now, n_live);
+    keep_children(block, mine, n_live);
     const int n_children = shared.n_children;
     for (int at = block.rank; at < n_children; at += block.n_warps) {
         const Child child = block.children[at];
@@ -130,7 +116,7 @@ __device__ inline int rank_children(Block &block, const Mine &mine, int now, int
             const bool is_before = other.worth > child.worth || (other.worth == child.worth && is_tied);
             n_before += __popc(__ballot_sync(ALL, is_before && first + lane < n_children));
         }
-        if (lane == 0 && n_before < width) shared.order[n_before] = (int)child.number;
+        if (lane == 0 && n_before < width) shared.order[n_before] = (int)child.number, shared.worth[n_before] = child.worth;
     }
     __syncthreads();
     if (block.rank == 0) {

@@ -46,7 +46,7 @@ __device__ void bring_own(Block &block) {
 }
 
 // Leave a list: its picks are common by now, or some configurations' own.
-__device__ void leave_list(Block &block, int now, int n_live) {
+__device__ void leave_list(Block &block, int n_live) {
     Shared &shared = block.shared;
     if (threadIdx.x == 0) shared.n_own = shared.n_common = 0;
     __syncthreads();
@@ -54,7 +54,7 @@ __device__ void leave_list(Block &block, int now, int n_live) {
     if (slot < SLOTS && shared.listed[slot].place >= 0) {
         unsigned holders = 0;
         for (int of = 0; of < n_live; ++of)
-            holders |= (word_of(shared.picked[now][of], slot >> 5) >> (slot & 31) & 1u) << of;
+            holders |= (word_of(shared.picked[of], slot >> 5) >> (slot & 31) & 1u) << of;
         note_holders(block, shared.listed[slot], holders, n_live);
     }
     lower_base(block);
@@ -200,16 +200,16 @@ __device__ void fill_low(Block &block) {
 }
 
 // Fill in what the base, own picks and picks to come leave to the candidates on the list.
-__device__ void fill_list(Block &block, int now, int n_live) {
+__device__ void fill_list(Block &block, int n_live) {
     const Task &task = block.task;
     Shared &shared = block.shared;
     for (int at = threadIdx.x; at < SLOTS * SLOTS; at += blockDim.x) block.low[at] = NEVER;
     const int mine = threadIdx.x < SLOTS ? shared.listed[threadIdx.x].place : -1;
     if (threadIdx.x < SLOTS) {
         const int key = mine < 0 ? -1 : __ldcg(task.base + mine);
-        for (int of = 0; of < n_live; ++of) block.row(now, of)[threadIdx.x] = key;
+        for (int of = 0; of < n_live; ++of) block.row(of)[threadIdx.x] = key;
     }
-    if (threadIdx.x < n_live) shared.picked[now][threadIdx.x] = make_uint4(0, 0, 0, 0);
+    if (threadIdx.x < n_live) shared.picked[threadIdx.x] = make_uint4(0, 0, 0, 0);
     __syncthreads();
     fill_low(block);
     for (int number = block.rank; number < shared.n_own; number += block.n_warps) {
@@ -217,14 +217,14 @@ __device__ void fill_list(Block &block, int now, int n_live) {
         const int slot = block.slot_of[pick.place];
         const unsigned holders = shared.holders[number];
         if (block.lane < n_live && (holders >> block.lane & 1u)) {
-            atomicMin(block.row(now, block.lane) + slot, -1);
-            atomicOr((unsigned *)&shared.picked[now][block.lane] + (slot >> 5), 1u << (slot & 31));
+            atomicMin(block.row(block.lane) + slot, -1);
+            atomicOr((unsigned *)&shared.picked[block.lane] + (slot >> 5), 1u << (slot & 31));
         }
         for (int at = pick.begin + block.lane; at < pick.end; at += 32) {
             const int other = block.slot_of[task.others[at]];
             if (other == NOWHERE) continue;
             for (unsigned rest = holders; rest; rest &= rest - 1)
-                atomicMin(block.row(now, __ffs(rest) - 1) + other, task.left[at]);
+                atomicMin(block.row(__ffs(rest) - 1) + other, task.left[at]);
         }
     }
     __syncthreads();

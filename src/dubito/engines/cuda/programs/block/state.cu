@@ -2,7 +2,8 @@
 // is written in capitals and not here.
 //
 // A warp is a configuration, by rank. Of the front only a short list is looked at, candidates with the highest keys:
-// each has a slot, and slots are in the order of scores, highest first, four to a lane.
+// each has a slot, and slots are in the order of scores, highest first. Of every 32 slots a lane has one. Sets of slots
+// are bits, which all lanes have alike.
 
 typedef long long Score;
 
@@ -40,20 +41,24 @@ struct Pick {
     int place, begin, end;
 };
 
-// Where there are two of something, the one is as the last step left it, and the other is being made.
 struct Shared {
-    Score gain[SLOTS], total[2][WIDEST];
-    Score first[2][WIDEST + 1], second[2][WIDEST + 1];  // What a configuration's best children are worth.
-    uint4 picked[2][WIDEST];  // Bits of slots.
+    Score gain[SLOTS];
     Pick listed[SLOTS];  // By slot; nowhere, -1, in slots that are not used.
     Pick own[SLOTS];  // What some configurations hold,
     unsigned holders[SLOTS];  // and which: bits of ranks.
-    int lowest[2][WIDEST];  // Keys from here on are proposed.
+    // Configurations, as of when they were last published.
+    Score total[WIDEST];
+    uint4 picked[WIDEST];
+    int lowest[WIDEST];
+    int best[2][WIDEST];  // In this step and in the last one: the slot that all others must agree on, or why not.
+    // Of a step whose children are ranked.
+    Score worth[WIDEST];
+    uint4 out[WIDEST];
     int order[WIDEST];
     unsigned reach[WIDEST];
-    unsigned char proposed[WIDEST][WIDEST];  // Slots, in order.
-    int maybe_short[2], is_short;  // The step before which the list must be drawn again.
-    int n_drawn, n_own, n_common, n_children, level, n_above;
+    unsigned char proposed[WIDEST][WIDEST];
+    int leader;  // The best slot of the first configuration.
+    int short_at, n_drawn, n_own, n_common, n_children, level, n_above;
 };
 
 // What is needed while a list is drawn, where the keys of configurations lie in between.
@@ -70,12 +75,12 @@ struct Block {
     Shared &shared;
     Drawing &drawing;
     int *low;  // (SLOTS, SLOTS) keys that a pick leaves to the others on the list; NEVER where it leaves them alone.
-    int *rows;  // (2, width, PITCH) keys of the configurations on the list.
+    int *rows;  // (width, PITCH) keys of the configurations on the list, as of when they were last published.
     Child *children;  // (width * width)
     unsigned char *slot_of;  // (n,) of places, while a list is drawn; children lie there in between.
     int rank, lane, n_warps;
 
-    __device__ int *row(int which, int of) const { return rows + (which * task.width + of) * PITCH; }
+    __device__ int *row(int of) const { return rows + of * PITCH; }
 };
 
 __device__ inline void set_slot(uint4 &bits, int slot) {
@@ -89,11 +94,6 @@ __device__ inline void set_slot(uint4 &bits, int slot) {
 
 __device__ inline unsigned word_of(const uint4 &bits, int word) {
     return word < 2 ? (word == 0 ? bits.x : bits.y) : (word == 2 ? bits.z : bits.w);
-}
-
-// Four bits: the slots of a lane.
-__device__ inline unsigned of_lane(const uint4 &bits, int lane) {
-    return word_of(bits, lane >> 3) >> (4 * (lane & 7)) & 15u;
 }
 
 // The slots of the one that are not the other's.
@@ -111,7 +111,22 @@ __device__ inline int only_slot(const uint4 &bits) {
     return 32 * word + __ffs(bits.x | bits.y | bits.z | bits.w) - 1;
 }
 
-// Over a warp. Shuffles: what the hardware has for it is slow where many warps ask.
+// Take the first slot out of some; -1 where there is none.
+__device__ inline int take_first(uint4 &bits) {
+    int slot;
+    if (bits.x) {
+        slot = __ffs(bits.x) - 1, bits.x &= bits.x - 1;
+    } else if (bits.y) {
+        slot = 31 + __ffs(bits.y), bits.y &= bits.y - 1;
+    } else if (bits.z) {
+        slot = 63 + __ffs(bits.z), bits.z &= bits.z - 1;
+    } else {
+        slot = bits.w ? 95 + __ffs(bits.w) : -1, bits.w &= bits.w - 1;
+    }
+    return slot;
+}
+
+// Over a warp.
 __device__ inline int warp_max(int value) {
 #pragma unroll
     for (int apart = 16; apart > 0; apart /= 2) value = max(value, __shfl_xor_sync(ALL, value, apart));

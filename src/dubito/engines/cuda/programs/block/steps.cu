@@ -2,40 +2,50 @@
 //
 // It does what `dubito.engines.cuda.programs.steps` does, whose keys it takes and whose order it keeps.
 //
-// Most steps are plain: every configuration's best child lives on, no other does, and they keep their order. So each
-// configuration makes its best child at once, beside what it is now; if the others agree, after one meeting, that is
-// the step. Otherwise the children are ranked, and each rank makes its own.
+// Most steps are plain: all configurations have the same best candidate, and for none its second best would be worth as
+// much as the best is for the last of them. Then each takes it, they keep their order, and no two become one set; they
+// need know nothing of each other but that they agree. Otherwise the children are ranked, and each rank makes its own.
 
 constexpr int SOON = 32;  // Steps after which a list is drawn again that did not last.
+constexpr int NOT_PLAIN = -1, TOO_SHORT = -2;
 
-__device__ inline void load_keys(Mine &mine, const int *row, int lane) {
-    const int4 four = *(const int4 *)(row + PER_LANE * lane);
-    mine.keys[0] = four.x, mine.keys[1] = four.y, mine.keys[2] = four.z, mine.keys[3] = four.w;
+// Put a configuration where the others will find it.
+__device__ inline void publish(Block &block, const Mine &mine) {
+    Shared &shared = block.shared;
+#pragma unroll
+    for (int at = 0; at < PER_LANE; ++at) block.row(block.rank)[32 * at + block.lane] = mine.keys[at];
+    if (block.lane == 0) {
+        shared.lowest[block.rank] = mine.lowest;
+        shared.picked[block.rank] = mine.picked;
+        shared.total[block.rank] = mine.total;
+    }
 }
 
 // Take what configuration a rank has.
-__device__ inline void resume(Block &block, Mine &mine, int now, int rank) {
-    load_keys(mine, block.row(now, rank), block.lane);
-    mine.lowest = block.shared.lowest[now][rank];
-    mine.picked = block.shared.picked[now][rank];
-    mine.total = block.shared.total[now][rank];
+__device__ inline void resume(Block &block, Mine &mine, int rank) {
+#pragma unroll
+    for (int at = 0; at < PER_LANE; ++at) mine.keys[at] = block.row(rank)[32 * at + block.lane];
+    mine.lowest = block.shared.lowest[rank];
+    mine.picked = block.shared.picked[rank];
+    mine.total = block.shared.total[rank];
 }
 
-// The lowest key to be proposed, from scratch; false where that is under the list's bar.
-__device__ inline bool find_lowest(Mine &mine, int width, int list_bar, int n_keys) {
+// The lowest key to be proposed, from scratch; it is short where that is under the list's bar.
+__device__ inline void find_lowest(Mine &mine, int width, int list_bar, int n_keys) {
     int under = max(list_bar, 0), over = n_keys, middle = under;
     mine.lowest = under;
+    mine.is_short = false;
     while (true) {
-        const unsigned bits = reaching(mine, middle);
-        int n_reaching = 0;
-#pragma unroll
-        for (int at = 0; at < PER_LANE; ++at) n_reaching += __popc(__ballot_sync(ALL, bits >> at & 1u));
+        const int n_reaching = count_slots(reaching(mine, middle));
         if (n_reaching == width || (n_reaching > width && over - under <= 1)) {
             mine.lowest = middle;
-            return true;
+            return;
         }
         if (n_reaching < width) {
-            if (middle == under) return list_bar < 0;
+            if (middle == under) {
+                mine.is_short = list_bar >= 0;
+                return;
+            }
             over = middle;
         } else {
             under = middle;
@@ -44,101 +54,80 @@ __device__ inline bool find_lowest(Mine &mine, int width, int list_bar, int n_ke
     }
 }
 
-// Lower a configuration by a pick; false where it then would propose something under the list's bar.
-__device__ inline bool extend(Block &block, Mine &mine, int slot, int list_bar) {
-    const int4 lower = *(const int4 *)(block.low + slot * SLOTS + PER_LANE * block.lane);
-    const unsigned was = reaching(mine, mine.lowest);
-    mine.total += block.shared.gain[slot];
-    mine.keys[0] = min(mine.keys[0], lower.x), mine.keys[1] = min(mine.keys[1], lower.y);
-    mine.keys[2] = min(mine.keys[2], lower.z), mine.keys[3] = min(mine.keys[3], lower.w);
-    const unsigned bit = slot >> 2 == block.lane ? 1u << (slot & 3) : 0;
+// Let a configuration, which a parent was, make a pick: on record, and in its keys.
+__device__ inline void extend(Block &block, Mine &mine, int step, int parent, int slot, int list_bar) {
+    const Task &task = block.task;
+    const Shared &shared = block.shared;
+    const int *low = block.low + slot * SLOTS + block.lane;
+    int height = 0;
 #pragma unroll
-    for (int at = 0; at < PER_LANE; ++at)
-        if (bit >> at & 1u) mine.keys[at] = -1;
-    set_slot(mine.picked, slot);
-    const unsigned lost = was & ~reaching(mine, mine.lowest);
-    int n_lost = 1;
-    if (__any_sync(ALL, lost & ~bit)) {
-        n_lost = 0;
-#pragma unroll
-        for (int at = 0; at < PER_LANE; ++at) n_lost += __popc(__ballot_sync(ALL, lost >> at & 1u));
+    for (int at = 0; at < PER_LANE; ++at) {
+        const bool is_it = 32 * at + block.lane == slot;
+        height = is_it ? mine.keys[at] : height;
+        mine.keys[at] = is_it ? -1 : min(mine.keys[at], low[32 * at]);
     }
-    for (; n_lost > 0; --n_lost) {
+    if (block.lane == (slot & 31))
+        task.past[step * task.width + block.rank] = make_int4(parent, shared.listed[slot].place, height, 0);
+    mine.total += shared.gain[slot];
+    set_slot(mine.picked, slot);
+    for (int n_proposed = count_slots(reaching(mine, mine.lowest)); n_proposed < task.width; ++n_proposed) {
         int next = -1;
 #pragma unroll
         for (int at = 0; at < PER_LANE; ++at) next = max(next, mine.keys[at] < mine.lowest ? mine.keys[at] : -1);
         next = warp_max(next);
-        if (next < list_bar) return false;
+        mine.is_short = next < list_bar;
         mine.lowest = max(next, 0);
-    }
-    return true;
-}
-
-// Put a configuration where the others will find it, and its step on record.
-__device__ inline void store(Block &block, const Mine &mine, int which, int step, int parent, int slot, int height) {
-    Shared &shared = block.shared;
-    const int rank = block.rank;
-    *(int4 *)(block.row(which, rank) + PER_LANE * block.lane) =
-        make_int4(mine.keys[0], mine.keys[1], mine.keys[2], mine.keys[3]);
-    if (block.lane == 0) {
-        shared.lowest[which][rank] = mine.lowest;
-        shared.picked[which][rank] = mine.picked;
-        shared.total[which][rank] = mine.total;
-        block.task.past[step * block.task.width + rank] = make_int4(parent, shared.listed[slot].place, height, 0);
+        if (next < 0 || mine.is_short) break;
     }
 }
 
-// Draw a list for the configurations as they are; its bar. It is short if not all that they propose is on it.
-__device__ inline int draw_list(Block &block, Mine &mine, int now, int n_live, int step, bool by_rows) {
+// Draw a list for the configurations as they are published; its bar. It is too short if not all they propose is on it.
+__device__ inline int draw_list(Block &block, Mine &mine, int n_live, int step, bool by_rows) {
     Shared &shared = block.shared;
-    if (threadIdx.x == 0) shared.is_short = -1;
+    if (threadIdx.x == 0) shared.short_at = -1;
     if (by_rows) tell_rows(block, n_live);
     const int level = collect(block, by_rows, n_live), list_bar = level == 0 ? *block.task.bar : level;
     give_slots(block);
-    fill_list(block, now, n_live);
+    fill_list(block, n_live);
     if (block.rank < n_live) {
-        resume(block, mine, now, block.rank);
-        const bool is_certain = find_lowest(mine, block.task.width, list_bar, block.task.n_keys);
-        if (block.lane == 0) {
-            shared.lowest[now][block.rank] = mine.lowest;
-            if (!is_certain) shared.is_short = step;
-        }
+        resume(block, mine, block.rank);
+        find_lowest(mine, block.task.width, list_bar, block.task.n_keys);
+        if (block.lane == 0 && mine.is_short) shared.short_at = step;
     }
     __syncthreads();
     return list_bar;
 }
 
-// One step, all warps together; how many configurations it leaves, and whether the list must be drawn again.
-__device__ inline int make_step(Block &block, Mine &mine, int now, int n_live, int step, int list_bar, bool &is_short) {
+// Which slot all configurations take in a plain step; or that it is none, or that they need another list first.
+__device__ inline int agree(Block &block, Mine &mine, int n_live, int step) {
     Shared &shared = block.shared;
-    const int width = block.task.width, lane = block.lane, rank = block.rank;
-    if (rank < n_live) {
-        find_alive(block, mine, now);
-        const int slot = publish_best(block, mine, now);
-        if (slot >= 0 && n_live == width) {
-            const int height = block.row(now, rank)[slot];
-            if (!extend(block, mine, slot, list_bar) && lane == 0) shared.maybe_short[now] = step + 1;
-            store(block, mine, 1 - now, step, rank, slot, height);
-        }
+    const int width = block.task.width;
+    if (block.rank < n_live) {
+        mine.proposed = reaching(mine, mine.lowest);
+        uint4 rest = mine.proposed;
+        const int best = take_first(rest), next = take_first(rest);
+        bool is_plain = best >= 0 && n_live == width && !mine.is_short;
+        if (is_plain && next >= 0) is_plain = shared.gain[best] - shared.gain[next] > mine.ahead;
+        if (threadIdx.x == 0) shared.leader = max(best, 0);
+        if (block.lane == 0) shared.best[step & 1][block.rank] = is_plain ? best : mine.is_short ? TOO_SHORT : NOT_PLAIN;
     }
     __syncthreads();
-    const Score first = shared.first[now][lane], next = shared.first[now][lane + 1];
-    const bool is_plain = shared.second[now][lane] < shared.first[now][width - 1] && first != NO_CHILD &&
-                          (first >= next || lane == width - 1);
-    if (n_live == width && __all_sync(ALL, is_plain || lane >= width)) {
-        is_short = shared.maybe_short[now] == step + 1;
-        return width;
+    const int first = shared.best[step & 1][0], theirs = shared.best[step & 1][min(block.lane, n_live - 1)];
+    if (__all_sync(ALL, first == theirs)) return first;
+    return __any_sync(ALL, theirs == TOO_SHORT) ? TOO_SHORT : NOT_PLAIN;
+}
+
+// A step whose children are ranked; how many configurations it leaves.
+__device__ inline int make_step(Block &block, Mine &mine, int n_live, int step, int list_bar) {
+    const Shared &shared = block.shared;
+    const int n_next = rank_children(block, mine, n_live);
+    if (block.rank < n_next) {
+        const int parent = shared.order[block.rank] / SLOTS, slot = shared.order[block.rank] % SLOTS;
+        resume(block, mine, parent);
+        mine.is_short = false;
+        extend(block, mine, step, parent, slot, list_bar);
+        mine.ahead = mine.total - shared.worth[n_next - 1];
     }
-    const int n_next = rank_children(block, mine, now, n_live);
-    if (rank < n_next) {
-        const int parent = shared.order[rank] / SLOTS, slot = shared.order[rank] % SLOTS;
-        resume(block, mine, now, parent);
-        const int height = block.row(now, parent)[slot];
-        if (!extend(block, mine, slot, list_bar) && lane == 0) shared.is_short = step + 1;
-        store(block, mine, 1 - now, step, parent, slot, height);
-    }
-    __syncthreads();
-    is_short = shared.is_short == step + 1;
     return n_next;
 }
 
@@ -146,47 +135,50 @@ extern "C" __global__ void __launch_bounds__(1024) make_block_steps(const __grid
     extern __shared__ uint4 memory[];
     Shared &shared = *(Shared *)memory;
     int *low = (int *)((char *)memory + SHARED_BYTES), *rows = low + SLOTS * SLOTS;
-    Child *children = (Child *)((char *)rows + max(2 * task.width * PITCH * (int)sizeof(int), DRAWING_BYTES));
+    Child *children = (Child *)((char *)rows + max((task.width * PITCH + 3) / 4 * 16, DRAWING_BYTES));
     const int lane = threadIdx.x % 32, rank = threadIdx.x / 32, n_warps = blockDim.x / 32;
     Block block = {task, shared, *(Drawing *)rows, low, rows, children, (unsigned char *)children, rank, lane, n_warps};
-    Mine mine;
-    if (rank == 0) {
-        shared.reach[lane] = 0;
-        shared.n_children = 0;
-        shared.is_short = shared.maybe_short[0] = shared.maybe_short[1] = -1;
-        if (lane < task.n_live) shared.total[0][lane] = task.totals[lane];
-    }
+    Mine mine = {{-1, -1, -1, -1}, 0, make_uint4(0, 0, 0, 0), make_uint4(0, 0, 0, 0), 0, 0, true};
+    if (rank < task.n_live) mine.total = task.totals[rank], mine.ahead = mine.total - task.totals[task.n_live - 1];
+    if (rank == 0) shared.reach[lane] = 0, shared.n_children = 0;
     bring_own(block);
-    int now = 0, step = 0, n_live = task.n_live, list_bar = -1, drawn_at = 0, outcome = DONE;
-    bool has_list = false, by_rows = false, is_short = true;
+    int step = 0, n_live = task.n_live, list_bar = -1, drawn_at = 0, outcome = DONE;
+    bool has_list = false, by_rows = false;
     while (step < task.limit && n_live > 0) {
-        if (is_short) {
-            if (has_list) leave_list(block, now, n_live);
-            has_list = shared.n_own <= MOST_OWN;
-            if (!has_list) {
-                outcome = STUCK;
-                break;
-            }
-            // A list by what common picks leave is sooner drawn, and often good enough.
-            by_rows = by_rows && step - drawn_at < SOON;
-            do {
-                __syncthreads();
-                list_bar = draw_list(block, mine, now, n_live, step, by_rows);
-                is_short = shared.is_short == step;
-            } while (is_short && list_bar > *task.bar && !by_rows && (by_rows = true));
-            drawn_at = step;
-            if (is_short) {
-                outcome = list_bar > *task.bar ? STUCK : RAN_OUT;
-                break;
-            }
+        const int slot = agree(block, mine, n_live, step);
+        if (slot >= 0) {
+            if (rank < n_live) extend(block, mine, step, rank, slot, list_bar);
+            ++step;
+            continue;
         }
-        n_live = make_step(block, mine, now, n_live, step, list_bar, is_short);
-        now = 1 - now;
-        ++step;
+        if (rank < n_live) publish(block, mine);
+        __syncthreads();
+        if (slot == NOT_PLAIN) {
+            n_live = make_step(block, mine, n_live, step, list_bar);
+            ++step;
+            continue;
+        }
+        if (has_list) leave_list(block, n_live);
+        has_list = shared.n_own <= MOST_OWN;
+        // A list by what common picks leave is sooner drawn, and often good enough.
+        by_rows = by_rows && step - drawn_at < SOON;
+        for (bool is_short = has_list; is_short;) {
+            __syncthreads();
+            list_bar = draw_list(block, mine, n_live, step, by_rows);
+            is_short = shared.short_at == step;
+            outcome = !is_short ? DONE : list_bar > *task.bar ? STUCK : RAN_OUT;
+            if (by_rows || outcome == RAN_OUT) break;
+            by_rows = is_short;
+        }
+        drawn_at = step;
+        if (!has_list) outcome = STUCK;
+        if (outcome != DONE) break;
     }
     __syncthreads();
-    if (has_list) leave_list(block, now, n_live);
+    if (rank < n_live) publish(block, mine);
+    __syncthreads();
+    if (has_list) leave_list(block, n_live);
     tell_rows(block, n_live);
-    if (threadIdx.x < n_live) task.last_totals[threadIdx.x] = shared.total[now][threadIdx.x];
+    if (threadIdx.x < n_live) task.last_totals[threadIdx.x] = shared.total[threadIdx.x];
     if (threadIdx.x == 0) task.control[0] = step, task.control[1] = n_live, task.control[2] = outcome;
 }
