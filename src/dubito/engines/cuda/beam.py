@@ -20,7 +20,7 @@ from dubito.engines.cuda.fronts import Fronts, first_unpicked
 from dubito.engines.cuda.points import Tensor, to_device
 from dubito.engines.cuda.programs.steps import PLACES
 from dubito.engines.cuda.tables import run_steps
-from dubito.engines.lazy.configurations import finished
+from dubito.engines.lazy.configurations import finished_beam
 from dubito.engines.lazy.progress import Reporter
 from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Configuration, Problem, Solution
@@ -78,12 +78,12 @@ class DeviceBeam:
             self.program = None
         if self.program is None:
             n_wanted = min(len(self.bounds.value), max(least, min(BEAM_FRONT, front, 4 * budget + 64)))
-            self.wanted = max(triton.next_power_of_2(n_wanted), 2 * triton.next_power_of_2(width))
-            self.largest = LARGEST_FRONT
+            self.wanted, self.largest = n_columns(n_wanted, width), LARGEST_FRONT
         else:
-            self.wanted = max(least, min(BLOCK_FRONT, 2 * front, largest, 2 * budget + 64))
-            self.largest = largest
-        self.room = self.usual = self.wanted
+            self.wanted, self.largest = max(least, min(BLOCK_FRONT, 2 * front, largest, 2 * budget + 64)), largest
+        # Of few references, most candidates are near each other.
+        is_sparse = self.bounds.references.n_labelled >= BEAM_FRONT
+        self.room = self.usual = self.wanted if is_sparse else min(self.wanted, BEAM_FRONT)
 
     def start_cold(self, first: IntArray) -> None:
         """The first step had no distances to go by: each of these candidates is a configuration, best first."""
@@ -135,15 +135,20 @@ class DeviceBeam:
         return front.squared_of(highest).clamp(min=0.0).cpu().numpy() if is_certain else None
 
     def _run(self, board: DeviceBoard, places: Tensor, limit: int) -> StepsTaken | None:
-        """Steps in a front; None where one block could make none, for which it is not to blame."""
-        beam = places, self.is_held, self.totals, self.problem.beam_width, limit
+        """Steps in a front; None where one block cannot make any, and the front is too large for more."""
+        n, width = len(board.start), self.problem.beam_width
+        beam = places, self.is_held, self.totals, width, limit
         if self.program is None:
             return run_steps(board, *beam, self.room)
         if len(places) <= MOST_OWN:
             steps, is_stuck = run_in_block(self.program, board, *beam)
             if len(steps.picks) or not is_stuck:
                 return steps
-        self._size_for(0)
+        if n <= LARGEST_FRONT:
+            return run_steps(board, *beam, n_columns(n, width))
+        if self.room > self.usual:
+            raise FrontTooLarge
+        self.room = self.usual = BEAM_FRONT
         return None
 
     def _grow(self, n_rows: int) -> None:
@@ -168,10 +173,12 @@ class DeviceBeam:
 
     def _configurations(self, tops: FloatArray) -> tuple[Configuration, ...]:
         picks, squared = trace(self.past, len(tops))
-        return tuple(
-            finished(self.problem, self.problem.candidates[chosen], heights, float(np.sqrt(top)))
-            for chosen, heights, top in zip(picks, squared, tops.tolist(), strict=True)
-        )
+        return finished_beam(self.problem, self.problem.candidates[picks], squared, np.sqrt(tops))
+
+
+def n_columns(n_rows: int, width: int) -> int:
+    """Of tables for so many candidates, as programs across the GPU share them."""
+    return int(max(triton.next_power_of_2(n_rows), 2 * triton.next_power_of_2(width)))
 
 
 def trace(past: list[Past], n_live: int) -> tuple[IntArray, FloatArray]:

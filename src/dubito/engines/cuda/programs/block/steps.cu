@@ -54,30 +54,43 @@ __device__ inline void find_lowest(Mine &mine, int width, int list_bar, int n_ke
     }
 }
 
+// Propose one more: of each lane's highest key that is not proposed, the highest.
+__device__ inline void propose_more(Mine &mine, int next, int list_bar) {
+    next = warp_max(next);
+    mine.is_short = next < list_bar;
+    mine.lowest = max(next, 0);
+}
+
 // Let a configuration, which a parent was, make a pick: on record, and in its keys.
 __device__ inline void extend(Block &block, Mine &mine, int step, int parent, int slot, int list_bar) {
     const Task &task = block.task;
     const Shared &shared = block.shared;
     const int *low = block.low + slot * SLOTS + block.lane;
-    int height = 0;
+    const int lowest = mine.lowest;
+    int height = 0, next = -1;
+    bool is_lost = false;
 #pragma unroll
     for (int at = 0; at < PER_LANE; ++at) {
         const bool is_it = 32 * at + block.lane == slot;
-        height = is_it ? mine.keys[at] : height;
-        mine.keys[at] = is_it ? -1 : min(mine.keys[at], low[32 * at]);
+        const int before = mine.keys[at], after = is_it ? -1 : min(before, low[32 * at]);
+        height = is_it ? before : height;
+        is_lost = is_lost || (before >= lowest && after < lowest && !is_it);
+        next = max(next, after < lowest ? after : -1);
+        mine.keys[at] = after;
     }
     if (block.lane == (slot & 31))
         task.past[step * task.width + block.rank] = make_int4(parent, shared.listed[slot].place, height, 0);
     mine.total += shared.gain[slot];
     set_slot(mine.picked, slot);
-    for (int n_proposed = count_slots(reaching(mine, mine.lowest)); n_proposed < task.width; ++n_proposed) {
-        int next = -1;
+    propose_more(mine, next, list_bar);
+    if (__any_sync(ALL, is_lost)) {
+        int n_proposed = count_slots(reaching(mine, mine.lowest));
+        for (; n_proposed < task.width && !mine.is_short; ++n_proposed) {
+            next = -1;
 #pragma unroll
-        for (int at = 0; at < PER_LANE; ++at) next = max(next, mine.keys[at] < mine.lowest ? mine.keys[at] : -1);
-        next = warp_max(next);
-        mine.is_short = next < list_bar;
-        mine.lowest = max(next, 0);
-        if (next < 0 || mine.is_short) break;
+            for (int at = 0; at < PER_LANE; ++at) next = max(next, mine.keys[at] < mine.lowest ? mine.keys[at] : -1);
+            propose_more(mine, next, list_bar);
+        }
     }
 }
 
