@@ -135,6 +135,30 @@ def test_candidates_that_differ_by_an_ulp_are_told_apart() -> None:
     assert_same(replace(problem, pool=pool, references=np.zeros((1, 2)), weights=None, largest=5.1))
 
 
+# Fronts that one block does not take, or of which too much is near
+
+
+def test_configurations_with_more_of_their_own_than_a_list_holds_are_stepped_all_the_same(
+    set_constant: SetConstant, on_host: list[Problem]
+) -> None:
+    set_constant("MOST_OWN", 0)
+    assert_same(make(11, n=40, width=3, budget=8))
+    assert not on_host
+
+
+def test_a_front_too_large_for_either_is_made_smaller(set_constant: SetConstant) -> None:
+    for name, value in {"MOST_OWN": 0, "LARGEST_FRONT": 8, "BEAM_FRONT": 2, "LEAST_ROOM": 2}.items():
+        set_constant(name, value)
+    assert_same(make(12, n=40, width=2, budget=8))
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+def test_a_front_of_many_near_pairs_is_made_smaller_and_larger_again(few: int, set_constant: SetConstant) -> None:
+    for name, value in {"MOST_PAIRS": 1, "FEW_PAIRS": few, "BEAM_FRONT": 3, "LEAST_ROOM": 2}.items():
+        set_constant(name, value)
+    assert_same(make(13, n=40, width=2, budget=10))
+
+
 # What is left to the host
 
 

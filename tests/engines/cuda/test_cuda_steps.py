@@ -105,10 +105,13 @@ class Beam:
 
     def make_board(self, bar: int) -> Any:
         picks, others = np.nonzero(self.lowered < board.NEVER)
-        starts = np.searchsorted(picks, np.arange(self.n + 1))
+        order = np.random.default_rng(0).permutation(len(picks))
+        picks, others = picks[order], others[order]
+        left = self.lowered[picks, others]
+        n_keys = 1 + int(max(self.start.max(), left.max(initial=0)))
         return board.DeviceBoard(
-            *(there(each, torch.int32) for each in (self.start, starts, others, self.lowered[picks, others])),
-            there(self.gains), there([bar], torch.int32), n_keys=3 * self.n,
+            there(self.start, torch.int32), there(picks), there(others), there(left, torch.int32),
+            there(self.gains), there([bar], torch.int32), n_keys,
         )  # fmt: skip
 
     def held(self) -> tuple[IntArray, BoolArray]:
@@ -118,9 +121,7 @@ class Beam:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_steps_are_those_of_a_beam_that_compares_sets(
-    seed: int, set_constant: SetConstant, run_steps: Runner
-) -> None:
+def test_steps_are_those_of_a_beam_that_compares_sets(seed: int, set_constant: SetConstant, run_steps: Runner) -> None:
     rng = np.random.default_rng(seed)
     width, n = int(rng.integers(2, 6)), int(rng.integers(6, 15))
     # Few scores: many children score alike.
@@ -196,6 +197,35 @@ def test_a_list_that_is_too_short_is_drawn_again(width: int, n_scores: int, shar
     assert_same(made, plain)
 
 
+def test_scores_of_very_different_sizes_are_told_apart(block_program: Any) -> None:
+    rng = np.random.default_rng(7)
+    plain = Beam(rng, 200, 8, 3, 0.01)
+    plain.gains = rng.choice([0, 1, 2, 3, 1 << 30, (1 << 30) + 1, 1 << 33, 1 << 36], 200)
+    beam = there(np.zeros(0, dtype=np.int64)), there(np.zeros((1, 0), dtype=np.bool_)), there([0]), 8, 60
+    made, _ = block.run_in_block(block_program, plain.make_board(-1), *beam)
+    for _ in range(60):
+        plain.step()
+    assert_same(made, plain)
+
+
+def test_own_picks_that_lower_most_of_the_front_are_reckoned_with(block_program: Any) -> None:
+    """A list of what common picks leave highest would be of candidates that no configuration proposes."""
+    rng = np.random.default_rng(8)
+    plain = Beam(rng, 400, 3, 1000, 0.0)
+    # Each of the first six leaves to all others a key of 400 that are theirs: whichever, a multiple of 400 and a place.
+    plain.lowered[:6, 6:] = 400 * rng.integers(0, 50, (6, 394)) + np.arange(6, 400)
+    plain.start = 400 * 50 + rng.permutation(400)
+    plain.sets, plain.totals = [frozenset({0, 1}), frozenset({2, 3}), frozenset({4, 5})], [9, 8, 7]
+    plain.rows = [plain.extend(plain.extend(plain.start, min(picks)), max(picks)) for picks in plain.sets]
+    own, is_held = plain.held()
+    beam = there(own), there(is_held), there(plain.totals, torch.int64), 3, 20
+    made, is_stuck = block.run_in_block(block_program, plain.make_board(-1), *beam)
+    assert not is_stuck
+    for _ in range(20):
+        plain.step()
+    assert_same(made, plain)
+
+
 def test_a_list_that_own_picks_would_fill_is_told_as_such(block_program: Any) -> None:
     """Two configurations that have no pick in common, and a list that has no room for all these."""
     plain = Beam(np.random.default_rng(5), 300, 2, 1000, 0.0)
@@ -207,6 +237,10 @@ def test_a_list_that_own_picks_would_fill_is_told_as_such(block_program: Any) ->
     made, is_stuck = block.run_in_block(block_program, plain.make_board(-1), *beam)
     assert is_stuck
     assert_same(made, plain)
+
+
+def test_there_is_no_block_without_a_gpu() -> None:
+    assert block.block_program(torch.device("cpu")) is None
 
 
 def test_a_front_that_fits_in_a_block_leaves_room_for_all_else() -> None:

@@ -33,7 +33,9 @@ CHILD_BYTES = 16
 LARGEST_BLOCK_FRONT = SLOTS * SLOTS
 """Keys of a whole front lie for a while where later each pair on the list has one."""
 STUCK = 2
-SOURCES = tuple(Path(native.__file__).parent / "block" / f"{name}.cu" for name in ("state", "list", "children", "steps"))
+SOURCES = tuple(
+    Path(native.__file__).parent / "block" / f"{name}.cu" for name in ("state", "list", "children", "steps")
+)
 CONSTANTS = tuple(
     f"{name}={value}"
     for name, value in {
@@ -86,7 +88,7 @@ def run_in_block(
     past = torch.zeros((limit, width, 4), dtype=torch.int32, device=device)
     own, held, totals = own.contiguous(), is_held.contiguous(), totals.contiguous()
     tensors = (
-        board.start, board.starts, board.others, board.left, board.bar, board.gains, own, held,
+        board.start, *board.by_pick(), board.bar, board.gains, own, held,
         totals, base, keys, last_totals, past, control,
     )  # fmt: skip
     task = Task(*(each.data_ptr() for each in tensors), n, board.n_keys, len(own), n_live, width, limit)

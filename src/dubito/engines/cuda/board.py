@@ -21,12 +21,12 @@ class DeviceBoard:
 
     start: Tensor
     """(n,) int32 keys before a configuration's own picks."""
-    starts: Tensor
-    """(n + 1,) int32 where in the next two the candidates that a pick lowers begin."""
+    picks: Tensor
+    """int64 places, in any order, of picks that lower a candidate,"""
     others: Tensor
-    """int32 places of candidates that a pick lowers."""
+    """of these candidates,"""
     left: Tensor
-    """int32 keys that it leaves to them."""
+    """and int32 keys that they leave to them."""
     gains: Tensor
     """(n,) int64 scores."""
     bar: Tensor
@@ -37,11 +37,14 @@ class DeviceBoard:
     def lowered(self, n_columns: int) -> Tensor:
         """(n, columns) int32 keys that a pick leaves to each candidate; `NEVER` where it leaves it alone."""
         rows = torch.full((len(self.start), n_columns), NEVER, dtype=torch.int32, device=self.start.device)
-        counts = self.starts.diff().long()
-        picks = torch.arange(len(self.start), device=self.start.device)
-        picks = torch.repeat_interleave(picks, counts, output_size=len(self.others))
-        rows.view(-1)[picks * n_columns + self.others] = self.left
+        rows.view(-1)[self.picks * n_columns + self.others] = self.left
         return rows
+
+    def by_pick(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Whom picks lower and to which keys, int32, in the order of picks; and (n + 1,) where each pick's begin."""
+        picks, order = torch.sort(self.picks)
+        places = torch.arange(len(self.start) + 1, device=picks.device)
+        return torch.searchsorted(picks, places, out_int32=True), self.others[order].int(), self.left[order]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +102,8 @@ class DeviceFront:
         """Ascending: of each key."""
         keys = torch.empty(len(order), dtype=torch.int32, device=device)
         keys[order] = torch.arange(len(order), dtype=torch.int32, device=device)
-        picks, by_pick = torch.sort(picks)
-        starts = torch.searchsorted(picks, torch.arange(n + 1, device=device), out_int32=True)
         bar = self._bar(threshold, self.rows[whose[order]])
-        return DeviceBoard(
-            keys[:n], starts, others[by_pick].int(), keys[n:][by_pick], scores[self.rows], bar, len(order)
-        )
+        return DeviceBoard(keys[:n], picks, others, keys[n:], scores[self.rows], bar, len(order))
 
     def _effects(self) -> tuple[Tensor, Tensor, Tensor]:
         """Picks, candidates, and the squared priorities that these picks leave to these candidates, if lower."""

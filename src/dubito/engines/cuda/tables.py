@@ -66,8 +66,8 @@ def run_steps(
     """Step at most ``limit`` times, while all proposals of all configurations come before what is outside.
 
     ``own`` (u,) are places that some configurations picked before, ``is_held`` (configurations, u) says which did,
-    and ``totals`` are their scores, small enough to be multiplied by the number of children. ``n_columns`` is a power of
-    two, from twice that of the width to `PLACES`, with room for the board.
+    and ``totals`` are their scores, small enough to be multiplied by the number of children. ``n_columns`` has room for
+    the board: a power of two, from twice that of the width to `PLACES`.
     """
     n, n_live, n_slots = len(board.start), len(totals), triton.next_power_of_2(width)
     n_children = max(triton.next_power_of_2(width * width), 2 * n_slots)
@@ -94,9 +94,7 @@ def run_steps(
     )
 
 
-def _lay_out(
-    board: DeviceBoard, width: int, limit: int, n_slots: int, n_columns: int, n_children: int
-) -> Tables:
+def _lay_out(board: DeviceBoard, width: int, limit: int, n_slots: int, n_columns: int, n_children: int) -> Tables:
     """Tables as they are before the first step, but for what the configurations bring."""
 
     # One by one, since a kernel is compiled anew for an address that is not aligned.
