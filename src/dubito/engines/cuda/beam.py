@@ -127,19 +127,23 @@ class DeviceBeam:
             return None
         if self.usual < self.wanted and front.n_pairs < FEW_PAIRS:
             self.room = self.usual = self.wanted
-        self._close(front, steps)
         highest = steps.keys.amax(dim=1)
         is_certain = bool((highest >= board.bar).all())
+        tops = front.squared_of(highest).clamp(min=0.0).cpu().numpy() if is_certain else None
+        self._note(front, steps)
+        if is_certain and self.n_steps == self.problem.budget and self.problem.progress is None:
+            return tops
+        self._close(front, steps)
         if not (was_stale or len(steps.picks) or (limit == 0 and is_certain)):
             self._grow(self.room + 1)
-        return front.squared_of(highest).clamp(min=0.0).cpu().numpy() if is_certain else None
+        return tops
 
     def _run(self, board: DeviceBoard, places: Tensor, limit: int) -> StepsTaken | None:
         """Steps in a front; None where one block cannot make any, and the front is too large for more."""
         n, width = len(board.start), self.problem.beam_width
         beam = places, self.is_held, self.totals, width, limit
         if self.program is None:
-            return run_steps(board, *beam, self.room)
+            return run_steps(board, *beam, n_columns(self.room, width))
         if len(places) <= MOST_OWN:
             steps, is_stuck = run_in_block(self.program, board, *beam)
             if len(steps.picks) or not is_stuck:
@@ -156,16 +160,20 @@ class DeviceBeam:
             raise FrontTooLarge
         self.room = min(triton.next_power_of_2(n_rows), self.largest)
 
+    def _note(self, front: DeviceFront, steps: StepsTaken) -> None:
+        """The steps made in a front."""
+        picks = front.rows[steps.picks.long()]
+        self.past.append(Past(steps.parents.long(), picks, front.squared_of(steps.heights)))
+        self.n_steps += len(steps.picks)
+
     def _close(self, front: DeviceFront, steps: StepsTaken) -> None:
-        """Leave a front: note its steps, write bounds back, and let the base have what is common."""
+        """Leave a front: write bounds back, and let the base have what is common."""
         rows, bounds, keys = front.rows, self.bounds, steps.keys
         highest = keys.amax(dim=0)
         bounds.value[rows] = front.squared_of(highest)
         is_own = (keys < 0).any(dim=0) & (highest >= 0)
         self.own, self.is_held = rows[is_own], keys[:, is_own] < 0
         self.totals = steps.totals - steps.totals.min()
-        self.past.append(Past(steps.parents.long(), rows[steps.picks.long()], front.squared_of(steps.heights)))
-        self.n_steps += len(steps.picks)
         bounds.pick(rows[highest < 0])
         # No reference can lower what every configuration's picks, the new references among them, have left.
         bounds.seen[rows] = bounds.references.count
@@ -198,4 +206,5 @@ def trace(past: list[Past], n_live: int) -> tuple[IntArray, FloatArray]:
         later = torch.cat([ranks[stride:], same.expand(stride, width)])
         ranks, stride = ranks.gather(1, later), 2 * stride
     ranks = ranks[: len(picks), :n_live]
-    return picks.gather(1, ranks).T.cpu().numpy(), squared.gather(1, ranks).T.cpu().numpy()
+    chosen, heights = (each.gather(1, ranks).T.contiguous().cpu().numpy() for each in (picks, squared))
+    return chosen, heights

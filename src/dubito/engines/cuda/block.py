@@ -45,7 +45,7 @@ CONSTANTS = tuple(
 )  # fmt: skip
 
 
-class Task(ctypes.Structure):
+class BlockTask(ctypes.Structure):
     """What the program takes: `Task` of ``state.cu``."""
 
     _fields_ = (
@@ -91,7 +91,7 @@ def run_in_block(
         board.start, *board.by_pick(), board.bar, board.gains, own, held,
         totals, base, keys, last_totals, past, control,
     )  # fmt: skip
-    task = Task(*(each.data_ptr() for each in tensors), n, board.n_keys, len(own), n_live, width, limit)
+    task = BlockTask(*(each.data_ptr() for each in tensors), n, board.n_keys, len(own), n_live, width, limit)
     program.run(task, WARP * max(width, LEAST_WARPS), shared_bytes(width, n))
     made, n_live, outcome = control.tolist()
     parents, picks, heights, _ = past[:made].unbind(dim=2)

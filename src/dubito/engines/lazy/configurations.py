@@ -61,5 +61,5 @@ def finished_beam(
         is_picked[indices] = True
         logs = np.zeros(len(problem.doubt))
         logs[is_picked] = log_confidence(problem.doubt[is_picked])
-        doubted = [float(-logs[picks].mean()) for picks in indices]
+        doubted = (-logs[indices].mean(axis=1)).tolist()
     return tuple(map(Configuration, indices, np.sqrt(squared), radii.tolist(), doubted))

@@ -1,5 +1,5 @@
-// What one block of threads keeps of a beam. `dubito.engines.cuda.block` has the other side of `Task`, and defines what
-// is written in capitals and not here.
+// What one block of threads keeps of a beam. `dubito.engines.cuda.block` has the other side of `Task`, as `BlockTask`,
+// and defines what is written in capitals and not here.
 //
 // A warp is a configuration, by rank. Of the front only a short list is looked at, candidates with the highest keys:
 // each has a slot, and slots are in the order of scores, highest first. Of every 32 slots a lane has one. Sets of slots
