@@ -32,6 +32,7 @@ KINDS = {
     "_settle": "exact distances",
     "_rounds": "deciding fronts",
     "make_steps": "deciding fronts",
+    "make_block_steps": "deciding fronts",
     "topk": "search for the first",
     "sort": "search for the first",
     "radix": "search for the first",

@@ -32,6 +32,13 @@ def large_tiles(set_constant: SetConstant) -> None:
             set_constant(name, value)
 
 
+@pytest.fixture(params=["grid", "block"], autouse=True)
+def steps_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps across the GPU, or in one block."""
+    program = request.getfixturevalue("block_program") if request.param == "block" else None
+    monkeypatch.setattr("dubito.engines.cuda.beam.block_program", lambda _: program)
+
+
 @pytest.fixture
 def narrow(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fronts so small that they are left, found again and grown, and nothing known beforehand."""
@@ -128,6 +135,30 @@ def test_candidates_that_differ_by_an_ulp_are_told_apart() -> None:
     assert_same(replace(problem, pool=pool, references=np.zeros((1, 2)), weights=None, largest=5.1))
 
 
+# Fronts that one block does not take, or of which too much is near
+
+
+def test_configurations_with_more_of_their_own_than_a_list_holds_are_stepped_all_the_same(
+    set_constant: SetConstant, on_host: list[Problem]
+) -> None:
+    set_constant("MOST_OWN", 0)
+    assert_same(make(11, n=40, width=3, budget=8))
+    assert not on_host
+
+
+def test_a_front_too_large_for_either_is_made_smaller(set_constant: SetConstant) -> None:
+    for name, value in {"MOST_OWN": 0, "LARGEST_FRONT": 8, "BEAM_FRONT": 2, "LEAST_ROOM": 2}.items():
+        set_constant(name, value)
+    assert_same(make(12, n=40, width=2, budget=8))
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+def test_a_front_of_many_near_pairs_is_made_smaller_and_larger_again(few: int, set_constant: SetConstant) -> None:
+    for name, value in {"MOST_PAIRS": 1, "FEW_PAIRS": few, "BEAM_FRONT": 3, "LEAST_ROOM": 2}.items():
+        set_constant(name, value)
+    assert_same(make(13, n=40, width=2, budget=10))
+
+
 # What is left to the host
 
 
@@ -141,7 +172,8 @@ def test_a_beam_too_wide_is_stepped_on_the_host(set_constant: SetConstant, on_ho
 def test_a_front_that_would_grow_too_large_is_left_to_the_host(
     set_constant: SetConstant, on_host: list[Problem], narrow: None
 ) -> None:
-    set_constant("LARGEST_FRONT", 4)
+    for name in ("LARGEST_FRONT", "LARGEST_BLOCK_FRONT"):
+        set_constant(name, 4)
     problem = make(8, n=20, width=2, points="twins", budget=8)
     assert_same(problem)
     assert on_host == [problem]

@@ -14,25 +14,55 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 beam = import_module("dubito.engines.cuda.beam")
 board = import_module("dubito.engines.cuda.board")
+block = import_module("dubito.engines.cuda.block")
 tables = import_module("dubito.engines.cuda.tables")
 fronts = import_module("dubito.engines.cuda.fronts")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SetConstant = Callable[[str, float], None]
 Tensor = Any
+Runner = Callable[["Beam", int, int], Any]
 
 
 def there(array: object, dtype: object = None) -> Tensor:
     return torch.tensor(np.asarray(array), dtype=dtype, device=DEVICE)
 
 
-# The kernel
+# The kernels
+
+
+@pytest.fixture(params=["grid", "block"])
+def run_steps(request: pytest.FixtureRequest) -> Runner:
+    """Steps of a beam from where it stands, across the GPU or in one block; a bar and a limit are given."""
+    program = request.getfixturevalue("block_program") if request.param == "block" else None
+
+    def run(plain: "Beam", bar: int, limit: int) -> Any:
+        own, is_held = plain.held()
+        held = there(is_held).reshape(len(plain.sets), len(own))
+        beam = plain.make_board(bar), there(own), held, there(plain.totals, torch.int64), plain.width, limit
+        if program is None:
+            return tables.run_steps(*beam, max(16, 1 << (plain.n - 1).bit_length()))
+        steps, is_stuck = block.run_in_block(program, *beam)
+        assert not is_stuck
+        return steps
+
+    return run
+
+
+def assert_same(made: Any, plain: "Beam") -> None:
+    """What is left to each configuration, and the steps by which it came to it."""
+    assert made.keys.tolist() == [row.tolist() for row in plain.rows]
+    assert made.totals.tolist() == plain.totals
+    assert len(made.picks) == len(made.parents) == len(made.heights) == len(plain.past)
+    for parents, picks, heights, step in zip(made.parents, made.picks, made.heights, plain.past, strict=True):
+        told = zip(parents.tolist(), picks.tolist(), heights.tolist(), strict=True)
+        assert list(told)[: len(step)] == step
 
 
 class Beam:
     """A beam over a board, with sets of picks compared as sets."""
 
-    def __init__(self, rng: np.random.Generator, n: int, width: int, n_scores: int) -> None:
+    def __init__(self, rng: np.random.Generator, n: int, width: int, n_scores: int, share: float = 0.2) -> None:
         self.n, self.width = n, width
         keys = rng.permutation(n * 3)
         self.start, lower = np.sort(keys)[::-1][:n][rng.permutation(n)], keys
@@ -41,10 +71,11 @@ class Beam:
         owner = rng.integers(0, n, len(free))
         self.lowered = np.full((n, n), board.NEVER)
         for key, candidate in zip(free, owner, strict=True):
-            self.lowered[rng.random(n) < 0.2, candidate] = key
+            self.lowered[rng.random(n) < share, candidate] = key
         self.gains = rng.integers(0, n_scores, n)
         self.rows: list[IntArray] = [self.start.copy()]
         self.sets, self.totals = [frozenset[int]()], [0]
+        self.past: list[list[tuple[int, int, int]]] = []
 
     def proposals(self) -> list[list[int]]:
         order = [np.argsort(-row)[: self.width] for row in self.rows]
@@ -63,6 +94,7 @@ class Beam:
         for total, rank, _, pick in children:
             kept.setdefault(self.sets[rank] | {pick}, (rank, pick, -total))
         chosen = list(kept.items())[: self.width]
+        self.past.append([(rank, pick, int(self.rows[rank][pick])) for _, (rank, pick, _) in chosen])
         self.rows = [self.extend(self.rows[rank], pick) for _, (rank, pick, _) in chosen]
         self.sets, self.totals = [picks for picks, _ in chosen], [total for _, (_, _, total) in chosen]
 
@@ -71,13 +103,16 @@ class Beam:
         lowered[pick] = -1
         return lowered
 
-    def make_board(self, n_columns: int, bar: int) -> Any:
-        start, gains = np.full(n_columns, -1), np.zeros(n_columns, dtype=np.int64)
-        lowered = np.full((self.n, n_columns), board.NEVER)
-        start[: self.n], gains[: self.n], lowered[:, : self.n] = self.start, self.gains, self.lowered
+    def make_board(self, bar: int) -> Any:
+        picks, others = np.nonzero(self.lowered < board.NEVER)
+        order = np.random.default_rng(0).permutation(len(picks))
+        picks, others = picks[order], others[order]
+        left = self.lowered[picks, others]
+        n_keys = 1 + int(max(self.start.max(), left.max(initial=0)))
         return board.DeviceBoard(
-            there(start, torch.int32), there(lowered, torch.int32), there(gains), there([bar], torch.int32)
-        )
+            there(self.start, torch.int32), there(picks), there(others), there(left, torch.int32),
+            there(self.gains), there([bar], torch.int32), n_keys,
+        )  # fmt: skip
 
     def held(self) -> tuple[IntArray, BoolArray]:
         """Places that some configurations hold, and which do; those that all hold count as well."""
@@ -86,7 +121,7 @@ class Beam:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_steps_are_those_of_a_beam_that_compares_sets(seed: int, set_constant: SetConstant) -> None:
+def test_steps_are_those_of_a_beam_that_compares_sets(seed: int, set_constant: SetConstant, run_steps: Runner) -> None:
     rng = np.random.default_rng(seed)
     width, n = int(rng.integers(2, 6)), int(rng.integers(6, 15))
     # Few scores: many children score alike.
@@ -94,45 +129,129 @@ def test_steps_are_those_of_a_beam_that_compares_sets(seed: int, set_constant: S
     set_constant("CHILDREN", int(rng.choice([8, 512])))
     for _ in range(int(rng.integers(0, 3))):
         plain.step()
-    own, is_held = plain.held()
-    made = tables.run_steps(
-        plain.make_board(16, -1), there(own), there(is_held).reshape(len(plain.sets), -1), there(plain.totals), width, 3
-    )
+    plain.past.clear()
+    made = run_steps(plain, -1, 3)
     for _ in range(3):
         plain.step()
-    assert made.keys[:, :n].tolist() == [row.tolist() for row in plain.rows]
-    assert made.totals.tolist() == plain.totals
-    assert made.parents.shape == made.picks.shape == made.heights.shape == (3, width)
+    assert_same(made, plain)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_front_stops_before_a_proposal_that_something_outside_may_come_before(seed: int) -> None:
+def test_a_front_stops_before_a_proposal_that_something_outside_may_come_before(seed: int, run_steps: Runner) -> None:
     rng = np.random.default_rng(seed)
     plain = Beam(rng, 14, 3, n_scores=50)
     bar = int(np.sort(plain.start)[4])
-    nothing = there(np.zeros((1, 0), dtype=np.bool_))
-    made = tables.run_steps(plain.make_board(16, bar), there(np.zeros(0, dtype=np.int64)), nothing, there([0]), 3, 9)
-    n_steps = 0
+    made = run_steps(plain, bar, 9)
     while min(plain.last_keys()) >= bar:
         plain.step()
-        n_steps += 1
-    assert 0 < n_steps < 9
-    assert len(made.picks) == n_steps
-    assert made.keys[:, :14].tolist() == [row.tolist() for row in plain.rows]
+    assert 0 < len(plain.past) < 9
+    assert_same(made, plain)
 
 
-def test_a_row_whose_highest_keys_crowd_together_is_searched_all_the_same() -> None:
+def test_no_steps_are_made_where_none_are_asked_for(run_steps: Runner) -> None:
+    plain = Beam(np.random.default_rng(3), 12, 3, n_scores=50)
+    plain.step()
+    plain.past.clear()
+    assert_same(run_steps(plain, -1, 0), plain)
+
+
+def test_every_candidate_is_picked_in_the_end_and_one_set_is_left(run_steps: Runner) -> None:
+    plain = Beam(np.random.default_rng(4), 9, 4, n_scores=50)
+    made = run_steps(plain, -1, 9)
+    for _ in range(9):
+        plain.step()
+    assert len(plain.sets) == 1
+    assert_same(made, plain)
+
+
+def test_a_row_whose_highest_keys_crowd_together_is_searched_all_the_same(run_steps: Runner) -> None:
     plain = Beam(np.random.default_rng(0), 60, 2, n_scores=1000)
     # The first quarter holds everything: of four groups of sixteen one has as many as are to be listed.
     plain.start = np.arange(60)[::-1].copy()
     plain.start[16:] = -1
     plain.lowered[:] = board.NEVER
     plain.rows = [plain.start.copy()]
-    nothing = there(np.zeros((1, 0), dtype=np.bool_))
-    made = tables.run_steps(plain.make_board(64, -1), there(np.zeros(0, dtype=np.int64)), nothing, there([0]), 2, 2)
+    made = run_steps(plain, -1, 2)
     plain.step()
     plain.step()
-    assert made.keys[:, :60].tolist() == [row.tolist() for row in plain.rows]
+    assert_same(made, plain)
+
+
+# In one block
+
+
+@pytest.mark.parametrize(("width", "n_scores", "share"), [(3, 1000, 0.002), (20, 10**6, 0.01), (32, 5, 0.05)])
+def test_a_list_that_is_too_short_is_drawn_again(width: int, n_scores: int, share: float, block_program: Any) -> None:
+    plain = Beam(np.random.default_rng(width), 500, width, n_scores, share)
+    for _ in range(5):
+        plain.step()
+    plain.past.clear()
+    own, is_held = plain.held()
+    beam = there(own), there(is_held), there(plain.totals, torch.int64), width, 130
+    made, is_stuck = block.run_in_block(block_program, plain.make_board(40), *beam)
+    while len(plain.past) < 130 and min(plain.last_keys()) >= 40:
+        plain.step()
+    # Each step takes one candidate at least from the list of every configuration.
+    assert len(plain.past) > block.SLOTS - width
+    assert not is_stuck
+    assert_same(made, plain)
+
+
+def test_scores_of_very_different_sizes_are_told_apart(block_program: Any) -> None:
+    rng = np.random.default_rng(7)
+    plain = Beam(rng, 200, 8, 3, 0.01)
+    plain.gains = rng.choice([0, 1, 2, 3, 1 << 30, (1 << 30) + 1, 1 << 33, 1 << 36], 200)
+    beam = there(np.zeros(0, dtype=np.int64)), there(np.zeros((1, 0), dtype=np.bool_)), there([0]), 8, 60
+    made, _ = block.run_in_block(block_program, plain.make_board(-1), *beam)
+    for _ in range(60):
+        plain.step()
+    assert_same(made, plain)
+
+
+def test_own_picks_that_lower_most_of_the_front_are_reckoned_with(block_program: Any) -> None:
+    """A list of what common picks leave highest would be of candidates that no configuration proposes."""
+    rng = np.random.default_rng(8)
+    plain = Beam(rng, 400, 3, 1000, 0.0)
+    # Each of the first six leaves to all others a key of 400 that are theirs: whichever, a multiple of 400 and a place.
+    plain.lowered[:6, 6:] = 400 * rng.integers(0, 50, (6, 394)) + np.arange(6, 400)
+    plain.start = 400 * 50 + rng.permutation(400)
+    plain.sets, plain.totals = [frozenset({0, 1}), frozenset({2, 3}), frozenset({4, 5})], [9, 8, 7]
+    plain.rows = [plain.extend(plain.extend(plain.start, min(picks)), max(picks)) for picks in plain.sets]
+    own, is_held = plain.held()
+    beam = there(own), there(is_held), there(plain.totals, torch.int64), 3, 20
+    made, is_stuck = block.run_in_block(block_program, plain.make_board(-1), *beam)
+    assert not is_stuck
+    for _ in range(20):
+        plain.step()
+    assert_same(made, plain)
+
+
+def test_a_list_that_own_picks_would_fill_is_told_as_such(block_program: Any) -> None:
+    """Two configurations that have no pick in common, and a list that has no room for all these."""
+    plain = Beam(np.random.default_rng(5), 300, 2, 1000, 0.0)
+    plain.sets = [frozenset(range(each, each + 64)) for each in (0, 64)]
+    plain.rows = [np.where(np.isin(np.arange(300), list(picks)), -1, plain.start) for picks in plain.sets]
+    plain.totals = [5, 3]
+    own, is_held = plain.held()
+    beam = there(own), there(is_held), there(plain.totals, torch.int64), 2, 5
+    made, is_stuck = block.run_in_block(block_program, plain.make_board(-1), *beam)
+    assert is_stuck
+    assert_same(made, plain)
+
+
+def test_there_is_no_block_without_a_gpu() -> None:
+    assert block.block_program(torch.device("cpu")) is None
+
+
+def test_a_front_that_fits_in_a_block_leaves_room_for_all_else() -> None:
+    for width in (2, 20, 32):
+        for most in (100_000, 166_912, 232_448):
+            n = block.largest_front(most, width)
+            assert n <= block.LARGEST_BLOCK_FRONT
+            assert n == 0 or block.shared_bytes(width, n) <= most
+            assert n == block.LARGEST_BLOCK_FRONT or block.shared_bytes(width, n + 1) > most
+    assert block.largest_front(232_448, 33) == 0
+    assert block.largest_front(65_536, 2) == 0
 
 
 # Between fronts

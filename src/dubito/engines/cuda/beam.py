@@ -2,6 +2,9 @@
 
 What all configurations hold is the base: references like any other. A configuration's own few picks stand in every
 front. Each front says how many steps it allowed; one that allowed none, though all in it was fresh, grows.
+
+Steps are made in one block of threads where the device lets it (`dubito.engines.cuda.block`), or else across the GPU
+(`dubito.engines.cuda.tables`): slower by far, and for smaller fronts.
 """
 
 from typing import NamedTuple
@@ -10,18 +13,24 @@ import numpy as np
 import torch
 import triton
 
-from dubito.engines.cuda.board import DeviceFront
+from dubito.engines.cuda.block import MOST_OWN, block_program, largest_front, run_in_block
+from dubito.engines.cuda.board import DeviceBoard, DeviceFront, StepsTaken
 from dubito.engines.cuda.bounds import DeviceBounds
 from dubito.engines.cuda.fronts import Fronts, first_unpicked
 from dubito.engines.cuda.points import Tensor, to_device
 from dubito.engines.cuda.programs.steps import PLACES
-from dubito.engines.cuda.tables import StepsTaken, run_steps
-from dubito.engines.lazy.configurations import finished
+from dubito.engines.cuda.tables import run_steps
+from dubito.engines.lazy.configurations import finished_beam
 from dubito.engines.lazy.progress import Reporter
 from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Configuration, Problem, Solution
 
+BLOCK_FRONT = 8192
+"""Candidates in a front for one block: most of them are picked before it is left."""
 BEAM_FRONT = 2048
+"""The same across the GPU, where each step goes through all of them; and for one block where most pairs are near."""
+MOST_PAIRS, FEW_PAIRS = 1 << 21, 1 << 16
+"""Near pairs in a front, from which on it is made smaller, and under which it may be as large as it should be."""
 LEAST_ROOM = 8
 """Candidates in a front for each configuration, at least."""
 LARGEST_FRONT = PLACES.value
@@ -56,9 +65,25 @@ class DeviceBeam:
         self.totals = torch.zeros(1, dtype=torch.int64, device=bounds.device)
         self.past: list[Past] = []
         self.n_steps = 0
-        n_wanted = min(BEAM_FRONT, bounds.sizes.front, 4 * problem.budget + 64)
-        n_wanted = min(len(bounds.value), max(n_wanted, LEAST_ROOM * problem.beam_width))
-        self.n_columns = max(triton.next_power_of_2(n_wanted), 2 * triton.next_power_of_2(problem.beam_width))
+        self.program = block_program(bounds.device)
+        self.room = self.usual = self.wanted = self.largest = 0
+        """Candidates that a front has room for: now, unless one had to grow, where pairs are few, and at most."""
+        self._size_for(0 if self.program is None else largest_front(self.program.most_shared, problem.beam_width))
+
+    def _size_for(self, largest: int) -> None:
+        """Fronts for one block, of so many candidates at most; where that is too few, across the GPU."""
+        width, budget, front = self.problem.beam_width, self.problem.budget, self.bounds.sizes.front
+        least = min(len(self.bounds.value), LEAST_ROOM * width)
+        if largest < least:
+            self.program = None
+        if self.program is None:
+            n_wanted = min(len(self.bounds.value), max(least, min(BEAM_FRONT, front, 4 * budget + 64)))
+            self.wanted, self.largest = n_columns(n_wanted, width), LARGEST_FRONT
+        else:
+            self.wanted, self.largest = max(least, min(BLOCK_FRONT, 2 * front, largest, 2 * budget + 64)), largest
+        # Of few references, most candidates are near each other.
+        is_sparse = self.bounds.references.n_labelled >= BEAM_FRONT
+        self.room = self.usual = self.wanted if is_sparse else min(self.wanted, BEAM_FRONT)
 
     def start_cold(self, first: IntArray) -> None:
         """The first step had no distances to go by: each of these candidates is a configuration, best first."""
@@ -86,37 +111,69 @@ class DeviceBeam:
 
     def _step(self, limit: int) -> FloatArray | None:
         """One front; the largest squared priority left to each configuration, None where others may be larger."""
-        rows, threshold = self.fronts.find(max(1, self.n_columns - len(self.own)))
+        rows, threshold = self.fronts.find(max(1, self.room - len(self.own)))
         if len(self.own):
             rows = torch.unique(torch.cat([rows, self.own]))
         was_stale = self.bounds.refresh(rows)
-        if len(rows) > self.n_columns:
+        if len(rows) > self.room:
             self._grow(len(rows))
-        front = DeviceFront(self.bounds, rows, threshold, self.scores, self.n_columns)
-        places = torch.searchsorted(rows, self.own)
-        steps = run_steps(front.board, places, self.is_held, self.totals, self.problem.beam_width, limit)
-        self._close(front, steps)
+        front = DeviceFront(self.bounds, rows)
+        if front.n_pairs > MOST_PAIRS and self.room == self.usual > BEAM_FRONT:
+            self.room = self.usual = BEAM_FRONT
+            return None
+        board = front.board(threshold, self.scores)
+        steps = self._run(board, torch.searchsorted(rows, self.own), limit)
+        if steps is None:
+            return None
+        if self.usual < self.wanted and front.n_pairs < FEW_PAIRS:
+            self.room = self.usual = self.wanted
         highest = steps.keys.amax(dim=1)
-        is_certain = bool((highest >= front.board.bar).all())
+        is_certain = bool((highest >= board.bar).all())
+        tops = front.squared_of(highest).clamp(min=0.0).cpu().numpy() if is_certain else None
+        self._note(front, steps)
+        if is_certain and self.n_steps == self.problem.budget and self.problem.progress is None:
+            return tops
+        self._close(front, steps)
         if not (was_stale or len(steps.picks) or (limit == 0 and is_certain)):
-            self._grow(self.n_columns + 1)
-        return front.squared_of(highest).clamp(min=0.0).cpu().numpy() if is_certain else None
+            self._grow(self.room + 1)
+        return tops
 
-    def _grow(self, n_columns: int) -> None:
-        self.n_columns = triton.next_power_of_2(n_columns)
-        if self.n_columns > LARGEST_FRONT:
+    def _run(self, board: DeviceBoard, places: Tensor, limit: int) -> StepsTaken | None:
+        """Steps in a front; None where one block cannot make any, and the front is too large for more."""
+        n, width = len(board.start), self.problem.beam_width
+        beam = places, self.is_held, self.totals, width, limit
+        if self.program is None:
+            return run_steps(board, *beam, n_columns(self.room, width))
+        if len(places) <= MOST_OWN:
+            steps, is_stuck = run_in_block(self.program, board, *beam)
+            if len(steps.picks) or not is_stuck:
+                return steps
+        if n <= LARGEST_FRONT:
+            return run_steps(board, *beam, n_columns(n, width))
+        if self.room > self.usual:
             raise FrontTooLarge
+        self.room = self.usual = BEAM_FRONT
+        return None
+
+    def _grow(self, n_rows: int) -> None:
+        if n_rows > self.largest:
+            raise FrontTooLarge
+        self.room = min(triton.next_power_of_2(n_rows), self.largest)
+
+    def _note(self, front: DeviceFront, steps: StepsTaken) -> None:
+        """The steps made in a front."""
+        picks = front.rows[steps.picks.long()]
+        self.past.append(Past(steps.parents.long(), picks, front.squared_of(steps.heights)))
+        self.n_steps += len(steps.picks)
 
     def _close(self, front: DeviceFront, steps: StepsTaken) -> None:
-        """Leave a front: note its steps, write bounds back, and let the base have what is common."""
-        rows, bounds, keys = front.rows, self.bounds, steps.keys[:, : len(front.rows)]
+        """Leave a front: write bounds back, and let the base have what is common."""
+        rows, bounds, keys = front.rows, self.bounds, steps.keys
         highest = keys.amax(dim=0)
         bounds.value[rows] = front.squared_of(highest)
         is_own = (keys < 0).any(dim=0) & (highest >= 0)
         self.own, self.is_held = rows[is_own], keys[:, is_own] < 0
         self.totals = steps.totals - steps.totals.min()
-        self.past.append(Past(steps.parents.long(), rows[steps.picks.long()], front.squared_of(steps.heights)))
-        self.n_steps += len(steps.picks)
         bounds.pick(rows[highest < 0])
         # No reference can lower what every configuration's picks, the new references among them, have left.
         bounds.seen[rows] = bounds.references.count
@@ -124,10 +181,12 @@ class DeviceBeam:
 
     def _configurations(self, tops: FloatArray) -> tuple[Configuration, ...]:
         picks, squared = trace(self.past, len(tops))
-        return tuple(
-            finished(self.problem, self.problem.candidates[chosen], heights, float(np.sqrt(top)))
-            for chosen, heights, top in zip(picks, squared, tops.tolist(), strict=True)
-        )
+        return finished_beam(self.problem, self.problem.candidates[picks], squared, np.sqrt(tops))
+
+
+def n_columns(n_rows: int, width: int) -> int:
+    """Of tables for so many candidates, as programs across the GPU share them."""
+    return int(max(triton.next_power_of_2(n_rows), 2 * triton.next_power_of_2(width)))
 
 
 def trace(past: list[Past], n_live: int) -> tuple[IntArray, FloatArray]:
@@ -147,4 +206,5 @@ def trace(past: list[Past], n_live: int) -> tuple[IntArray, FloatArray]:
         later = torch.cat([ranks[stride:], same.expand(stride, width)])
         ranks, stride = ranks.gather(1, later), 2 * stride
     ranks = ranks[: len(picks), :n_live]
-    return picks.gather(1, ranks).T.cpu().numpy(), squared.gather(1, ranks).T.cpu().numpy()
+    chosen, heights = (each.gather(1, ranks).T.contiguous().cpu().numpy() for each in (picks, squared))
+    return chosen, heights

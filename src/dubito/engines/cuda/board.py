@@ -17,63 +17,102 @@ NEVER = HIGHEST_KEY.value
 
 @dataclass(frozen=True, slots=True)
 class DeviceBoard:
-    """A front as configurations see it. ``columns`` is a power of two, from 2·W to 4096; those beyond it hold -1."""
+    """A front of n candidates as configurations see it: keys, and the few that a pick lowers."""
 
     start: Tensor
-    """(columns,) int32 keys before a configuration's own picks."""
-    lowered: Tensor
-    """(K, columns) int32 keys that a pick leaves to each candidate; `NEVER` where it leaves it alone."""
+    """(n,) int32 keys before a configuration's own picks."""
+    picks: Tensor
+    """int64 places, in any order, of picks that lower a candidate,"""
+    others: Tensor
+    """of these candidates,"""
+    left: Tensor
+    """and int32 keys that they leave to them."""
     gains: Tensor
-    """(columns,) int64 scores."""
+    """(n,) int64 scores."""
     bar: Tensor
     """(1,) int32 keys from here on come before everything outside; -1 where nothing is outside."""
+    n_keys: int
+    """Above all keys."""
+
+    def lowered(self, n_columns: int) -> Tensor:
+        """(n, columns) int32 keys that a pick leaves to each candidate; `NEVER` where it leaves it alone."""
+        rows = torch.full((len(self.start), n_columns), NEVER, dtype=torch.int32, device=self.start.device)
+        rows.view(-1)[self.picks * n_columns + self.others] = self.left
+        return rows
+
+    def by_pick(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Whom picks lower and to which keys, int32, in the order of picks; and (n + 1,) where each pick's begin."""
+        picks, order = torch.sort(self.picks)
+        places = torch.arange(len(self.start) + 1, device=picks.device)
+        return torch.searchsorted(picks, places, out_int32=True), self.others[order].int(), self.left[order]
+
+
+@dataclass(frozen=True, slots=True)
+class StepsTaken:
+    """What came of a front: configurations (w, n) as rows of keys, their scores, and each step's picks."""
+
+    keys: Tensor
+    totals: Tensor
+    parents: Tensor
+    """(steps, w) ranks, one step before."""
+    picks: Tensor
+    """(steps, w) places in the front."""
+    heights: Tensor
+    """(steps, w) keys of the picks when picked."""
 
 
 class DeviceFront:
     """Candidates ascending by number, with exact priorities, and the keys that stand for them."""
 
-    def __init__(
-        self, bounds: DeviceBounds, rows: Tensor, threshold: Threshold, scores: Tensor, n_columns: int
-    ) -> None:
+    def __init__(self, bounds: DeviceBounds, rows: Tensor) -> None:
         self.bounds, self.rows = bounds, rows
-        start = bounds.value[rows]
-        picks, candidates, left = self._effects(start)
-        whose = torch.cat([torch.arange(len(rows), device=rows.device), candidates])
-        order = in_order(torch.cat([start, left]), whose)
-        self.squared = torch.cat([start, left])[order]
-        """Ascending: of each key."""
-        keys = torch.empty(len(order), dtype=torch.int32, device=rows.device)
-        keys[order] = torch.arange(len(order), dtype=torch.int32, device=rows.device)
-        lowered = torch.full((len(rows), n_columns), NEVER, dtype=torch.int32, device=rows.device)
-        lowered.view(-1)[picks * n_columns + candidates] = keys[len(rows) :]
-        first = torch.full((n_columns,), -1, dtype=torch.int32, device=rows.device)
-        first[: len(rows)] = keys[: len(rows)]
-        gains = torch.zeros(n_columns, dtype=torch.int64, device=rows.device)
-        gains[: len(rows)] = scores[rows]
-        bar = self._bar(threshold, rows[whose[order]])
-        self.board = DeviceBoard(first, lowered, gains, bar)
+        self.start = bounds.value[rows]
+        references = bounds.references
+        self.exact = references.widen(bounds.exact(rows))
+        self.weights = bounds.weights[rows]
+        self.pairs = self._near()
 
-    def _effects(self, start: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Picks, candidates, and the squared priorities that these picks leave to these candidates, if lower."""
-        bounds, references = self.bounds, self.bounds.references
-        exact = references.widen(bounds.exact(self.rows))
-        own, weights = references.shape_of(exact), bounds.weights[self.rows]
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of which one may lower the other."""
+        return len(self.pairs[0])
+
+    def _near(self) -> tuple[Tensor, Tensor]:
+        bounds, references, start = self.bounds, self.bounds.references, self.start
+        own = references.shape_of(self.exact)
         # Nothing can lower a priority of 0, and a weight of 0 is not to be divided by.
         if bounds.by_pick:
-            heights, scales = torch.where(start > 0.0, start, -1.0), weights
+            heights, scales = torch.where(start > 0.0, start, -1.0), self.weights
         else:
-            heights, scales = start, torch.where(start > 0.0, weights, 1.0)
+            heights, scales = start, torch.where(start > 0.0, self.weights, 1.0)
         places = torch.arange(len(self.rows), device=self.rows.device)
-        pairs = near_pairs(
+        return near_pairs(
             own, own, places, heights, scales, bounds.constants, references.shape.precise,
-            weights if bounds.by_pick else None,
+            self.weights if bounds.by_pick else None,
         )  # fmt: skip
-        squared = settle(exact, exact, pairs)
-        lefts, rights = (places.long() for places in pairs)
-        picks, candidates = torch.cat([lefts, rights]), torch.cat([rights, lefts])
-        left = torch.cat([squared, squared]) * weights[picks if bounds.by_pick else candidates]
-        is_lower = left < start[candidates]
-        return picks[is_lower], candidates[is_lower], left[is_lower]
+
+    def board(self, threshold: Threshold, scores: Tensor) -> DeviceBoard:
+        """Every priority that a candidate can come to have, as a key; from here on `squared_of` has them back."""
+        picks, others, left = self._effects()
+        n, device = len(self.rows), self.rows.device
+        whose = torch.cat([torch.arange(n, device=device), others])
+        values = torch.cat([self.start, left])
+        order = in_order(values, whose)
+        self.squared = values[order]
+        """Ascending: of each key."""
+        keys = torch.empty(len(order), dtype=torch.int32, device=device)
+        keys[order] = torch.arange(len(order), dtype=torch.int32, device=device)
+        bar = self._bar(threshold, self.rows[whose[order]])
+        return DeviceBoard(keys[:n], picks, others, keys[n:], scores[self.rows], bar, len(order))
+
+    def _effects(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Picks, candidates, and the squared priorities that these picks leave to these candidates, if lower."""
+        squared = settle(self.exact, self.exact, self.pairs)
+        lefts, rights = (places.long() for places in self.pairs)
+        picks, others = torch.cat([lefts, rights]), torch.cat([rights, lefts])
+        left = torch.cat([squared, squared]) * self.weights[picks if self.bounds.by_pick else others]
+        is_lower = left < self.start[others]
+        return picks[is_lower], others[is_lower], left[is_lower]
 
     def _bar(self, threshold: Threshold, rows: Tensor) -> Tensor:
         """The first key that comes before the threshold; ``rows`` are those of the keys."""

@@ -8,6 +8,7 @@ import time
 import torch
 
 from dubito.engines.base import Estimate
+from dubito.engines.cuda.block import WIDEST_BLOCK
 from dubito.engines.cuda.bounds import ANCHORS, FULL_PAIRS
 from dubito.engines.cuda.fronts import TOP_FRONTS
 from dubito.engines.cuda.memory import DevicePlan, plan_bytes
@@ -19,8 +20,8 @@ CALL_SECONDS = 4e-3
 """The least a call takes: checks, launches, and waiting for answers."""
 ROW_SECONDS = 12e-9
 """What the host does for each row of the pool: checks and doubts."""
-PICK_SECONDS, STEP_SECONDS = 0.3e-6, 13e-6
-"""A greedy pick, whole fronts at once, and one step of a beam."""
+PICK_SECONDS, STEP_SECONDS, WIDE_STEP_SECONDS = 0.3e-6, 2.5e-6, 30e-6
+"""A greedy pick, whole fronts at once, a step of a beam in one block of threads, and one of a beam too wide for it."""
 SHARE_OF_RATE = 0.25
 """Bounds are products of float32 cut to ten bits, at this share of the rate of large products in bfloat16."""
 WAY_BYTES = 8e9
@@ -50,7 +51,8 @@ def _seconds(problem: Problem, plan: DevicePlan, rate: float) -> float:
     n_later = min(n, TOP_FRONTS * plan.sizes.front) * n_fronts
     products = 2.0 * d * (n * n_first + n_later * (m + problem.budget / 2))
     way = 0.0 if _is_there(problem) else n_pool * d * bytes_of_feature(problem) / WAY_BYTES
-    picking = problem.budget * (PICK_SECONDS if problem.beam_width == 1 else STEP_SECONDS)
+    narrow = PICK_SECONDS if problem.beam_width == 1 else STEP_SECONDS
+    picking = problem.budget * (narrow if problem.beam_width <= WIDEST_BLOCK else WIDE_STEP_SECONDS)
     return CALL_SECONDS + ROW_SECONDS * n_pool + way + products / (SHARE_OF_RATE * rate) + picking
 
 

@@ -1,12 +1,11 @@
 """Steps of a beam inside a front: the tables that programs share, and the launch that makes the steps."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 import triton
 
-from dubito.engines.cuda.board import DeviceBoard
+from dubito.engines.cuda.board import DeviceBoard, StepsTaken
 from dubito.engines.cuda.points import Tensor
 from dubito.engines.cuda.programs.grid import multiprocessors
 from dubito.engines.cuda.programs.steps import ALIVE, CONTROLS, STEPS_MADE, make_steps, start_rows
@@ -16,20 +15,6 @@ CHILDREN = 512
 STEP_WARPS = 8
 LEAST = -(2**62)
 """Below what every child is worth."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepsTaken:
-    """What came of a front: configurations (w, columns) as rows of keys, their scores, and each step's picks."""
-
-    keys: Tensor
-    totals: Tensor
-    parents: Tensor
-    """(steps, w) ranks, one step before."""
-    picks: Tensor
-    """(steps, w) places in the front."""
-    heights: Tensor
-    """(steps, w) keys of the picks when picked."""
 
 
 class Tables(NamedTuple):
@@ -42,9 +27,9 @@ class Tables(NamedTuple):
     keys: Tensor
     """(2, width, columns) int32 of each configuration; -1 where it picked."""
     lowered: Tensor
-    """(K, columns) int32, of the board."""
+    """(n, columns) int32, of the board."""
     gains: Tensor
-    """(columns,) int64, of the board."""
+    """(columns,) int64, of the board, and 0 beyond it."""
     totals: Tensor
     """(2, width) int64 scores of the configurations."""
     apart: Tensor
@@ -75,16 +60,20 @@ class Tables(NamedTuple):
     """(4,) int32 by which programs meet, stop and say what came of it."""
 
 
-def run_steps(board: DeviceBoard, own: Tensor, is_held: Tensor, totals: Tensor, width: int, limit: int) -> StepsTaken:
+def run_steps(
+    board: DeviceBoard, own: Tensor, is_held: Tensor, totals: Tensor, width: int, limit: int, n_columns: int
+) -> StepsTaken:
     """Step at most ``limit`` times, while all proposals of all configurations come before what is outside.
 
     ``own`` (u,) are places that some configurations picked before, ``is_held`` (configurations, u) says which did,
-    and ``totals`` are their scores, small enough to be multiplied by the number of children.
+    and ``totals`` are their scores, small enough to be multiplied by the number of children. ``n_columns`` has room for
+    the board: a power of two, from twice that of the width to `PLACES`.
     """
-    n_live, n_columns, n_slots = len(totals), len(board.start), triton.next_power_of_2(width)
+    n, n_live, n_slots = len(board.start), len(totals), triton.next_power_of_2(width)
     n_children = max(triton.next_power_of_2(width * width), 2 * n_slots)
-    tables = _lay_out(board, width, limit, n_slots, n_children)
-    start_rows[(n_live,)](tables.keys, board.lowered, board.start, own, is_held.int(), len(own), n_columns)
+    tables = _lay_out(board, width, limit, n_slots, n_columns, n_children)
+    start = torch.nn.functional.pad(board.start, (0, n_columns - n), value=-1)
+    start_rows[(n_live,)](tables.keys, tables.lowered, start, own, is_held.int(), len(own), n_columns)
     tables.totals[0, :n_live] = totals
     only = is_held[:, None] & ~is_held[None]
     tables.apart[0, :n_live, :n_live] = only.sum(dim=2)
@@ -97,7 +86,7 @@ def run_steps(board: DeviceBoard, own: Tensor, is_held: Tensor, totals: Tensor, 
     made, n_live = control[STEPS_MADE.value], control[ALIVE.value]
     last = made % 2
     return StepsTaken(
-        tables.keys[last, :n_live],
+        tables.keys[last, :n_live, :n],
         tables.totals[last, :n_live],
         tables.parents[:made],
         tables.picks[:made],
@@ -105,18 +94,17 @@ def run_steps(board: DeviceBoard, own: Tensor, is_held: Tensor, totals: Tensor, 
     )
 
 
-def _lay_out(board: DeviceBoard, width: int, limit: int, n_slots: int, n_children: int) -> Tables:
+def _lay_out(board: DeviceBoard, width: int, limit: int, n_slots: int, n_columns: int, n_children: int) -> Tables:
     """Tables as they are before the first step, but for what the configurations bring."""
 
     # One by one, since a kernel is compiled anew for an address that is not aligned.
     def full(*shape: int, value: int = 0, dtype: Tensor = torch.int32) -> Tensor:
         return torch.full(shape, value, dtype=dtype, device=board.start.device)
 
-    n_columns = len(board.start)
     return Tables(
         keys=full(2, width, n_columns),
-        lowered=board.lowered,
-        gains=board.gains,
+        lowered=board.lowered(n_columns),
+        gains=torch.nn.functional.pad(board.gains, (0, n_columns - len(board.gains))),
         totals=full(2, width, dtype=torch.int64),
         apart=full(2, n_slots, n_slots),
         odd=full(2, n_slots, n_slots),

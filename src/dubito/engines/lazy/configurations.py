@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dubito.doubt import uncertainty
+from dubito.doubt import log_confidence, uncertainty
 from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Configuration, Problem
 
@@ -49,3 +49,17 @@ def finished(problem: Problem, indices: IntArray, squared: FloatArray, radius: f
     """A configuration of these picks."""
     doubted = None if problem.doubt is None or len(indices) == 0 else uncertainty(problem.doubt[indices])
     return Configuration(indices, np.sqrt(squared), radius, doubted)
+
+
+def finished_beam(
+    problem: Problem, indices: IntArray, squared: FloatArray, radii: FloatArray
+) -> tuple[Configuration, ...]:
+    """Configurations of picks (w, b), most of which they share: the doubt of each is looked at once."""
+    doubted: list[float | None] = [None] * len(indices)
+    if problem.doubt is not None and indices.size:
+        is_picked = np.zeros(len(problem.doubt), dtype=np.bool_)
+        is_picked[indices] = True
+        logs = np.zeros(len(problem.doubt))
+        logs[is_picked] = log_confidence(problem.doubt[is_picked])
+        doubted = (-logs[indices].mean(axis=1)).tolist()
+    return tuple(map(Configuration, indices, np.sqrt(squared), radii.tolist(), doubted))

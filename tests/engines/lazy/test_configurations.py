@@ -1,0 +1,36 @@
+"""Configurations as they are handed out."""
+
+import numpy as np
+
+from dubito.doubt import beam_scores
+from dubito.engines.lazy.configurations import finished, finished_beam
+from dubito.problem import Problem
+
+
+def test_a_beam_is_finished_as_each_of_its_configurations_would_be() -> None:
+    rng = np.random.default_rng(0)
+    doubt = rng.choice([0.0, 0.3, 1.0, *rng.random(9)], 500)
+    problem = Problem(
+        rng.random((500, 2)), rng.random((3, 2)), np.arange(500), 130, doubt, doubt**2, beam_scores(doubt)
+    )
+    indices, squared, radii = (
+        np.stack([rng.permutation(500)[:130] for _ in range(3)]),
+        rng.random((3, 130)),
+        [3.0, 2.0, 1.0],
+    )
+    found = finished_beam(problem, indices, squared, np.array(radii))
+    for ours, *given in zip(found, indices, squared, radii, strict=True):
+        alone = finished(problem, *given)
+        assert ours.indices.tolist() == alone.indices.tolist()
+        assert ours.priorities.tobytes() == alone.priorities.tobytes()
+        assert (ours.radius, ours.uncertainty) == (alone.radius, alone.uncertainty)
+
+
+def test_a_beam_without_picks_or_without_doubt_has_no_uncertainty() -> None:
+    problem = Problem(np.zeros((4, 2)), np.zeros((1, 2)), np.arange(4), 2)
+    assert [each.uncertainty for each in finished_beam(problem, np.array([[0, 1]]), np.zeros((1, 2)), np.zeros(1))] == [
+        None
+    ]
+    doubted = Problem(np.zeros((4, 2)), np.zeros((1, 2)), np.arange(4), 2, np.full(4, 0.5))
+    nothing = np.empty((2, 0), dtype=np.int64)
+    assert [each.uncertainty for each in finished_beam(doubted, nothing, np.zeros((2, 0)), np.zeros(2))] == [None, None]
