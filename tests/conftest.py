@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -104,3 +105,9 @@ def set_constant(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, float], None
             monkeypatch.setattr(module, name, value)
 
     return change
+
+
+@pytest.fixture(scope="session")
+def block_program(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """See ``engines/cuda/block_on_cpu.py``, whose folder is on the path of those who ask for it."""
+    return importlib.import_module("block_on_cpu").find_block_program(tmp_path_factory.mktemp("block"))

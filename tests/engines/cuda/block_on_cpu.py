@@ -30,8 +30,7 @@ class OnCpu:
         assert self.library.run_task(ctypes.byref(task), n_threads) == 0
 
 
-@pytest.fixture(scope="session")
-def block_program(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def find_block_program(folder: Path) -> Any:
     """For tensors on the GPU, or where there is none, on the CPU."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton")
@@ -41,7 +40,6 @@ def block_program(tmp_path_factory: pytest.TempPathFactory) -> Any:
         return found if found is not None else pytest.skip("no NVRTC here, or a GPU older than it takes")
     if COMPILER is None:
         pytest.skip("no C++ compiler here")
-    folder = tmp_path_factory.mktemp("block")
     source = f'#include "{Path(__file__).parent / "threads_on_a_cpu.h"}"\n'
     source += "".join(path.read_text(encoding="utf-8") for path in block.SOURCES) + CALL
     (folder / "block.cpp").write_text(source, encoding="utf-8")
