@@ -170,9 +170,8 @@ def beam_reason(row: Record, wanted: float) -> str:
     """Why a beam is slow, where it is wanted in so many seconds."""
     step, goal = (1e6 * seconds / row["budget"] for seconds in (row["cuda"]["median"], wanted))
     return (
-        f"A beam's steps follow one another, {step:.1f} µs each, in a kernel whose programs wait for each other twice "
-        f"a step; the goal leaves {goal:.1f} µs. A beam of one decides whole fronts in a few rounds; wider ones have "
-        "no such way yet."
+        f"A beam's steps follow one another, {step:.1f} µs each in all, in one block of threads; the goal leaves "
+        f"{goal:.1f} µs. A beam of one decides whole fronts in a few rounds; wider ones have no such way yet."
     )
 
 
