@@ -50,15 +50,9 @@ def test_rows_are_those_of_numpy(kind: str, way: str, tmp_path: Path, monkeypatc
         assert found.tobytes() == matrix[rows].astype(np.float32).tobytes()
 
 
-def test_much_is_widened_on_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(halves, "n_cores", lambda: 5)
-    matrix = np.random.default_rng(0).standard_normal((1 << 14, 96)).astype(np.float16)
-    assert np.array_equal(halves.rows_in_single(matrix, slice(None)), matrix.astype(np.float32))
-
-
 @pytest.mark.skipif(compiled.steps is None, reason="there was no C compiler to build the steps with")
 def test_rows_that_are_not_there_are_refused() -> None:
     assert compiled.steps is not None
     arrays = np.zeros((4, 2), dtype=np.uint16), np.empty((1, 2), dtype=np.float32), np.array([4])
     with pytest.raises(IndexError, match="there are not as many rows"):
-        compiled.steps.widen(arrays, 4, 1, 2, 1, True)
+        compiled.steps.widen(arrays, 4, 1, 2, True)

@@ -54,7 +54,7 @@ class CompiledSteps(Protocol):
         """Greedy picks by exact distances alone; ``first`` is picked already, or below 0."""
         ...
 
-    def widen(self, arrays: Arrays, n_matrix: int, n: int, d: int, n_threads: int, has_rows: bool, /) -> None:
+    def widen(self, arrays: Arrays, n_matrix: int, n: int, d: int, has_rows: bool, /) -> None:
         """Rows (n, d) of a matrix of finite halves, or its first n, as float32."""
         ...
 

@@ -189,14 +189,14 @@ static PyObject *exactly(PyObject *self, PyObject *args)
 static PyObject *widen(PyObject *self, PyObject *args)
 {
     PyObject *arrays;
-    Py_ssize_t n_matrix, n, d, n_threads;
+    Py_ssize_t n_matrix, n, d;
     Buffers buffers = {.n = 0};
     const uint16_t *halves;
     const int64_t *rows = NULL;
     float *out;
     int has_rows;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnnp", &PyTuple_Type, &arrays, &n_matrix, &n, &d, &n_threads, &has_rows))
+    if (!PyArg_ParseTuple(args, "O!nnnp", &PyTuple_Type, &arrays, &n_matrix, &n, &d, &has_rows))
         return NULL;
     if (!(halves = READ(uint16_t, n_matrix * d)) || !(out = WRITE(float, n * d)) ||
         (has_rows && !(rows = READ(int64_t, n)))) {
@@ -211,7 +211,7 @@ static PyObject *widen(PyObject *self, PyObject *args)
         }
     }
     Py_BEGIN_ALLOW_THREADS
-    widen_rows(halves, rows, out, n, d, n_threads);
+    widen_rows(halves, rows, out, n, d);
     Py_END_ALLOW_THREADS
     give_back(&buffers);
     Py_RETURN_NONE;

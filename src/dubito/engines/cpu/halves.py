@@ -2,10 +2,9 @@
 
 NumPy does it in software on many processors, some nanoseconds a number, where integer and float32 operations are
 vectorised everywhere: a half's bits moved into place are its value times 2**-112. In C the rows are gathered in the
-same pass, on every core.
+same pass.
 """
 
-import os
 import time
 from collections.abc import Callable
 from functools import cache
@@ -34,15 +33,8 @@ def rows_in_single(matrix: Matrix, rows: slice | IntArray) -> Float32Array:
         return in_single(matrix if isinstance(rows, slice) else matrix[rows])
     out = np.empty((n_wanted, d), dtype=np.float32)
     wanted = () if isinstance(rows, slice) else (np.ascontiguousarray(rows, dtype=np.int64),)
-    steps.widen((matrix.view(np.uint16), out, *wanted), len(matrix), n_wanted, d, n_cores(), bool(wanted))
+    steps.widen((matrix.view(np.uint16), out, *wanted), len(matrix), n_wanted, d, bool(wanted))
     return out
-
-
-@cache
-def n_cores() -> int:
-    """That this process may use."""
-    usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-    return len(usable(0))
 
 
 def in_single(block: AnyArray) -> Float32Array:
