@@ -8,7 +8,7 @@ setup(
     ext_modules=[
         Extension(
             "dubito.engines.compiled._steps",
-            sources=[f"{HERE}/{name}.c" for name in ("module", "greedy", "beam", "plain", "tiny")],
+            sources=[f"{HERE}/{name}.c" for name in ("module", "greedy", "beam", "plain", "tiny", "halves")],
             depends=[f"{HERE}/steps.h"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")],
             # Additions and products as they are written, so that compiled steps have NumPy's own numbers.

@@ -1,7 +1,11 @@
 """Half precision in single, by its bits."""
 
-import numpy as np
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+from dubito.engines import compiled
 from dubito.engines.cpu import halves
 
 
@@ -23,3 +27,32 @@ def test_blocks_of_any_layout_are_read() -> None:
         assert np.array_equal(halves.by_bits(each), each.astype(np.float32))
         assert np.array_equal(halves.in_single(each), each.astype(np.float32))
     assert isinstance(halves.is_quicker_by_bits(), bool)
+
+
+@pytest.mark.parametrize("kind", ["array", "memmap", "columns", "big-endian"])
+@pytest.mark.parametrize("way", ["compiled", "numpy"])
+def test_rows_are_those_of_numpy(kind: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bits = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    matrix = bits[np.isfinite(bits)].reshape(-1, 512)
+    if kind == "memmap":
+        np.save(tmp_path / "halves.npy", matrix)
+        matrix = np.load(tmp_path / "halves.npy", mmap_mode="r")
+    if kind == "columns":
+        matrix = np.asfortranarray(matrix)
+    if kind == "big-endian":
+        matrix = matrix.astype(">f2")
+    if way == "numpy":
+        monkeypatch.setattr(compiled, "steps", None)
+    backwards = np.arange(len(matrix))[::-1]
+    for rows in (slice(None), slice(1, -1), slice(0, None, 2), slice(0, 3), backwards, backwards[:2]):
+        found = halves.rows_in_single(matrix, rows)
+        assert found.dtype == np.float32
+        assert found.tobytes() == matrix[rows].astype(np.float32).tobytes()
+
+
+@pytest.mark.skipif(compiled.steps is None, reason="there was no C compiler to build the steps with")
+def test_rows_that_are_not_there_are_refused() -> None:
+    assert compiled.steps is not None
+    arrays = np.zeros((4, 2), dtype=np.uint16), np.empty((1, 2), dtype=np.float32), np.array([4])
+    with pytest.raises(IndexError, match="there are not as many rows"):
+        compiled.steps.widen(arrays, 4, 1, 2, True)

@@ -54,6 +54,10 @@ class CompiledSteps(Protocol):
         """Greedy picks by exact distances alone; ``first`` is picked already, or below 0."""
         ...
 
+    def widen(self, arrays: Arrays, n_matrix: int, n: int, d: int, has_rows: bool, /) -> None:
+        """Rows (n, d) of a matrix of finite halves, or its first n, as float32."""
+        ...
+
 
 def _load() -> CompiledSteps | None:
     if os.environ.get("DUBITO_COMPILED", "1") == "0":

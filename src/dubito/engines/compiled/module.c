@@ -186,12 +186,44 @@ static PyObject *exactly(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *widen(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Py_ssize_t n_matrix, n, d;
+    Buffers buffers = {.n = 0};
+    const uint16_t *halves;
+    const int64_t *rows = NULL;
+    float *out;
+    int has_rows;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnnp", &PyTuple_Type, &arrays, &n_matrix, &n, &d, &has_rows))
+        return NULL;
+    if (!(halves = READ(uint16_t, n_matrix * d)) || !(out = WRITE(float, n * d)) ||
+        (has_rows && !(rows = READ(int64_t, n)))) {
+        give_back(&buffers);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if ((rows ? rows[i] : i) < 0 || (rows ? rows[i] : i) >= n_matrix) {
+            give_back(&buffers);
+            PyErr_SetString(PyExc_IndexError, "there are not as many rows");
+            return NULL;
+        }
+    }
+    Py_BEGIN_ALLOW_THREADS
+    widen_rows(halves, rows, out, n, d);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"pick", pick, METH_VARARGS, "Greedy picks inside a front: why they ended, how many there are, how many are unsure."},
     {"step", step, METH_VARARGS, "Steps of a beam: why they ended, how many, the configurations, which is unsure."},
     {"intervals", intervals, METH_VARARGS, "Intervals that configurations' own picks leave to listed candidates."},
     {"lower", lower, METH_VARARGS, "Lower the nearest by the smallest of products and what each row adds."},
     {"exactly", exactly, METH_VARARGS, "Greedy picks by exact distances alone."},
+    {"widen", widen, METH_VARARGS, "Rows of half precision in single."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -91,4 +91,7 @@ typedef struct {
 /* ``first`` is picked already, or below 0. */
 void pick_exactly(const Exact *run, int64_t first, int64_t limit);
 
+/* Rows (n, d) of a matrix of finite halves, or its first n where ``rows`` is NULL, as float32. */
+void widen_rows(const uint16_t *halves, const int64_t *rows, float *out, int64_t n, int64_t d);
+
 #endif

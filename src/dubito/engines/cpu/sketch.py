@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dubito.distances import read_rows
-from dubito.engines.cpu.halves import in_single
+from dubito.engines.cpu.halves import rows_in_single
 from dubito.engines.lazy.rounding import (
     FLOAT32_LARGEST,
     Float32Array,
@@ -54,7 +54,7 @@ class Sketch:
         """Shifted points in float32, by way of float64 only where their numbers need it. Not to be written to."""
         if metric == "cosine" or matrix.dtype not in SINGLE or not 1.0 / FLOAT32_LARGEST < self.scale < FLOAT32_LARGEST:
             return self.shift(read_rows(matrix, rows, metric))
-        points = in_single(matrix[rows])
+        points = rows_in_single(matrix, rows)
         if self.centre is not None:
             points = points - self.centre.astype(np.float32)
             points *= np.float32(self.scale)
