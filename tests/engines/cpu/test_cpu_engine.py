@@ -68,6 +68,28 @@ def test_small_problems_go_the_plain_way_and_large_ones_do_not() -> None:
     assert not can(replace(small, beam_width=2))
 
 
+@ALL
+def test_ctrl_c_is_never_lost(engine: CpuEngine) -> None:
+    """Points that are all as far apart: so many pairs have to be settled that the plain way gives up at the end."""
+    told = list[int]()
+
+    def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
+        told.append(done)
+        raise KeyboardInterrupt
+
+    problem = Problem(np.eye(600), np.zeros((0, 600)), np.arange(600), 300, progress=interrupt)
+    solution = engine.solve(problem)
+    assert len(told) == 1
+    assert not solution.complete
+
+
+def test_progress_never_goes_back() -> None:
+    told = list[int]()
+    problem = Problem(np.eye(1500), np.zeros((0, 1500)), np.arange(1500), 500)
+    PLAIN.solve(replace(problem, progress=lambda done, *_: told.append(done)))
+    assert told == sorted(told)
+
+
 def test_tiny_problems_go_a_way_of_their_own() -> None:
     pool = np.zeros((1000, 8))
     tiny = Problem(pool, pool[:5], np.arange(100), 5)

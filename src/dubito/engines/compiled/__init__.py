@@ -32,12 +32,11 @@ class CompiledSteps(Protocol):
         n_words: int,
         n_leaves: int,
         limit: int,
-        any_order: bool,
         bar: float,
         bar_row: int,
         /,
     ) -> tuple[int, int, int, int]:
-        """CompiledSteps of a beam: why they ended, how many, how many configurations there are, and which is unsure."""
+        """CompiledSteps of a beam: why they ended, how many, how many configurations there are, and are unsure."""
         ...
 
     def intervals(

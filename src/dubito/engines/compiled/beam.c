@@ -79,7 +79,7 @@ static int64_t count_firsts(const Beam *beam, const Room *room, Threshold bar, i
     double floor = low[order[0]];
     for (int64_t i = 1; i < n_wanted; i++)
         floor = low[order[i]] < floor ? low[order[i]] : floor;
-    if (beam->any_order && m > n_wanted && floor > high[order[n_wanted]] && floor > bar.value && floor > 0.0)
+    if (m > n_wanted && floor > high[order[n_wanted]] && floor > bar.value && floor > 0.0)
         return n_wanted;
     for (int64_t i = 0; i < m && high[order[i]] >= floor && high[order[i]] >= 0.0; i++)
         if (low[order[i]] < high[order[i]])
@@ -226,13 +226,19 @@ static int64_t run(Beam *beam, Room *room, Threshold bar, int64_t limit, int *wh
     for (int64_t leaf = 0; leaf < beam->n_leaves; leaf++)
         room->hashes[leaf] = hash_of(beam->sets + leaf * beam->n_words, beam->n_words);
     for (int64_t step = 0; step < limit; step++) {
+        beam->n_unsure = 0;
         for (int64_t leaf = 0; leaf < beam->n_leaves; leaf++) {
             room->n_firsts[leaf] = count_firsts(beam, room, bar, leaf);
-            if (room->n_firsts[leaf] < 0) {
-                *why = room->n_firsts[leaf] == -1 ? UNSURE : OUTSIDE;
-                beam->unsure = leaf;
+            if (room->n_firsts[leaf] == -2) {
+                *why = OUTSIDE;
                 return step;
             }
+            if (room->n_firsts[leaf] == -1)
+                beam->unsure[beam->n_unsure++] = leaf;
+        }
+        if (beam->n_unsure) {
+            *why = UNSURE;
+            return step;
         }
         breed(beam, room);
         note(beam, room, step);

@@ -5,7 +5,7 @@
 
 #include "steps.h"
 
-#define MOST 16
+#define MOST 17
 
 /* The buffers of a call, so that all of them are given back together. */
 typedef struct {
@@ -81,8 +81,8 @@ static PyObject *step(PyObject *self, PyObject *args)
     Buffers buffers = {.n = 0};
     int why = DONE;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnnnpdL", &PyTuple_Type, &arrays, &m, &width, &n_words, &n_leaves, &limit,
-                          &beam.any_order, &bar.value, &row))
+    if (!PyArg_ParseTuple(args, "O!nnnnndL", &PyTuple_Type, &arrays, &m, &width, &n_words, &n_leaves, &limit,
+                          &bar.value, &row))
         return NULL;
     beam.m = m;
     beam.width = width;
@@ -96,7 +96,7 @@ static PyObject *step(PyObject *self, PyObject *args)
         !(beam.order = WRITE(int32_t, width * m)) || !(beam.sets = WRITE(uint64_t, width * n_words)) ||
         !(beam.totals = WRITE(int64_t, width)) || !(beam.parents = WRITE(int32_t, limit * width)) ||
         !(beam.picks = WRITE(int32_t, limit * width)) || !(beam.heights = WRITE(double, limit * width)) ||
-        !(beam.is_exact = WRITE(uint8_t, limit * width))) {
+        !(beam.is_exact = WRITE(uint8_t, limit * width)) || !(beam.unsure = WRITE(int64_t, width))) {
         give_back(&buffers);
         return NULL;
     }
@@ -106,7 +106,7 @@ static PyObject *step(PyObject *self, PyObject *args)
     give_back(&buffers);
     if (made < 0)
         return PyErr_NoMemory();
-    return Py_BuildValue("innn", why, (Py_ssize_t)made, (Py_ssize_t)beam.n_leaves, (Py_ssize_t)beam.unsure);
+    return Py_BuildValue("innn", why, (Py_ssize_t)made, (Py_ssize_t)beam.n_leaves, (Py_ssize_t)beam.n_unsure);
 }
 
 static PyObject *intervals(PyObject *self, PyObject *args)
@@ -219,7 +219,7 @@ static PyObject *widen(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"pick", pick, METH_VARARGS, "Greedy picks inside a front: why they ended, how many there are, how many are unsure."},
-    {"step", step, METH_VARARGS, "Steps of a beam: why they ended, how many, the configurations, which is unsure."},
+    {"step", step, METH_VARARGS, "Steps of a beam: why they ended, how many, the configurations, how many are unsure."},
     {"intervals", intervals, METH_VARARGS, "Intervals that configurations' own picks leave to listed candidates."},
     {"lower", lower, METH_VARARGS, "Lower the nearest by the smallest of products and what each row adds."},
     {"exactly", exactly, METH_VARARGS, "Greedy picks by exact distances alone."},

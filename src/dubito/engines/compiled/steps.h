@@ -62,8 +62,8 @@ typedef struct {
     int32_t *parents, *picks;               /* (limit, width); parents are -1 where no one left descends from a child */
     double *heights;                        /* (limit, width) */
     uint8_t *is_exact;                      /* (limit, width) */
-    int64_t unsure;                         /* the configuration whose first candidates intervals do not tell */
-    int any_order;
+    int64_t *unsure;                        /* (width,) configurations whose first candidates intervals do not tell */
+    int64_t n_unsure;
 } Beam;
 
 /* Steps made, or -1 where memory ran out; ``why`` says what ended them. */

@@ -29,7 +29,7 @@ def rows_in_single(matrix: Matrix, rows: slice | IntArray) -> Float32Array:
     if isinstance(rows, slice):
         matrix = matrix[rows]
     n_wanted, d = len(matrix) if isinstance(rows, slice) else len(rows), matrix.shape[1]
-    if not matrix.flags.c_contiguous or n_wanted * d < TRIED:
+    if not (matrix.flags.c_contiguous and matrix.flags.aligned) or n_wanted * d < TRIED:
         return in_single(matrix if isinstance(rows, slice) else matrix[rows])
     out = np.empty((n_wanted, d), dtype=np.float32)
     wanted = () if isinstance(rows, slice) else (np.ascontiguousarray(rows, dtype=np.int64),)

@@ -15,7 +15,7 @@ from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.front import Front, FrontPicking, Threshold
 from dubito.engines.lazy.progress import Reporter
 from dubito.engines.lazy.rounding import FLOOR, ROUND_UP, SMALLEST, Float32Array, front_slack
-from dubito.matrix import FloatArray, IntArray, Matrix, len_of
+from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of
 from dubito.problem import Problem, Solution
 from dubito.reference import cold_order
 
@@ -29,6 +29,8 @@ TOO_MANY = 2048
 """Candidates that may be in a front at all."""
 BLOCK = 1 << 20
 """Products at a time."""
+PAIR_VALUES = 1 << 18
+"""Features in a block of pairs that are settled."""
 UNSURE = 2.0**-10
 """More than what float32 rounds of a length."""
 
@@ -82,6 +84,7 @@ class Plain:
         """References in float64, shifted."""
         self.others[: self.n_labelled] = self._shifted(problem.references, np.arange(self.n_labelled))
         self.size = min(LARGEST_FRONT, 2 * problem.budget + FRONT)
+        self.most_settled = 4.0 * n_candidates + 1024.0
 
     def _read(self, matrix: Matrix, rows: slice | IntArray) -> Float32Array:
         return np.ascontiguousarray(self.sketch.read(matrix, rows, self.problem.metric))
@@ -115,25 +118,27 @@ class Plain:
         if self.n_labelled == 0:
             self.picks.append(int(cold_order(self.problem)[0]))
         try:
-            self._pick(min(budget + 1, len(self.nearest)), Reporter(self.problem))
+            self._pick(min(budget + 1, len(self.nearest)))
+        except KeyboardInterrupt:
+            # From here on nothing may begin anew.
+            complete, self.most_settled = False, np.inf
+        n_picks = min(budget, len(self.picks))
+        self._pick(min(n_picks + 1, len(self.nearest)))
+        heights = np.append(self._heights(), 0.0)
+        try:
+            Reporter(self.problem).report(n_picks, float(heights[n_picks]))
         except KeyboardInterrupt:
             complete = False
-        n_picks = min(budget, len(self.picks))
-        self._pick(min(n_picks + 1, len(self.nearest)), None)
-        heights = np.append(self._heights(), 0.0)
         rows = self.problem.candidates[np.array(self.picks[:n_picks], dtype=np.int64)]
         found = finished(self.problem, rows, heights[:n_picks], float(np.sqrt(heights[n_picks])))
         return Solution((found,), complete)
 
-    def _pick(self, limit: int, reporter: Reporter | None) -> None:
+    def _pick(self, limit: int) -> None:
         while len(self.picks) < limit:
             new = np.array(self.picks[self.n_compared :], dtype=np.int64)
             self._compare(self.points[new], self.sizes[new])
             self.n_compared = len(self.picks)
-            highest = self._highest()
-            self._pick_first(highest, limit)
-            if reporter is not None and self.problem.progress is not None:
-                reporter.report(min(len(self.picks), self.problem.budget), float(highest.max()))
+            self._pick_first(self._highest(), limit)
 
     def _highest(self) -> FloatArray:
         """(n,) upper bounds on squared priorities; -1 where picked."""
@@ -157,7 +162,7 @@ class Plain:
             return
         if threshold.row < 0.0 <= threshold.value:
             self.size *= 2
-            if self.size > TOO_MANY:
+            if self.size > TOO_MANY and np.isfinite(self.most_settled):
                 raise NotPlain
         else:
             # Nothing positive is left: the lowest indices meet the budget.
@@ -195,11 +200,12 @@ class Plain:
         slack = 2.0 * (front_slack(points.shape[1]) * (_lengths(points) + self.longest) + FLOOR)
         which, nearest = np.nonzero(squared <= (squared.min(axis=1) + slack)[:, None])
         self.n_settled += len(which)
-        if self.n_settled > 4 * len(self.points) + 1024:
+        if self.n_settled > self.most_settled:
             raise NotPlain
         exact = np.full(len(places), np.inf)
-        rows = problem.candidates[places[which]]
-        np.minimum.at(exact, which, settle(read_rows(problem.pool, rows, problem.metric), self._exact(nearest, picks)))
+        for span in blocks(len(which), max(1, PAIR_VALUES // problem.pool.shape[1])):
+            rows = read_rows(problem.pool, problem.candidates[places[which[span]]], problem.metric)
+            np.minimum.at(exact, which[span], settle(rows, self._exact(nearest[span], picks)))
         return np.asarray(exact * self.weights[places])
 
     def _exact(self, others: IntArray, picks: list[int]) -> FloatArray:

@@ -86,8 +86,9 @@ class BeamFront:
         """Step while the short list allows it."""
         scores = self.scores[short.listed]
         any_order = len(np.unique(scores)) == len(scores)
-        if compiled.steps is not None:
-            for made in run_compiled(compiled.steps, short, scores, self.width, limit, any_order=any_order):
+        # Where the order of equal scores counts, nearly every step has something to settle: that is not for C.
+        if compiled.steps is not None and any_order:
+            for made in run_compiled(compiled.steps, short, scores, self.width, limit):
                 self.n_steps += made
                 self._share()
             return

@@ -36,7 +36,7 @@ class Log(NamedTuple):
 
 
 def run_compiled(
-    steps: compiled.CompiledSteps, short: ShortList, scores: IntArray, width: int, limit: int, *, any_order: bool
+    steps: compiled.CompiledSteps, short: ShortList, scores: IntArray, width: int, limit: int
 ) -> Iterator[int]:
     """Step while the short list allows it; yields how many steps were made, whenever the leaves are up to date.
 
@@ -47,26 +47,29 @@ def run_compiled(
     order = _padded(np.argsort(-short.high, axis=1, kind="stable").astype(np.int32), width)
     sets, totals = _sets(short.leaves, width, n_words), np.zeros(width, dtype=np.int64)
     totals[: len(short.leaves)] = [leaf.score for leaf in short.leaves]
-    log = _empty_log(min(limit, MOST_STEPS), width)
+    log, unsure = _empty_log(min(limit, MOST_STEPS), width), np.empty(width, dtype=np.int64)
     while limit > 0 and why != compiled.OUTSIDE:
         at_most = min(limit, MOST_STEPS)
         arrays = (
             *(short.common.low[short.listed], short.common.high[short.listed], short.near, short.far),
             *(scores, short.listed, short.rows[short.listed], low, high, order, sets, totals),
             *(each[:at_most] for each in log),
+            unsure,
         )
-        why, made, n_leaves, unsure = steps.step(
+        why, made, n_leaves, n_unsure = steps.step(
             *(arrays, len(short.listed), width, n_words, len(short.leaves)),
-            *(at_most, any_order, short.bar.value, short.bar.row),
+            *(at_most, short.bar.value, short.bar.row),
         )
         _adopt(short, log, made, totals[:n_leaves], sets)
         short.own_low, short.own_high = low[:n_leaves], high[:n_leaves]
         short.merge()
         limit -= made
         yield made
-        sets = _sets(short.leaves, width, n_words)
+        if made:
+            sets = _sets(short.leaves, width, n_words)
         if why == compiled.UNSURE:
-            short.first(unsure, width)
+            for leaf in unsure[:n_unsure].tolist():
+                short.first(leaf, width)
 
 
 def _empty_log(n_steps: int, width: int) -> Log:
