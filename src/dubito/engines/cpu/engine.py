@@ -1,7 +1,6 @@
 """The engine `cpu`: what it takes, what it costs, and how it solves."""
 
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy import algorithm
 from dubito.engines.lazy.rounding import WIDEST_ROW
 from dubito.matrix import OnDevice
-from dubito.problem import Problem, Solution
+from dubito.problem import Problem, Progress, Solution
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +56,18 @@ class CpuEngine:
         if way == "tiny" and compiled.steps is not None:
             return tiny.solve(problem, compiled.steps)
         if way == "plain":
-            with suppress(plain.NotPlain):
+            try:
                 return plain.solve(problem)
+            except plain.NotPlain as given_up:
+                problem = replace(problem, progress=_never_back(problem.progress, given_up.told))
         kernels = CpuKernels(problem)
         solution = algorithm.solve(problem, kernels)
         kernels.keep()
         return solution
+
+
+def _never_back(progress: Progress | None, told: int) -> Progress | None:
+    """Tell of no fewer picks than were told of already."""
+    if progress is None:
+        return None
+    return lambda done, total, radius, seconds, /: progress(max(done, told), total, radius, seconds)

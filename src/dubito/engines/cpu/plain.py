@@ -36,7 +36,11 @@ UNSURE = 2.0**-10
 
 
 class NotPlain(Exception):
-    """So many candidates are level that the lazy way is quicker."""
+    """So many candidates are level that the lazy way is quicker; ``told`` picks were told of already."""
+
+    def __init__(self, told: int) -> None:
+        super().__init__(told)
+        self.told = told
 
 
 def solve(problem: Problem) -> Solution:
@@ -78,8 +82,8 @@ class Plain:
         """About |y|² - 2·x·y for the nearest reference y that all were compared with."""
         self._compare(labelled, labelled_sizes)
         self.picks: list[int] = []
-        self.n_compared = self.n_exact = self.n_settled = 0
-        """Picks that all were compared with, picks that are among ``others``, and pairs settled."""
+        self.n_compared = self.n_exact = self.n_settled = self.told = 0
+        """Picks that all were compared with, picks that are among ``others``, pairs settled, and picks told of."""
         self.others = np.empty((self.n_labelled + problem.budget + 1, d))
         """References in float64, shifted."""
         self.others[: self.n_labelled] = self._shifted(problem.references, np.arange(self.n_labelled))
@@ -114,31 +118,37 @@ class Plain:
 
         One pick more tells the radius.
         """
-        budget, complete = self.problem.budget, True
+        budget, complete, reporter = self.problem.budget, True, Reporter(self.problem)
         if self.n_labelled == 0:
             self.picks.append(int(cold_order(self.problem)[0]))
         try:
-            self._pick(min(budget + 1, len(self.nearest)))
+            self._pick(min(budget + 1, len(self.nearest)), reporter)
         except KeyboardInterrupt:
             # From here on nothing may begin anew.
             complete, self.most_settled = False, np.inf
         n_picks = min(budget, len(self.picks))
-        self._pick(min(n_picks + 1, len(self.nearest)))
+        self._pick(min(n_picks + 1, len(self.nearest)), None)
         heights = np.append(self._heights(), 0.0)
         try:
-            Reporter(self.problem).report(n_picks, float(heights[n_picks]))
+            if complete:
+                reporter.report(n_picks, float(heights[n_picks]))
         except KeyboardInterrupt:
             complete = False
         rows = self.problem.candidates[np.array(self.picks[:n_picks], dtype=np.int64)]
         found = finished(self.problem, rows, heights[:n_picks], float(np.sqrt(heights[n_picks])))
         return Solution((found,), complete)
 
-    def _pick(self, limit: int) -> None:
+    def _pick(self, limit: int, reporter: Reporter | None) -> None:
         while len(self.picks) < limit:
             new = np.array(self.picks[self.n_compared :], dtype=np.int64)
             self._compare(self.points[new], self.sizes[new])
             self.n_compared = len(self.picks)
-            self._pick_first(self._highest(), limit)
+            highest = self._highest()
+            self._pick_first(highest, limit)
+            # That all are picked is told once all is known of them.
+            if reporter is not None and len(self.picks) < self.problem.budget:
+                self.told = len(self.picks)
+                reporter.report(self.told, float(highest.max()))
 
     def _highest(self) -> FloatArray:
         """(n,) upper bounds on squared priorities; -1 where picked."""
@@ -163,7 +173,7 @@ class Plain:
         if threshold.row < 0.0 <= threshold.value:
             self.size *= 2
             if self.size > TOO_MANY and np.isfinite(self.most_settled):
-                raise NotPlain
+                raise NotPlain(self.told)
         else:
             # Nothing positive is left: the lowest indices meet the budget.
             self.picks += places[: limit - len(self.picks)].tolist()
@@ -201,7 +211,7 @@ class Plain:
         which, nearest = np.nonzero(squared <= (squared.min(axis=1) + slack)[:, None])
         self.n_settled += len(which)
         if self.n_settled > self.most_settled:
-            raise NotPlain
+            raise NotPlain(self.told)
         exact = np.full(len(places), np.inf)
         for span in blocks(len(which), max(1, PAIR_VALUES // problem.pool.shape[1])):
             rows = read_rows(problem.pool, problem.candidates[places[which[span]]], problem.metric)
