@@ -126,15 +126,45 @@ def test_labels_are_exported(demo: Server, come: Come) -> None:
     assert len(rows) - 1 >= zoe.labelled() > 0
 
 
+def rename(person: Person, name: str) -> None:
+    person.page.get_by_role("button", name="You are").click()
+    person.page.get_by_label("Your name").fill(name)
+    person.page.get_by_role("button", name="Save").click()
+    person.page.wait_for_selector(f"#annotator:text-is('{name}')")
+    person.name = name
+
+
 def test_a_name_is_changed_and_stands_beside_later_labels(demo: Server, come: Come) -> None:
     new = come(demo, "first-name")
-    new.page.get_by_role("button", name="You are").click()
-    new.page.get_by_label("Your name").fill("second name")
-    new.page.get_by_role("button", name="Save").click()
-    new.wait("() => document.getElementById('annotator').textContent === 'second name'")
-    new.name = "second name"
+    rename(new, "second name")
     new.label(2)
     assert new.mine() == 2
+
+
+def test_what_was_asked_of_one_name_is_not_labelled_by_the_next(demo: Server, come: Come) -> None:
+    eve = come(demo, "eve")
+    eve.shown()
+    eve.page.route("**/api/next*", lambda _: None)
+    rename(eve, "adam")
+    eve.page.wait_for_selector(".empty:has-text('Asking for the next items')")
+    eve.page.keyboard.press("1")
+    eve.page.unroute("**/api/next*")  # lets go what was held, too
+    eve.label(2)
+    assert eve.mine() == 2
+
+
+def test_a_label_under_way_while_the_name_changes_is_not_asked_for_again(demo: Server, come: Come) -> None:
+    abe = come(demo, "abe")
+    before, answer = abe.shown(), abe.answer()
+    abe.page.route("**/api/labels", lambda _: None)
+    with abe.page.expect_request("**/api/labels"):
+        abe.page.keyboard.press(answer)
+    rename(abe, "bea")
+    abe.shown()
+    abe.page.unroute("**/api/labels")
+    abe.wait_until(lambda: abe.shown() != before)
+    abe.label(2)
+    assert abe.mine() == 2
 
 
 def test_question_mark_shows_the_keys_and_they_can_be_switched_off(demo: Server, come: Come) -> None:

@@ -118,6 +118,7 @@ export function makeLabelView(view) {
   }
 
   function empty() {
+    if (queue.isComing()) return h("p", { class: "empty" }, "Asking for the next items.");
     if (isAllAnswered()) return finished();
     const sentence = queue.whyEmpty() ?? "Nothing is left to label in this round.";
     return h(
@@ -175,7 +176,7 @@ export function makeLabelView(view) {
       last = { id: item.id, name };
       tell("labels", { labelled: answer.labelled });
       drawTrail();
-      show();
+      tell("queue");
     });
   }
 

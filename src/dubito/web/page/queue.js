@@ -13,6 +13,7 @@ let entries = [];
 let waiting = null;
 let left = null;
 let asking = null;
+let isAnew = false;
 const done = new Set();
 
 function prepared(item) {
@@ -31,9 +32,16 @@ export function itemsLeft() {
   return left;
 }
 
-async function fetchNext() {
+/** Nothing is known of what comes: it is being asked for. */
+export function isComing() {
+  return isAnew;
+}
+
+/** `isWanted` says, when the answer is here, whether anybody still waits for it. */
+async function fetchNext(isWanted) {
   const query = new URLSearchParams({ annotator: known.annotator, count: AHEAD });
   const answer = await ask(`/api/next?${query}`);
+  if (!isWanted()) return;
   const held = new Map(entries.map((entry) => [entry.item.row, entry]));
   const wasEmpty = entries.length === 0;
   const fresh = answer.items.filter((item) => !done.has(item.row));
@@ -43,15 +51,19 @@ async function fetchNext() {
   const told = waiting;
   waiting = answer.waiting;
   left = answer.left;
-  if (wasEmpty && (entries.length > 0 || waiting !== told)) tell("queue");
+  const isNews = isAnew || (wasEmpty && (entries.length > 0 || waiting !== told));
+  isAnew = false;
+  if (isNews) tell("queue");
 }
 
 /** Asks for more. One question at a time; a second one waits for the first. */
 export function refill() {
-  asking ??= fetchNext().finally(() => {
-    asking = null;
+  if (asking) return asking;
+  const question = fetchNext(() => asking === question).finally(() => {
+    if (asking === question) asking = null;
   });
-  return asking;
+  asking = question;
+  return question;
 }
 
 /** The server has a label of this row: on to the next. */
@@ -79,10 +91,14 @@ export function drop(rows) {
   entries = entries.filter((entry) => !done.has(entry.item.row));
 }
 
-/** Everything anew: another annotator, or other items are asked about. */
+/** Everything anew: another annotator, or other items are asked about. Until they come nothing is shown, so that no
+ * key labels what was asked of somebody else; and an answer that is under way already is not waited for. */
 export function startAgain() {
   entries = [];
   done.clear();
+  asking = null;
+  isAnew = true;
+  tell("queue");
   return refill();
 }
 
