@@ -3,13 +3,15 @@
 from setuptools import Extension, setup
 
 HERE = "src/dubito/engines/compiled"
+SOURCES = ("module", "greedy", "beam", "plain", "tiny", "halves", "points", "products", "refresh", "nearest", "among")
+HEADERS = ("steps", "points", "products", "tile", "refresh")
 
 setup(
     ext_modules=[
         Extension(
             "dubito.engines.compiled._steps",
-            sources=[f"{HERE}/{name}.c" for name in ("module", "greedy", "beam", "plain", "tiny", "halves")],
-            depends=[f"{HERE}/steps.h"],
+            sources=[f"{HERE}/{name}.c" for name in SOURCES],
+            depends=[f"{HERE}/{name}.h" for name in HEADERS],
             define_macros=[("Py_LIMITED_API", "0x030B0000")],
             # Additions and products as they are written, so that compiled steps have NumPy's own numbers.
             extra_compile_args=["-O3", "-std=c11", "-ffp-contract=off"],

@@ -7,10 +7,13 @@ import numpy as np
 from dubito.checks.arrays import as_matrix
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, Matrix, OnDevice, Rows, Stack, blocks, len_of, rows_per_read
+from dubito.threads import each
 from dubito.wording import at_row, in_python, named
 
 LARGEST_FEATURE = 1e140
 """Beyond this, squared distances could overflow float64."""
+BLOCKS = 16
+"""Blocks that one thread reads in one go."""
 
 
 class Features(NamedTuple):
@@ -42,17 +45,24 @@ def check_finite(name: str, matrix: Matrix) -> float:
     """
     if isinstance(matrix, OnDevice) and (largest := matrix.magnitude()) <= LARGEST_FEATURE:
         return largest
-    largest = 0.0
-    for span in blocks(len_of(matrix), rows_per_read(matrix, matrix.dtype.itemsize)):
-        block = np.asarray(matrix[span])
-        largest = max(largest, _magnitude(block))
-        if not largest <= LARGEST_FEATURE:
-            wide = block.astype(np.float64)
-            wrong = ~(np.abs(wide) <= LARGEST_FEATURE)
-            position = tuple(int(i) for i in np.argwhere(wrong)[0])
-            where = at_row(span.start + position[0]) + "".join(f", column {i}" for i in position[1:])
-            raise InvalidData(f"holds {wide[position]:g} at {where}", argument=name, mend=_mend(wide[position]))
-    return largest
+    spans = list(blocks(len_of(matrix), rows_per_read(matrix, matrix.dtype.itemsize)))
+    measured = np.zeros(len(spans))
+
+    def measure(piece: slice) -> None:
+        for place in range(len(spans))[piece]:
+            measured[place] = _magnitude(np.asarray(matrix[spans[place]]))
+            if not measured[place] <= LARGEST_FEATURE:
+                return
+
+    # What is read from a file is read by one, in order.
+    each(measure, [(piece,) for piece in blocks(len(spans), BLOCKS if isinstance(matrix, np.ndarray) else len(spans))])
+    if (measured <= LARGEST_FEATURE).all():
+        return float(measured.max(initial=0.0))
+    span = spans[int(np.argmin(measured <= LARGEST_FEATURE))]
+    wide = np.asarray(matrix[span]).astype(np.float64)
+    position = tuple(int(i) for i in np.argwhere(~(np.abs(wide) <= LARGEST_FEATURE))[0])
+    where = at_row(span.start + position[0]) + "".join(f", column {i}" for i in position[1:])
+    raise InvalidData(f"holds {wide[position]:g} at {where}", argument=name, mend=_mend(wide[position]))
 
 
 def _magnitude(block: AnyArray) -> float:

@@ -1,5 +1,7 @@
 """Every bound on rounding against fractions, at the edges of what float32 and float64 hold."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from dubito import distances
 from dubito.distances import QUANTUM, UNIT64, settle, squared_radii
+from dubito.engines import compiled
 from dubito.engines.cpu.anchors import Reach
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.kernels import CpuKernels
@@ -153,16 +156,29 @@ def test_tightened_pairs_hold_the_priority_that_decides(seed: int, edge: Any, d:
         assert (group.limits >= exact).all()
 
 
-@given(SEEDS, Edge, WIDTHS, st.sampled_from(["respective", "acquired"]))
-def test_no_reference_that_could_be_nearest_is_ruled_out(seed: int, edge: Any, d: int, scaling: Scaling) -> None:
+@contextmanager
+def without_compiled_steps(is_so: bool) -> Iterator[None]:
+    steps, compiled.steps = compiled.steps, None if is_so else compiled.steps
+    try:
+        yield
+    finally:
+        compiled.steps = steps
+
+
+@given(SEEDS, Edge, WIDTHS, st.sampled_from(["respective", "acquired"]), st.booleans())
+def test_no_reference_that_could_be_nearest_is_ruled_out(
+    seed: int, edge: Any, d: int, scaling: Scaling, is_numpy: bool
+) -> None:
     rng = np.random.default_rng(seed)
     points = edge(rng, (24, d))
     problem = problem_of(points, some_weights(rng, 24), scaling)
-    kernels, n = CpuKernels(problem), len(problem.candidates)
-    picks = np.arange(3)
-    kernels.add_references(picks)
+    with without_compiled_steps(is_numpy):
+        kernels, n = CpuKernels(problem), len(problem.candidates)
+        picks = np.arange(3)
+        kernels.add_references(picks)
+        start = np.full(n - 3, np.inf)
+        exact, is_fresh = kernels.refresh(np.arange(3, n), start, np.zeros(n - 3, dtype=np.int32), 0.0)
     weights = np.asarray(problem.weights)[problem.candidates]
-    exact, is_fresh = kernels.refresh(np.arange(3, n), np.full(n - 3, np.inf), np.zeros(n - 3, dtype=np.int32), 0.0)
     own, others = points[problem.candidates[3:]], points[problem.candidates[picks]]
     labelled = np.min([settle(own, each) for each in points[:8]], axis=0) * weights[3:]
     scales = weights[picks, None] if scaling == "acquired" else weights[None, 3:]
@@ -171,12 +187,15 @@ def test_no_reference_that_could_be_nearest_is_ruled_out(seed: int, edge: Any, d
     assert exact.tolist() == np.minimum(labelled, chosen).tolist()
 
 
-@given(SEEDS, Edge, WIDTHS, st.sampled_from(["respective", "acquired"]))
-def test_a_front_holds_the_priority_that_decides(seed: int, edge: Any, d: int, scaling: Scaling) -> None:
+@given(SEEDS, Edge, WIDTHS, st.sampled_from(["respective", "acquired"]), st.booleans())
+def test_a_front_holds_the_priority_that_decides(
+    seed: int, edge: Any, d: int, scaling: Scaling, is_numpy: bool
+) -> None:
     rng = np.random.default_rng(seed)
     points = edge(rng, (15, d))
     problem = problem_of(points, some_weights(rng, 15), scaling)
-    front = CpuKernels(problem).front(np.arange(10))
+    with without_compiled_steps(is_numpy):
+        front = CpuKernels(problem).front(np.arange(10))
     weights = np.asarray(problem.weights)[problem.candidates]
     low, high = front.bounds_between(np.arange(10), np.arange(10))
     for pick in range(10):

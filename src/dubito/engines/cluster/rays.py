@@ -9,9 +9,9 @@ from typing import Any
 from dubito.engines.cluster.hardware import HOST, Hardware, Kind
 from dubito.engines.cluster.shard import Part, Shard
 from dubito.engines.cluster.workers import Restore
-from dubito.engines.cpu.coverage.threads import VARIABLE
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.optional import require
+from dubito.threads import VARIABLE
 from dubito.wording import named
 
 ATTEMPTS = 8

@@ -57,6 +57,60 @@ class CompiledSteps(Protocol):
         """Rows (n, d) of a matrix of finite halves, or its first n, as float32."""
         ...
 
+    def refresh(
+        self,
+        arrays: Arrays,
+        n: int,
+        d: int,
+        n_pool: int,
+        n_others: int,
+        n_labelled: int,
+        n_picks: int,
+        width: int,
+        block: int,
+        n_bounded: int,
+        n_passed: int,
+        pool_itemsize: int,
+        labelled_itemsize: int,
+        is_cosine: bool,
+        in_single: bool,
+        has_centre: bool,
+        has_directions: bool,
+        n_threads: int,
+        /,
+    ) -> bool:
+        """Candidates brought up to date against all references; False where their sketches are of no use."""
+        ...
+
+    def nearest(
+        self,
+        arrays: Arrays,
+        n: int,
+        d: int,
+        n_pool: int,
+        block: int,
+        itemsize: int,
+        is_cosine: bool,
+        in_single: bool,
+        has_centre: bool,
+        scale: float,
+        grow: float,
+        floor: float,
+        unit: float,
+        n_threads: int,
+        /,
+    ) -> None:
+        """Each candidate's nearest of a few references, by products alone."""
+        ...
+
+    def sketch(self, arrays: Arrays, n: int, k: int, n_threads: int, /) -> None:
+        """Rows (n, k) by a panel (k, 64)."""
+        ...
+
+    def among(self, arrays: Arrays, n: int, d: int, n_threads: int, /) -> None:
+        """Squared distances (n, n) among points (n, d) in float64."""
+        ...
+
 
 def _load() -> CompiledSteps | None:
     if os.environ.get("DUBITO_COMPILED", "1") == "0":

@@ -3,7 +3,10 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "refresh.h"
 #include "steps.h"
+
+#include <string.h>
 
 #define MOST 17
 
@@ -186,6 +189,18 @@ static PyObject *exactly(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Whether all row numbers are of a matrix of n rows; with an error where not. */
+static int are_rows(const int64_t *rows, Py_ssize_t many, Py_ssize_t n)
+{
+    for (Py_ssize_t i = 0; i < many; i++) {
+        if (rows[i] < 0 || rows[i] >= n) {
+            PyErr_SetString(PyExc_IndexError, "there are not as many rows");
+            return 0;
+        }
+    }
+    return 1;
+}
+
 static PyObject *widen(PyObject *self, PyObject *args)
 {
     PyObject *arrays;
@@ -203,17 +218,155 @@ static PyObject *widen(PyObject *self, PyObject *args)
         give_back(&buffers);
         return NULL;
     }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        if ((rows ? rows[i] : i) < 0 || (rows ? rows[i] : i) >= n_matrix) {
-            give_back(&buffers);
-            PyErr_SetString(PyExc_IndexError, "there are not as many rows");
-            return NULL;
-        }
+    if (rows ? !are_rows(rows, n, n_matrix) : n > n_matrix) {
+        give_back(&buffers);
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "there are not as many rows");
     }
     Py_BEGIN_ALLOW_THREADS
     widen_rows(halves, rows, out, n, d);
     Py_END_ALLOW_THREADS
     give_back(&buffers);
+    Py_RETURN_NONE;
+}
+
+static PyObject *bring_up_to_date(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Refresh task = {0};
+    Space *space = &task.space;
+    Py_ssize_t n, d, n_pool, n_others, n_labelled, n_picks, width, block, n_bounded, n_passed;
+    int has_centre, has_directions, n_threads, why;
+    const double *figures;
+    Buffers buffers = {.n = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnnnnnnnnniippppi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &n_others, &n_labelled,
+                          &n_picks, &width, &block, &n_bounded, &n_passed, &task.pool.itemsize,
+                          &task.labelled.itemsize, &space->is_cosine, &space->in_single, &has_centre, &has_directions,
+                          &n_threads))
+        return NULL;
+    if (block <= 0 || block % TILE || width != (has_directions ? PANEL : d) + 1) {
+        PyErr_SetString(PyExc_ValueError, "pieces are whole tiles, and sketches as wide as a panel");
+        return NULL;
+    }
+    Py_ssize_t n_panels = (n_labelled + n_picks + PANEL - 1) / PANEL, n_pieces = (n + block - 1) / block;
+    if (!(task.pool.data = take(&buffers, arrays, n_pool * d, task.pool.itemsize, PyBUF_C_CONTIGUOUS)) ||
+        !(task.labelled.data = take(&buffers, arrays, n_others * d, task.labelled.itemsize, PyBUF_C_CONTIGUOUS)) ||
+        !(task.labelled_rows = READ(int64_t, n_labelled)) || !(task.picks = READ(int64_t, n_picks)) ||
+        !(space->centre = READ(double, has_centre ? d : 0)) ||
+        !(task.directions = READ(float, has_directions ? d * PANEL : 0)) ||
+        !(task.panels = READ(float, n_panels * width * PANEL)) || !(figures = READ(double, N_FIGURES)) ||
+        !(task.rows = READ(int64_t, n)) || !(task.seen = READ(int32_t, n)) || !(task.weights = READ(double, n)) ||
+        !(task.limits = WRITE(double, n)) || !(task.squared = WRITE(double, n)) ||
+        !(task.is_out = WRITE(uint8_t, n)) || !(task.bounded = WRITE(int64_t, n_pieces)) ||
+        !(task.passed = WRITE(int64_t, n_pieces)) || !are_rows(task.rows, n, n_pool) ||
+        !are_rows(task.picks, n_picks, n_pool) || !are_rows(task.labelled_rows, n_labelled, n_others)) {
+        give_back(&buffers);
+        return NULL;
+    }
+    memcpy(&task.figures, figures, sizeof task.figures);
+    space->d = d;
+    space->scale = task.figures.scale;
+    space->centre = has_centre ? space->centre : NULL;
+    task.directions = has_directions ? task.directions : NULL;
+    task.n = n;
+    task.block = block;
+    task.width = width;
+    task.n_labelled = n_labelled;
+    task.n_references = n_labelled + n_picks;
+    task.n_bounded = n_bounded;
+    task.n_passed = n_passed;
+    Py_BEGIN_ALLOW_THREADS
+    why = refresh(&task, n_threads);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    if (why == NO_MEMORY)
+        return PyErr_NoMemory();
+    return PyBool_FromLong(why == REFRESHED);
+}
+
+static PyObject *nearest(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Nearest task = {0};
+    Space *space = &task.space;
+    Py_ssize_t n, d, n_pool, block;
+    int has_centre, n_threads, is_done;
+    Buffers buffers = {.n = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnnnipppddddi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &block,
+                          &task.pool.itemsize, &space->is_cosine, &space->in_single, &has_centre, &space->scale,
+                          &task.grow, &task.floor, &task.unit, &n_threads))
+        return NULL;
+    if (block <= 0) {
+        PyErr_SetString(PyExc_ValueError, "a piece has rows");
+        return NULL;
+    }
+    if (!(task.pool.data = take(&buffers, arrays, n_pool * d, task.pool.itemsize, PyBUF_C_CONTIGUOUS)) ||
+        !(task.rows = READ(int64_t, n)) || !(space->centre = READ(double, has_centre ? d : 0)) ||
+        !(task.panel = READ(float, d * PANEL)) || !(task.sizes = READ(float, PANEL)) ||
+        !(task.bounds = WRITE(double, n)) || !(task.nearest = WRITE(uint16_t, n)) ||
+        !are_rows(task.rows, n, n_pool)) {
+        give_back(&buffers);
+        return NULL;
+    }
+    space->d = d;
+    space->centre = has_centre ? space->centre : NULL;
+    task.n = n;
+    task.block = block;
+    Py_BEGIN_ALLOW_THREADS
+    is_done = find_nearest(&task, n_threads);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    if (!is_done)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *sketch(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Py_ssize_t n, k;
+    Buffers buffers = {.n = 0};
+    const float *rows, *panel;
+    float *out;
+    int n_threads, is_done;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nni", &PyTuple_Type, &arrays, &n, &k, &n_threads))
+        return NULL;
+    if (!(rows = READ(float, n * k)) || !(panel = READ(float, k * PANEL)) || !(out = WRITE(float, n * PANEL))) {
+        give_back(&buffers);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    is_done = sketch_rows(rows, panel, out, n, k, n_threads);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    if (!is_done)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *among(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Py_ssize_t n, d;
+    Buffers buffers = {.n = 0};
+    const double *points, *sizes;
+    double *squared;
+    int n_threads, is_done;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nni", &PyTuple_Type, &arrays, &n, &d, &n_threads))
+        return NULL;
+    if (!(points = READ(double, n * d)) || !(sizes = READ(double, n)) || !(squared = WRITE(double, n * n))) {
+        give_back(&buffers);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    is_done = distances_among(points, sizes, squared, n, d, n_threads);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    if (!is_done)
+        return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
 
@@ -224,6 +377,10 @@ static PyMethodDef methods[] = {
     {"lower", lower, METH_VARARGS, "Lower the nearest by the smallest of products and what each row adds."},
     {"exactly", exactly, METH_VARARGS, "Greedy picks by exact distances alone."},
     {"widen", widen, METH_VARARGS, "Rows of half precision in single."},
+    {"refresh", bring_up_to_date, METH_VARARGS, "Candidates brought up to date; False where their sketches are of no use."},
+    {"nearest", nearest, METH_VARARGS, "Each candidate's nearest of a few references, by products."},
+    {"sketch", sketch, METH_VARARGS, "Rows by a panel of directions."},
+    {"among", among, METH_VARARGS, "Squared distances among points in float64."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,26 +1,11 @@
 /* Greedy picks by exact distances alone, in the order of additions of dubito.distances.settle. */
 
+#include "points.h"
 #include "steps.h"
 
 #include <math.h>
 
 #define PICKED (-1.0)
-
-/* The sum of squared differences: the upper half of the terms is added to the lower, again and again. */
-WIDE static double settle(const double *one, const double *other, double *restrict terms, int64_t d)
-{
-    for (int64_t i = 0; i < d; i++) {
-        double difference = one[i] - other[i];
-        terms[i] = difference * difference;
-    }
-    for (int64_t width = d; width > 1;) {
-        int64_t half = (width + 1) / 2;
-        for (int64_t i = 0; i < width - half; i++)
-            terms[i] += terms[half + i];
-        width = half;
-    }
-    return d ? terms[0] : 0.0;
-}
 
 /* Lower what is left by a reference. */
 static void lower(const Exact *run, const double *reference)

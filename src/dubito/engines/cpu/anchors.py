@@ -11,6 +11,7 @@ import numpy as np
 
 from dubito.engines.cpu.memory import CpuPlan
 from dubito.engines.cpu.references import References
+from dubito.engines.cpu.rowsteps import RowSteps
 from dubito.engines.cpu.sketch import Sketch
 from dubito.engines.lazy.rounding import FLOOR, Float32Array, squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, blocks
@@ -73,8 +74,9 @@ class FirstBounds:
         plan: CpuPlan,
         n_anchors: int,
         n_picks: int | None = None,
+        in_c: RowSteps | None = None,
     ) -> None:
-        self.problem, self.references, self.full, self.plan = problem, references, full, plan
+        self.problem, self.references, self.full, self.plan, self.in_c = problem, references, full, plan, in_c
         self.n_picks = problem.budget if n_picks is None else n_picks
         """How many of the candidates may be picked, about."""
         self.anchors, self.level = self._choose(n_anchors)
@@ -82,9 +84,12 @@ class FirstBounds:
     def compute(self) -> FloatArray:
         """(n,) bounds."""
         n_candidates, reach = len(self.problem.candidates), self._reach(self.anchors)
-        bounds, nearest = np.empty(n_candidates), np.empty(n_candidates, dtype=np.uint16)
-        for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
-            bounds[span], nearest[span] = reach.nearest(read_candidates(self.problem, self.full, span))
+        if self.in_c is not None:
+            bounds, nearest = self.in_c.first_bounds(self.full, reach.others, reach.sizes)
+        else:
+            bounds, nearest = np.empty(n_candidates), np.empty(n_candidates, dtype=np.uint16)
+            for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
+                bounds[span], nearest[span] = reach.nearest(read_candidates(self.problem, self.full, span))
         if len(self.anchors) < len(self.references):
             self._look_closer(bounds, nearest)
         return bounds

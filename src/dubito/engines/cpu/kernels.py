@@ -7,15 +7,18 @@ from itertools import pairwise
 import numpy as np
 
 from dubito.distances import read_rows
+from dubito.engines import compiled
 from dubito.engines.cpu.anchors import FirstBounds, Reach, own_part, read_candidates
 from dubito.engines.cpu.memory import plan_memory
 from dubito.engines.cpu.references import Kept, References
 from dubito.engines.cpu.refresh import CandidateGroup
+from dubito.engines.cpu.rowsteps import RowSteps, Stale, row_steps
 from dubito.engines.cpu.sketch import Sketch, fit_sketch, plain_sketch, whole
 from dubito.engines.lazy.front import Front
 from dubito.engines.lazy.rounding import FLOOR, MEDIAN_ROWS, front_slack, squared_lengths
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
 from dubito.problem import Problem
+from dubito.threads import n_threads
 
 Reduction = Callable[..., AnyArray]
 
@@ -55,6 +58,7 @@ class CpuKernels:
         sketch = kept.sketch if isinstance(kept, Kept) else self._fit()
         self.full = whole(sketch, problem.pool.shape[1])
         self.references = References(problem, sketch, self.plan.cache_bytes)
+        self.in_c = row_steps(problem) if self.plan.is_ample else None
 
     def _fit(self) -> Sketch:
         problem, d = self.problem, self.problem.pool.shape[1]
@@ -120,7 +124,8 @@ class CpuKernels:
     def _anchored(self, own: FloatArray | None) -> FloatArray:
         if own is not None:
             return self._bounds_to(self.references.points(np.arange(len(own))), own, np.ndarray.min)
-        return FirstBounds(self.problem, self.references, self.full, self.plan, ANCHORS, self.n_picks).compute()
+        first = FirstBounds(self.problem, self.references, self.full, self.plan, ANCHORS, self.n_picks, self.in_c)
+        return first.compute()
 
     def _scale(self, squared: FloatArray, own: FloatArray | None) -> FloatArray:
         """Squared priorities, in place; scaled by pick already where ``own``, but without any doubt they are 0."""
@@ -150,6 +155,9 @@ class CpuKernels:
         if self.learned is not None:
             needed = 0.0  # What is finished now need not be looked at again in the next run.
         order = np.argsort(seen, kind="stable")
+        # Where a pick's own weight scales what it leaves, bounds are of another kind.
+        if self.in_c is not None and self.references.has_panels and self.problem.scaling == "respective":
+            return self._refresh_in_c(self.in_c, rows, order, bounds, seen, needed)
         exact, is_fresh = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_)
         for part in self._parts(order, seen):
             group = self._bounded(rows[part], bounds[part], int(seen[part[0]]), needed)
@@ -157,7 +165,17 @@ class CpuKernels:
                 group = self._bounded(rows[part], bounds[part], int(seen[part[0]]), needed)
             exact[part] = group.finish()
             is_fresh[part] = ~group.is_out
-            self._learn(rows[part], group)
+            self._learn(rows[part], group.squared, group.is_out)
+        return exact, is_fresh
+
+    def _refresh_in_c(
+        self, in_c: RowSteps, rows: IntArray, order: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
+    ) -> tuple[FloatArray, BoolArray]:
+        ordered, exact, is_fresh = rows[order], np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_)
+        stale = Stale(self.problem.candidates[ordered], bounds[order], self._weights(ordered), seen[order])
+        done = in_c.refresh(self.references, stale, needed)
+        exact[order], is_fresh[order] = done.limits, ~done.is_out
+        self._learn(ordered, done.squared, done.is_out)
         return exact, is_fresh
 
     def _bounded(self, rows: IntArray, bounds: FloatArray, first: int, needed: float) -> CandidateGroup:
@@ -178,13 +196,13 @@ class CpuKernels:
             for span in blocks(end - begin, self.plan.refresh_rows):
                 yield order[begin:end][span]
 
-    def _learn(self, rows: IntArray, group: CandidateGroup) -> None:
+    def _learn(self, rows: IntArray, squared: FloatArray, is_out: BoolArray) -> None:
         """Keep unscaled distances for the next run on these points."""
         known = self.learned
         if known is None:
             return
-        done = self.problem.candidates[rows[~group.is_out]]
-        known.squared[done] = np.minimum(known.squared[done], group.squared[~group.is_out])
+        done = self.problem.candidates[rows[~is_out]]
+        known.squared[done] = np.minimum(known.squared[done], squared[~is_out])
         known.seen[done] = len(self.references)
 
     def _spans(self, first: int) -> list[tuple[int, int]]:
@@ -204,12 +222,22 @@ class CpuKernels:
         points -= _middle(points[:: 1 + len(points) // MIDDLE_ROWS])
         points *= scale
         sizes = np.einsum("ij,ij->i", points, points)
-        squared = points @ points.T
+        squared = _among(points, sizes)
+        error = front_slack(points.shape[1]) * sizes + FLOOR
+        return Front(own, squared, error, 1.0 / scale**2, self._weights(rows), problem.scaling == "acquired")
+
+
+def _among(points: FloatArray, sizes: FloatArray) -> FloatArray:
+    """(r, r) squared distances by products, given squared lengths."""
+    if compiled.steps is None:
+        squared: FloatArray = points @ points.T
         squared *= -2.0
         squared += sizes
         squared += sizes[:, None]
-        error = front_slack(points.shape[1]) * sizes + FLOOR
-        return Front(own, squared, error, 1.0 / scale**2, self._weights(rows), problem.scaling == "acquired")
+        return squared
+    squared = np.empty((len(points), len(points)))
+    compiled.steps.among((points, sizes, squared), len(points), points.shape[1], n_threads())
+    return squared
 
 
 def _middle(few: FloatArray) -> FloatArray:

@@ -23,6 +23,11 @@ class CpuPlan:
     reference_rows: int
     cache_bytes: int
 
+    @property
+    def is_ample(self) -> bool:
+        """Whether nothing is smaller than it would be without a limit."""
+        return self.refresh_rows == REFRESH_ROWS
+
 
 def plan_memory(n_pool: int, d: int, limit: int | None) -> CpuPlan:
     """Block sizes for a pool (n, d) within a limit in bytes; MemoryLimit where even the smallest do not fit."""

@@ -50,6 +50,9 @@ class References:
         self._make_room()
         self._fill(self._take_over(problem.known.kept if problem.known else None))
 
+    _panels: Float32Array | None
+    _n_packed: int
+
     def _make_room(self) -> None:
         room, d = self.n_labelled + self.problem.budget, self.problem.pool.shape[1]
         width = self.sketch.width(d) + 1
@@ -59,6 +62,7 @@ class References:
         self.sizes = np.empty(room)
         """Squared lengths of shifted references."""
         self._targets = np.empty((room, width), dtype=np.float32) if keeps_targets else None
+        self._panels, self._n_packed = None, 0
         self._rows = np.empty((room, d), dtype=np.float32) if keeps_rows else None
 
     def _fill(self, start: int) -> None:
@@ -76,10 +80,14 @@ class References:
         is_useless = self.n_bounded > PROOF and self.n_passed > MOST_PASSED * self.n_bounded
         if self.sketch.directions is None or not is_useless:
             return False
+        self.drop_sketch()
+        return True
+
+    def drop_sketch(self) -> None:
+        """Compare whole points from now on."""
         self.sketch = whole(self.sketch, self.problem.pool.shape[1])
         self._make_room()
         self._fill(0)
-        return True
 
     def _take_over(self, kept: object) -> int:
         """Copy what an earlier run kept; how many references that is."""
@@ -128,6 +136,27 @@ class References:
         if self._targets is not None:
             return self._targets[span]
         return self._target(self._read(np.arange(span.start, span.stop, span.step)), self.sizes[span])
+
+    @property
+    def has_panels(self) -> bool:
+        """Whether targets are kept at all."""
+        return self._targets is not None
+
+    def panels(self, size: int) -> Float32Array:
+        """(panels, k + 1, size) all targets, as products in C read them; beyond the last, what is infinitely far."""
+        if self._targets is None:
+            raise ValueError("targets are not kept")
+        room, width = self._targets.shape
+        if self._panels is None:
+            self._panels = np.empty((-(-room // size), width, size), dtype=np.float32)
+        first, stop = self._n_packed // size, -(-len(self) // size)
+        if self._n_packed < len(self):
+            fresh = np.zeros(((stop - first) * size, width), dtype=np.float32)
+            fresh[:, -1] = -np.inf
+            fresh[: len(self) - first * size] = self._targets[first * size : len(self)]
+            self._panels[first:stop] = fresh.reshape(stop - first, size, width).transpose(0, 2, 1)
+            self._n_packed = len(self)
+        return self._panels[:stop]
 
     def rows(self, references: IntArray) -> Float32Array:
         """Shifted rows (r, d)."""

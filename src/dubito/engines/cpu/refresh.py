@@ -10,6 +10,7 @@ import numpy as np
 from dubito.distances import read_rows, settle
 from dubito.engines.cpu.references import References
 from dubito.engines.lazy.rounding import (
+    BEYOND,
     FLOAT32_SMALLEST,
     FLOOR,
     FLOOR_LENGTH,
@@ -26,8 +27,6 @@ from dubito.matrix import FloatArray, IntArray, blocks
 
 PAIR_VALUES = 1 << 16
 """Features in a block of pairs."""
-BEYOND = 1e30
-"""In scaled units no two points are as far apart."""
 
 
 @dataclass(frozen=True, slots=True)

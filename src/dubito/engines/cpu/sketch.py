@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dubito.distances import read_rows
+from dubito.engines import compiled
 from dubito.engines.cpu.halves import rows_in_single
 from dubito.engines.lazy.rounding import (
     FLOAT32_LARGEST,
@@ -22,6 +23,7 @@ from dubito.engines.lazy.rounding import (
 )
 from dubito.matrix import FloatArray, IntArray, Matrix
 from dubito.problem import Metric
+from dubito.threads import n_threads
 
 SINGLE = (np.dtype(np.float16), np.dtype(np.float32))
 SKETCH_WIDTH = 64
@@ -52,7 +54,7 @@ class Sketch:
 
     def read(self, matrix: Matrix, rows: slice | IntArray, metric: Metric) -> Float32Array:
         """Shifted points in float32, by way of float64 only where their numbers need it. Not to be written to."""
-        if metric == "cosine" or matrix.dtype not in SINGLE or not 1.0 / FLOAT32_LARGEST < self.scale < FLOAT32_LARGEST:
+        if metric == "cosine" or matrix.dtype not in SINGLE or not is_single(self.scale):
             return self.shift(read_rows(matrix, rows, metric))
         points = rows_in_single(matrix, rows)
         if self.centre is not None:
@@ -68,8 +70,23 @@ class Sketch:
         """Sketches (r, k), and (r,) ``|s|² - slack·|x|²``, given ``|x|²``."""
         if self.directions is None:
             return shifted, (1.0 - self.slack) * sizes
-        sketches = shifted @ self.directions
+        sketches = _along(self.directions, shifted)
         return sketches, squared_lengths(sketches) - self.slack * sizes
+
+
+def _along(directions: Float32Array, shifted: Float32Array) -> Float32Array:
+    """(r, k) products; by NumPy's own, other threads would wait busily for more of them while ours work."""
+    if compiled.steps is None or directions.shape[1] != SKETCH_WIDTH:
+        return np.asarray(shifted @ directions)
+    sketches = np.empty((len(shifted), SKETCH_WIDTH), dtype=np.float32)
+    arrays = (np.ascontiguousarray(shifted), np.ascontiguousarray(directions), sketches)
+    compiled.steps.sketch(arrays, len(shifted), shifted.shape[1], n_threads())
+    return sketches
+
+
+def is_single(scale: float) -> bool:
+    """Whether float32 holds a scale, so that what is no wider can be shifted as it is."""
+    return 1.0 / FLOAT32_LARGEST < scale < FLOAT32_LARGEST
 
 
 def plain_sketch(few: FloatArray, largest: float) -> Sketch:

@@ -28,6 +28,8 @@ FLOOR = 1e-30
 """More than all that products lose to underflow, in scaled units: 4·d·`FLOAT32_SMALLEST`, for any d that is allowed."""
 FLOOR_LENGTH = 1e-15
 """The same of a length: the root of `FLOOR`."""
+BEYOND = 1e30
+"""In scaled units no two points are as far apart."""
 
 ROUND_UP, ROUND_DOWN = 1.0 + 2.0**-30, 1.0 - 2.0**-30
 """Room for millions of roundings of float64: those of `settle` (log2(d) + 3), and a few in the bound itself."""

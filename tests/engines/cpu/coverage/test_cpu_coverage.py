@@ -14,7 +14,6 @@ from dubito.coverage import CoverageProblem, sample_rows
 from dubito.engines.cpu.coverage import probes, solver, trial
 from dubito.engines.cpu.coverage.engine import CpuCoverage
 from dubito.engines.cpu.coverage.memory import CoverPlan, least_bytes, plan_cover
-from dubito.engines.cpu.coverage.threads import n_threads
 from dubito.errors import MemoryLimit
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
 from dubito.testing import check_coverage_engine
@@ -60,7 +59,7 @@ def test_the_picks_do_not_depend_on_the_room_for_pairs(n_pairs: int, monkeypatch
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_picks_do_not_depend_on_the_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("dubito.engines.cpu.coverage.threads"), "n_threads", lambda: threads)
+    monkeypatch.setattr(import_module("dubito.threads"), "n_threads", lambda: threads)
     check_coverage_engine(CpuCoverage(), examples=20, seed=3000)
 
 
@@ -205,7 +204,7 @@ def test_an_estimate_grows_with_the_work(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_an_error_in_one_piece_of_work_is_the_error_of_all() -> None:
-    threads = import_module("dubito.engines.cpu.coverage.threads")
+    threads = import_module("dubito.threads")
 
     def fail(number: int) -> None:
         if number == 3:
@@ -222,14 +221,3 @@ def test_progress_is_told_without_a_radius() -> None:
         rng.random((50, 2)), 50, strategy="coverage", progress=lambda done, _, radius, __: told.append((done, radius))
     )
     assert told[-1] == (50, None)
-
-
-@pytest.mark.parametrize(("said", "most"), [("1", 1), ("0", 1), ("many", 64), ("", 64)])
-def test_threads_are_as_many_as_cores_unless_the_environment_says_fewer(
-    said: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("os.process_cpu_count", lambda: 64, raising=False)
-    monkeypatch.setattr("os.cpu_count", lambda: 64)
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: range(64), raising=False)
-    monkeypatch.setenv("DUBITO_THREADS", said)
-    assert n_threads() == most

@@ -7,9 +7,9 @@ from dubito.distances import settle
 from dubito.engines.cpu.coverage.pairs import Found, upper_kernels
 from dubito.engines.cpu.coverage.probes import Probed
 from dubito.engines.cpu.coverage.space import product_bounds
-from dubito.engines.cpu.coverage.threads import each
 from dubito.engines.lazy.rounding import ROUND_UP, SMALLEST
 from dubito.matrix import FloatArray, IntArray, blocks
+from dubito.threads import each
 
 SETTLE_ROWS = 128
 REFINE_TOGETHER = 16

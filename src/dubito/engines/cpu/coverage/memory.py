@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from dubito.engines.cpu.coverage.threads import n_threads
 from dubito.errors import MemoryLimit
+from dubito.threads import n_threads
 
 STATE_BYTES = 136
 """For each pool row: distances, cover, limits, bounds, and where its pairs begin."""

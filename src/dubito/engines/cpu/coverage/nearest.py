@@ -9,10 +9,10 @@ import numpy as np
 from dubito.distances import settle
 from dubito.engines.cpu.coverage.probes import Probes, right
 from dubito.engines.cpu.coverage.space import Space, difference_bounds
-from dubito.engines.cpu.coverage.threads import each
 from dubito.engines.lazy.rounding import Float32Array, squared_lengths
 from dubito.matrix import FloatArray, IntArray, Rows, blocks, len_of
 from dubito.problem import Known
+from dubito.threads import each
 
 ROWS = 512
 """Rows of the pool in a block."""

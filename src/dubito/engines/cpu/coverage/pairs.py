@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dubito.engines.cpu.coverage.probes import Probed, right
-from dubito.engines.cpu.coverage.threads import each
 from dubito.engines.lazy.rounding import Float32Array
 from dubito.matrix import BoolArray, FloatArray, IntArray
+from dubito.threads import each
 
 Int32Array = npt.NDArray[np.int32]
 Places = npt.NDArray[np.uint16]

@@ -6,13 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 VARIABLE = "DUBITO_THREADS"
 """An environment variable: so many threads at most. The workers of a cluster, one for each processor, set it to 1."""
+PRODUCTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""The same of NumPy's own products: who asks those for fewer threads means ours, too."""
 
 
 def n_threads() -> int:
     """Cores that this process may use, as far as the system tells."""
     counted = getattr(os, "process_cpu_count", os.cpu_count)() or 1
-    most = os.environ.get(VARIABLE, "")
-    counted = min(counted, max(1, int(most))) if most.isdecimal() else counted
+    said = [os.environ.get(name, "") for name in (VARIABLE, *PRODUCTS)]
+    counted = min([counted, *(max(1, int(most)) for most in said if most.isdecimal())])
     return min(counted, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else counted
 
 

@@ -1,0 +1,186 @@
+/* Products, compiled for each kind of processor and chosen when they are first needed. Additions may be fused and come in
+   any order: dubito.engines.lazy.rounding has room for that. */
+
+#include "products.h"
+
+#include <stdlib.h>
+
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
+#define MOST_THREADS 256
+
+#if defined(__clang__)
+#pragma clang fp contract(fast)
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=fast")
+#endif
+
+#if !defined(__GNUC__)
+#error "the vectors of GCC and Clang are needed; dubito does without this module where there are none"
+#endif
+
+#define NUMBER float
+#define COLUMNS PANEL
+#if defined(__x86_64__)
+#define NAME with_avx512
+#define VECTOR Sixteen
+#define TARGET __attribute__((target("avx512f")))
+#define LANES 16
+#define VECTORS 4
+#include "tile.h"
+
+#define NAME with_fma
+#define VECTOR Eight
+#define TARGET __attribute__((target("avx2,fma")))
+#define LANES 8
+#define VECTORS 2
+#include "tile.h"
+#endif
+
+#define NAME with_any
+#define VECTOR Four
+#define TARGET
+#define LANES 4
+#define VECTORS 4
+#include "tile.h"
+#undef NUMBER
+#undef COLUMNS
+
+#define NUMBER double
+#define COLUMNS WIDE_PANEL
+#if defined(__x86_64__)
+#define NAME wide_with_avx512
+#define VECTOR WideEight
+#define TARGET __attribute__((target("avx512f")))
+#define LANES 8
+#define VECTORS 4
+#include "tile.h"
+
+#define NAME wide_with_fma
+#define VECTOR WideFour
+#define TARGET __attribute__((target("avx2,fma")))
+#define LANES 4
+#define VECTORS 2
+#include "tile.h"
+#endif
+
+#define NAME wide_with_any
+#define VECTOR WideTwo
+#define TARGET
+#define LANES 2
+#define VECTORS 4
+#include "tile.h"
+#undef NUMBER
+#undef COLUMNS
+
+enum { ANY, FMA, AVX512 };
+
+static int processor(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f"))
+        return AVX512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return FMA;
+#endif
+    return ANY;
+}
+
+Multiply best_multiply(void)
+{
+#if defined(__x86_64__)
+    const Multiply each[] = {with_any, with_fma, with_avx512};
+#else
+    const Multiply each[] = {with_any};
+#endif
+    return each[processor()];
+}
+
+MultiplyWide best_multiply_wide(void)
+{
+#if defined(__x86_64__)
+    const MultiplyWide each[] = {wide_with_any, wide_with_fma, wide_with_avx512};
+#else
+    const MultiplyWide each[] = {wide_with_any};
+#endif
+    return each[processor()];
+}
+
+static void lock(Shared *shared)
+{
+#ifndef _WIN32
+    pthread_mutex_lock((pthread_mutex_t *)shared->lock);
+#else
+    (void)shared;
+#endif
+}
+
+static void unlock(Shared *shared)
+{
+#ifndef _WIN32
+    pthread_mutex_unlock((pthread_mutex_t *)shared->lock);
+#else
+    (void)shared;
+#endif
+}
+
+static int64_t take_piece(Shared *shared)
+{
+    int64_t piece;
+    lock(shared);
+    piece = shared->is_ended ? shared->n_pieces : shared->next++;
+    unlock(shared);
+    return piece;
+}
+
+void end_early(Shared *shared, int lacks_memory)
+{
+    lock(shared);
+    shared->is_ended = 1;
+    shared->lacks_memory |= lacks_memory;
+    unlock(shared);
+}
+
+typedef struct {
+    Shared *shared;
+    void *room;
+} Worker;
+
+static void *run(void *given)
+{
+    Worker *worker = given;
+    Shared *shared = worker->shared;
+    int64_t piece;
+    while ((piece = take_piece(shared)) < shared->n_pieces)
+        shared->work(shared->task, piece, worker->room);
+    return NULL;
+}
+
+int share(Shared *shared, int n_threads)
+{
+    int64_t room_bytes = (shared->room_bytes + 63) / 64 * 64;
+    int n_workers = n_threads < shared->n_pieces ? n_threads : (int)shared->n_pieces, n_begun = 0;
+    Worker workers[MOST_THREADS];
+    n_workers = n_workers < 1 ? 1 : n_workers > MOST_THREADS ? MOST_THREADS : n_workers;
+    char *room = malloc((size_t)(room_bytes * n_workers));
+    if (room == NULL)
+        return 0;
+    for (int worker = 0; worker < n_workers; worker++)
+        workers[worker] = (Worker){shared, room + worker * room_bytes};
+#ifndef _WIN32
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[MOST_THREADS];
+    shared->lock = &mutex;
+    while (n_begun < n_workers - 1 && pthread_create(&threads[n_begun], NULL, run, &workers[n_begun + 1]) == 0)
+        n_begun++;
+#endif
+    run(&workers[0]);
+#ifndef _WIN32
+    while (n_begun > 0)
+        pthread_join(threads[--n_begun], NULL);
+#endif
+    free(room);
+    return !shared->lacks_memory;
+}

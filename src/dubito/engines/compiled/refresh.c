@@ -1,0 +1,304 @@
+/* Candidates brought up to date: sketches rule out nearly all pairs, float32 differences nearly all of the rest, and
+   exact distances decide. */
+
+#include "refresh.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define SPAN_BYTES (1 << 18) /* of panels that stay near the processor while all rows of a piece are multiplied */
+#define MOST_PANELS 8
+#define PROOF 10000          /* pairs after which a sketch is judged */
+
+/* A pair that may matter: a row of the piece, a reference, and a lower bound on what it would leave. */
+typedef struct {
+    int64_t row, reference;
+    double lowest;
+    int is_sharp;
+} Pair;
+
+typedef struct {
+    Pair *each;
+    int64_t n, room;
+} Pairs;
+
+/* What a thread has for itself. */
+typedef struct {
+    int64_t first, n;           /* rows of this piece */
+    int64_t stride;             /* places in a row of ``near`` */
+    double *one, *other, *room; /* (d,), (d,), (2·d,) */
+    double *margins, *lengths;  /* (block,) */
+    float *points, *probes;     /* (block, d), (block, width) */
+    float *near;                /* (block, stride) */
+    float *reference;           /* (d,) */
+    Pairs pairs;
+} Piece;
+
+static int64_t panels_at_once(const Refresh *task)
+{
+    int64_t many = SPAN_BYTES / (task->width * PANEL * (int64_t)sizeof(float));
+    return many < 1 ? 1 : many > MOST_PANELS ? MOST_PANELS : many;
+}
+
+static int64_t room_for(const Refresh *task)
+{
+    int64_t d = task->space.d, block = task->block, stride = panels_at_once(task) * PANEL;
+    return (int64_t)sizeof(double) * (4 * d + 2 * block) +
+           (int64_t)sizeof(float) * (block * (d + task->width + stride) + d);
+}
+
+static Piece lay_out(const Refresh *task, int64_t number, void *room)
+{
+    Piece piece = {.first = number * task->block, .stride = panels_at_once(task) * PANEL};
+    int64_t d = task->space.d, left = task->n - piece.first;
+    piece.n = left < task->block ? left : task->block;
+    piece.one = room;
+    piece.other = piece.one + d;
+    piece.room = piece.other + d;
+    piece.margins = piece.room + 2 * d;
+    piece.lengths = piece.margins + task->block;
+    piece.points = (float *)(piece.lengths + task->block);
+    piece.probes = piece.points + task->block * d;
+    piece.near = piece.probes + task->block * task->width;
+    piece.reference = piece.near + task->block * piece.stride;
+    return piece;
+}
+
+static int is_active(const Refresh *task, int64_t row)
+{
+    return row < task->n && task->limits[row] > 0.0 && !task->is_out[row];
+}
+
+static int is_idle(const Refresh *task, int64_t first)
+{
+    for (int row = 0; row < TILE; row++)
+        if (is_active(task, first + row))
+            return 0;
+    return 1;
+}
+
+/* Read the rows and sketch them. */
+static void prepare(const Refresh *task, Piece *piece)
+{
+    const Figures *figures = &task->figures;
+    int64_t d = task->space.d, width = task->width;
+    for (int64_t i = 0; i < task->block * d; i++)
+        piece->points[i] = 0.0f;
+    for (int64_t row = 0; row < piece->n; row++)
+        read_shifted(&task->pool, task->rows[piece->first + row], &task->space, piece->room, piece->points + row * d);
+    for (int64_t row = 0; row < task->block; row += TILE) {
+        float sketches[TILE * PANEL], *probes = piece->probes + row * width;
+        if (task->directions)
+            task->multiply(piece->points + row * d, d, task->directions, sketches, PANEL);
+        for (int each = 0; each < TILE; each++) {
+            const float *from = task->directions ? sketches + each * PANEL : piece->points + (row + each) * d;
+            for (int64_t i = 0; i < width - 1; i++)
+                probes[each * width + i] = from[i];
+            probes[each * width + width - 1] = 1.0f;
+        }
+    }
+    for (int64_t row = 0; row < piece->n; row++) {
+        double size = squared_length(piece->points + row * d, d);
+        double sketch = task->directions ? squared_length(piece->probes + row * width, width - 1) : size;
+        piece->lengths[row] = sqrt(size);
+        piece->margins[row] = sketch - figures->slack * size - figures->floor;
+    }
+}
+
+/* The nearness at which a pair may reach its candidate's limit. */
+static float threshold(const Refresh *task, const Piece *piece, int64_t row)
+{
+    const Figures *figures = &task->figures;
+    double limit = task->limits[piece->first + row] + figures->smallest;
+    double reach = limit / task->weights[piece->first + row] * (figures->round_up * figures->unit);
+    return (float)(piece->margins[row] - (reach < figures->beyond ? reach : figures->beyond));
+}
+
+static const Numbers *source(const Refresh *task, int64_t reference, int64_t *row)
+{
+    int is_pick = reference >= task->n_labelled;
+    *row = is_pick ? task->picks[reference - task->n_labelled] : task->labelled_rows[reference];
+    return is_pick ? &task->pool : &task->labelled;
+}
+
+static void lower(double *value, double by)
+{
+    *value = by < *value ? by : *value;
+}
+
+/* Lower a row's limit by a float32 difference; a lower bound on what the pair leaves. */
+static double tighten(const Refresh *task, Piece *piece, int64_t row, int64_t reference)
+{
+    const Figures *figures = &task->figures;
+    double weight = task->weights[piece->first + row], length, reach, low, high;
+    int64_t place, d = task->space.d;
+    const Numbers *from = source(task, reference, &place);
+    read_shifted(from, place, &task->space, piece->room, piece->reference);
+    length = sqrt(squared_distance(piece->points + row * d, piece->reference, d));
+    /* A reference is no longer than its candidate and the way to it. */
+    reach = figures->reach * (piece->lengths[row] + length) + figures->floor_length;
+    low = length * (1.0 - figures->spread) - reach;
+    high = length * (1.0 + figures->spread) + reach;
+    low = low > 0.0 ? low : 0.0;
+    /* Distances first, then one product with a weight, as the reference has it: rounding keeps their order. */
+    lower(&task->limits[piece->first + row], high * high * (figures->round_up / figures->unit) * weight);
+    return low * low * (figures->round_down / figures->unit) * weight;
+}
+
+/* Lower a row's limit and distance by the exact distance of a pair. */
+static void settle_pair(const Refresh *task, Piece *piece, int64_t row, int64_t reference)
+{
+    int64_t place, own = piece->first + row, d = task->space.d;
+    const Numbers *from = source(task, reference, &place);
+    double exact;
+    read_exactly(&task->pool, task->rows[own], &task->space, piece->room, piece->one);
+    read_exactly(from, place, &task->space, piece->room, piece->other);
+    exact = settle(piece->one, piece->other, piece->room, d);
+    lower(&task->squared[own], exact);
+    lower(&task->limits[own], exact * task->weights[own]);
+}
+
+static int keep(Pairs *pairs, Pair pair)
+{
+    if (pairs->n == pairs->room) {
+        int64_t room = pairs->room ? 2 * pairs->room : 256;
+        Pair *each = realloc(pairs->each, (size_t)room * sizeof(Pair));
+        if (each == NULL)
+            return 0;
+        pairs->each = each;
+        pairs->room = room;
+    }
+    pairs->each[pairs->n++] = pair;
+    return 1;
+}
+
+static float largest(const float *values)
+{
+    float lanes[16], most;
+    for (int lane = 0; lane < 16; lane++)
+        lanes[lane] = values[lane];
+    for (int i = 16; i < PANEL; i += 16)
+        for (int lane = 0; lane < 16; lane++)
+            lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
+    most = lanes[0];
+    for (int lane = 1; lane < 16; lane++)
+        most = lanes[lane] > most ? lanes[lane] : most;
+    return most;
+}
+
+/* Lower a row's limit by the nearest reference of a span, as sketches have it, then keep the pairs that may matter. */
+static int look_at(const Refresh *task, Piece *piece, int64_t row, int64_t start, int64_t n_panels)
+{
+    const Figures *figures = &task->figures;
+    float *near = piece->near + row * piece->stride, tops[MOST_PANELS], bar = threshold(task, piece, row);
+    int64_t own = piece->first + row, best = 0;
+    int top = 0;
+    for (int panel = 0; panel < n_panels; panel++) {
+        tops[panel] = largest(near + panel * PANEL);
+        top = tops[panel] > tops[top] ? panel : top;
+    }
+    if (tops[top] < bar)
+        return 1;
+    for (best = top * PANEL; near[best] != tops[top]; best++)
+        ;
+    Pair nearest = {row, start + best, tighten(task, piece, row, start + best), 1};
+    near[best] = -INFINITY;
+    /* A copy of a reference: nothing can come nearer, and all other copies would have to be settled too. */
+    if (nearest.lowest <= figures->smallest)
+        settle_pair(task, piece, row, nearest.reference);
+    if (!keep(&piece->pairs, nearest))
+        return 0;
+    task->is_out[own] = task->limits[own] < figures->needed;
+    if (!is_active(task, own))
+        return 1;
+    bar = threshold(task, piece, row);
+    for (int panel = 0; panel < n_panels; panel++) {
+        if (tops[panel] < bar)
+            continue;
+        for (int64_t place = panel * PANEL; place < (panel + 1) * PANEL; place++) {
+            double lowest = piece->margins[row] - near[place];
+            if (near[place] < bar)
+                continue;
+            lowest = (lowest > 0.0 ? lowest : 0.0) * (figures->round_down / figures->unit) * task->weights[own];
+            if (!keep(&piece->pairs, (Pair){row, start + place, lowest, 0}))
+                return 0;
+        }
+    }
+    return 1;
+}
+
+/* Whether a pair may still lower its row's limit. */
+static int is_within(const Refresh *task, const Piece *piece, const Pair *pair)
+{
+    double limit = task->limits[piece->first + pair->row];
+    return is_active(task, piece->first + pair->row) &&
+           pair->lowest <= limit * task->figures.round_up + task->figures.smallest;
+}
+
+static void finish(const Refresh *task, Piece *piece)
+{
+    Pairs *pairs = &piece->pairs;
+    for (Pair *pair = pairs->each; pair < pairs->each + pairs->n; pair++)
+        if (!pair->is_sharp && is_within(task, piece, pair)) {
+            pair->lowest = tighten(task, piece, pair->row, pair->reference);
+            pair->is_sharp = 1;
+        }
+    for (Pair *pair = pairs->each; pair < pairs->each + pairs->n; pair++)
+        if (pair->is_sharp && is_within(task, piece, pair))
+            settle_pair(task, piece, pair->row, pair->reference);
+}
+
+/* Bound every distance of a piece's rows to the references they have not seen. */
+static int bound(const Refresh *task, Piece *piece, int64_t *n_bounded)
+{
+    int64_t n_panels = (task->n_references + PANEL - 1) / PANEL, at_once = panels_at_once(task);
+    for (int64_t start = task->seen[piece->first] / PANEL; start < n_panels; start += at_once) {
+        int64_t many = n_panels - start < at_once ? n_panels - start : at_once;
+        for (int64_t row = 0; row < piece->n; row += TILE) {
+            if (is_idle(task, piece->first + row))
+                continue;
+            for (int64_t panel = 0; panel < many; panel++)
+                task->multiply(piece->probes + row * task->width, task->width,
+                               task->panels + (start + panel) * task->width * PANEL,
+                               piece->near + row * piece->stride + panel * PANEL, piece->stride);
+        }
+        for (int64_t row = 0; row < piece->n; row++)
+            if (is_active(task, piece->first + row)) {
+                *n_bounded += many * PANEL;
+                if (!look_at(task, piece, row, start * PANEL, many))
+                    return 0;
+            }
+    }
+    return 1;
+}
+
+static void refresh_piece(void *given, int64_t number, void *room)
+{
+    Refresh *task = given;
+    Piece piece = lay_out(task, number, room);
+    int64_t n_bounded = 0;
+    for (int64_t row = piece.first; row < piece.first + piece.n; row++)
+        task->is_out[row] = task->limits[row] < task->figures.needed;
+    prepare(task, &piece);
+    int has_memory = bound(task, &piece, &n_bounded);
+    int64_t all = task->n_bounded + n_bounded, passed = task->n_passed + piece.pairs.n;
+    task->bounded[number] = n_bounded;
+    task->passed[number] = piece.pairs.n;
+    if (!has_memory || (task->directions && all > PROOF && passed > task->figures.most_passed * all))
+        end_early(&task->shared, !has_memory);
+    else
+        finish(task, &piece);
+    free(piece.pairs.each);
+}
+
+int refresh(Refresh *task, int n_threads)
+{
+    task->multiply = best_multiply();
+    task->shared = (Shared){.work = refresh_piece,
+                            .task = task,
+                            .n_pieces = (task->n + task->block - 1) / task->block,
+                            .room_bytes = room_for(task)};
+    if (!share(&task->shared, n_threads))
+        return NO_MEMORY;
+    return task->shared.is_ended ? USELESS : REFRESHED;
+}

@@ -1,0 +1,171 @@
+"""Work on rows in C, on every core: first bounds, and bringing candidates up to date, without blocks in between.
+
+Only where the features lie in memory, or in a memory map, as they are; elsewhere NumPy does it, block by block.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dubito.engines import compiled
+from dubito.engines.cpu.references import References
+from dubito.engines.cpu.sketch import Sketch, is_single
+from dubito.engines.lazy.rounding import (
+    BEYOND,
+    FLOOR,
+    FLOOR_LENGTH,
+    REACH_UNITS,
+    ROUND_DOWN,
+    ROUND_UP,
+    SMALLEST,
+    UNIT,
+    Float32Array,
+)
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
+from dubito.problem import Problem
+from dubito.threads import n_threads
+
+FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+PANEL = 64
+"""References that a row is multiplied with together."""
+TILE, MOST_TILES = 6, 8
+"""Rows that are multiplied together, and how many such tiles make a piece of work at most."""
+WIDE = 4096
+"""Features beyond which a piece is one tile."""
+PIECE_ROWS = 510
+CALL_ROWS = 1 << 16
+"""Rows between two looks at whether Ctrl-C was pressed."""
+USELESS = 0.1
+"""The share of pairs passed on beyond which a sketch is given up in the middle of the work."""
+NO_CENTRE = np.empty(0)
+NO_DIRECTIONS = np.empty(0, dtype=np.float32)
+
+
+class Stale(NamedTuple):
+    """Candidates to bring up to date."""
+
+    rows: IntArray
+    """(r,) of the pool."""
+    bounds: FloatArray
+    weights: FloatArray
+    seen: AnyArray
+    """(r,) int32, ascending: how many references each has seen."""
+
+    def part(self, span: slice) -> "Stale":
+        """Some of them."""
+        return Stale(self.rows[span], self.bounds[span], self.weights[span], self.seen[span])
+
+
+class Refreshed(NamedTuple):
+    """Candidates brought up to date."""
+
+    limits: FloatArray
+    """(r,) exact squared priorities; upper bounds where ``is_out``."""
+    squared: FloatArray
+    """(r,) settled squared distances."""
+    is_out: BoolArray
+    """(r,) left unfinished, because a limit fell under what is needed."""
+
+    def part(self, span: slice) -> "Refreshed":
+        """Views of some of them."""
+        return Refreshed(self.limits[span], self.squared[span], self.is_out[span])
+
+
+@dataclass(frozen=True, slots=True)
+class RowSteps:
+    """The compiled steps, and the arrays of a problem that they read."""
+
+    steps: compiled.CompiledSteps
+    problem: Problem
+    pool: AnyArray
+    labelled: AnyArray
+    labelled_rows: IntArray
+
+    def first_bounds(self, full: Sketch, anchors: Float32Array, sizes: Float32Array) -> tuple[FloatArray, AnyArray]:
+        """(n,) upper bounds on squared distances to the nearest of up to `PANEL` anchors, and which that is.
+
+        ``sizes`` (anchors,) is what an anchor adds to a squared distance.
+        """
+        rows, (n_pool, d) = self.problem.candidates, self.pool.shape
+        panel, padded = np.zeros((d, PANEL), dtype=np.float32), np.full(PANEL, np.inf, dtype=np.float32)
+        panel[:, : len(anchors)], padded[: len(anchors)] = anchors.T, sizes
+        bounds, nearest = np.empty(len(rows)), np.empty(len(rows), dtype=np.uint16)
+        centre, size = NO_CENTRE if full.centre is None else full.centre, self.pool.itemsize
+        for span in blocks(len(rows), CALL_ROWS):
+            arrays = (self.pool, rows[span], centre, panel, padded, bounds[span], nearest[span])
+            self.steps.nearest(
+                *(arrays, len(rows[span]), d, n_pool, PIECE_ROWS, size, self._is_cosine, is_single(full.scale)),
+                *(full.centre is not None, full.scale, 1.0 + full.slack, FLOOR, full.scale**2, n_threads()),
+            )
+        return bounds, nearest
+
+    @property
+    def _is_cosine(self) -> bool:
+        return self.problem.metric == "cosine"
+
+    def refresh(self, references: References, stale: Stale, needed: float) -> Refreshed:
+        """Candidates against all references."""
+        n_rows = len(stale.rows)
+        done = Refreshed(stale.bounds.copy(), np.full(n_rows, np.inf), np.empty(n_rows, dtype=np.bool_))
+        for span in blocks(n_rows, CALL_ROWS):
+            while not self._refresh(references, stale.part(span), needed, done.part(span)):
+                references.drop_sketch()
+            references.drop_useless_sketch()
+        return done
+
+    def _refresh(self, references: References, stale: Stale, needed: float, into: Refreshed) -> bool:
+        """Lower the limits and distances; False where the sketches are of no use."""
+        rows, _, weights, seen = stale
+        sketch, (n_pool, d), workers = references.sketch, self.pool.shape, n_threads()
+        tiles = -(-len(rows) // (workers * TILE))
+        block = TILE * (1 if d > WIDE else max(1, min(tiles, MOST_TILES)))
+        counts = np.zeros((2, -(-len(rows) // block)), dtype=np.int64)
+        picks, width = references.picks, sketch.width(d) + 1
+        arrays = (
+            *(self.pool, self.labelled, self.labelled_rows, picks),
+            NO_CENTRE if sketch.centre is None else sketch.centre,
+            NO_DIRECTIONS if sketch.directions is None else np.ascontiguousarray(sketch.directions),
+            references.panels(PANEL),
+            _figures(sketch, d, needed),
+            *(rows, seen, weights, into.limits, into.squared, into.is_out, counts[0], counts[1]),
+        )
+        is_done = self.steps.refresh(
+            *(arrays, len(rows), d, n_pool, len(self.labelled), len(self.labelled_rows), len(picks), width, block),
+            *(references.n_bounded, references.n_passed, self.pool.itemsize, self.labelled.itemsize),
+            *(self._is_cosine, is_single(sketch.scale), sketch.centre is not None, sketch.directions is not None),
+            workers,
+        )
+        references.note(*counts.sum(axis=1).tolist())
+        return is_done
+
+
+def _figures(sketch: Sketch, d: int, needed: float) -> FloatArray:
+    """As ``refresh.h`` has them in order."""
+    rounding = (FLOOR, FLOOR_LENGTH, ROUND_UP, ROUND_DOWN, SMALLEST, BEYOND, REACH_UNITS * UNIT, d * UNIT)
+    return np.array([sketch.scale, sketch.scale**2, sketch.slack, *rounding, USELESS, needed])
+
+
+def row_steps(problem: Problem) -> RowSteps | None:
+    """None where there are none, or where they cannot read the features as they lie."""
+    pool, labelled = _in_memory(problem.pool), _in_memory(problem.references)
+    if compiled.steps is None or pool is None or labelled is None or pool.rows is not None:
+        return None
+    rows = np.arange(len_of(problem.references)) if labelled.rows is None else labelled.rows
+    return RowSteps(compiled.steps, problem, pool.array, labelled.array, np.ascontiguousarray(rows, dtype=np.int64))
+
+
+class InMemory(NamedTuple):
+    """An array as C reads it, and which of its rows are meant; None for all."""
+
+    array: AnyArray
+    rows: IntArray | None
+
+
+def _in_memory(matrix: Matrix) -> InMemory | None:
+    if isinstance(matrix, Rows):
+        below = _in_memory(matrix.matrix)
+        return None if below is None or below.rows is not None else InMemory(below.array, matrix.rows)
+    if not isinstance(matrix, np.ndarray) or matrix.dtype not in FLOATS or not matrix.dtype.isnative:
+        return None
+    return InMemory(matrix, None) if matrix.flags.c_contiguous and matrix.flags.aligned else None

@@ -1,0 +1,191 @@
+"""Work on rows in C: exact where it says so, however it is shared out, and whatever the features lie in."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dubito.distances import read_rows, settle, squared_radii
+from dubito.engines import compiled
+from dubito.engines.cpu.kernels import CpuKernels
+from dubito.engines.cpu.references import References
+from dubito.engines.cpu.rowsteps import row_steps
+from dubito.engines.cpu.sketch import SKETCH_WIDTH, fit_sketch, plain_sketch
+from dubito.engines.lazy.rounding import front_slack
+from dubito.matrix import AnyArray, FloatArray, Rows, Stack, len_of
+from dubito.problem import Metric, Problem
+
+pytestmark = pytest.mark.skipif(compiled.steps is None, reason="there was no C compiler to build the steps with")
+
+KINDS = ["float16", "float32", "float64"]
+
+
+def points_of(n: int, d: int, seed: int, kind: str = "float32") -> AnyArray:
+    """Around a few centres, with copies and near copies."""
+    rng = np.random.default_rng(seed)
+    points = 4.0 * np.random.default_rng(9).standard_normal((7, d))[rng.integers(0, 7, n)]
+    points += rng.standard_normal((n, 3)) @ np.random.default_rng(8).standard_normal((3, d))
+    points += 0.05 * rng.standard_normal((n, d))
+    points[n // 2 :: 5] = points[: len(points[n // 2 :: 5])]
+    points[n // 3 :: 7] = points[: len(points[n // 3 :: 7])] * (1.0 + 2.0**-20)
+    return np.asarray(points, dtype=kind)
+
+
+def problem_of(pool: AnyArray, n_labelled: int, *, metric: Metric = "euclidean", weights: bool = True) -> Problem:
+    n = len(pool)
+    doubt = np.random.default_rng(2).choice([0.0, 1e-9, 0.25, 1.0], n) if weights else None
+    largest = float(np.abs(pool.astype(np.float64)).max())
+    rest = np.arange(n_labelled, n)
+    return Problem(pool, pool[:n_labelled], rest, n - n_labelled, weights=doubt, metric=metric, largest=largest)
+
+
+def exactly(problem: Problem, picks: AnyArray) -> FloatArray:
+    """(n,) squared priorities against what is labelled and these picks."""
+    points = read_rows(problem.pool, problem.candidates, problem.metric)
+    others = np.concatenate(
+        [read_rows(each, slice(0, len_of(each)), problem.metric) for each in (problem.references, problem.pool[picks])]
+    )
+    squared = np.min([settle(points, other) for other in others], axis=0)
+    return np.asarray(squared if problem.weights is None else squared * problem.weights[problem.candidates])
+
+
+def check_refresh(problem: Problem, threads: int, monkeypatch: pytest.MonkeyPatch, needed: float = 0.0) -> CpuKernels:
+    monkeypatch.setattr(import_module("dubito.engines.cpu.rowsteps"), "n_threads", lambda: threads)
+    kernels, n = CpuKernels(problem), len(problem.candidates)
+    assert kernels.in_c is not None
+    picks = np.arange(0, n, 9)
+    kernels.add_references(picks)
+    seen = np.zeros(n, dtype=np.int32)
+    bounds = np.full(n, np.inf)
+    got, is_fresh = kernels.refresh(np.arange(n), bounds, seen, needed)
+    exact = exactly(problem, problem.candidates[picks])
+    assert got[is_fresh].tolist() == exact[is_fresh].tolist()
+    assert (got >= exact).all()
+    assert (got[~is_fresh] < needed).all()
+    return kernels
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("d", [1, 5, 64, 200, 513])
+def test_priorities_are_exact(kind: str, metric: Metric, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problem_of(points_of(400, d, d, kind), 90, metric=metric)
+    check_refresh(problem, 2, monkeypatch)
+    check_refresh(problem, 2, monkeypatch, needed=0.5)
+
+
+@pytest.mark.parametrize("threads", [1, 3, 40])
+@pytest.mark.parametrize("n", [1, 6, 7, 49, 700])
+def test_it_does_not_matter_how_it_is_shared_out(threads: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_refresh(problem_of(points_of(n + 70, 180, 1), 70, weights=False), threads, monkeypatch)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+@pytest.mark.parametrize("factor", [1e-30, 1.0, 1e20])
+def test_features_far_from_one_are_shifted(offset: float, factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = np.asarray((points_of(300, 170, 3, "float64") + offset) * factor, dtype=np.float32)
+    check_refresh(problem_of(pool, 60), 2, monkeypatch)
+    check_refresh(problem_of((points_of(300, 170, 3, "float64") + offset) * factor**5, 60), 2, monkeypatch)
+
+
+@pytest.mark.parametrize("is_sketched", [True, False])
+def test_sketches_of_no_use_are_given_up(is_sketched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise in all directions: a sketch tells next to nothing of it."""
+    pool = np.random.default_rng(5).standard_normal((6000, 256)).astype(np.float32)
+    if is_sketched:
+        pool[:, 8:] *= 0.01
+    kernels = check_refresh(problem_of(pool, 2000, weights=False), 2, monkeypatch)
+    assert (kernels.references.sketch.directions is not None) == is_sketched
+
+
+def test_what_was_seen_is_not_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen references are taken as accounted for in the bound."""
+    problem = problem_of(points_of(900, 170, 4), 500, weights=False)
+    kernels, n = CpuKernels(problem), len(problem.candidates)
+    seen = np.where(np.arange(n) % 2 == 0, 500, 128).astype(np.int32)
+    known = squared_radii(problem.pool[problem.candidates], problem.references[:128])
+    bounds = np.where(seen == 500, 1e-6, known)
+    got, is_fresh = kernels.refresh(np.arange(n), bounds.copy(), seen, 0.0)
+    assert is_fresh.all()
+    assert got[1::2].tolist() == exactly(problem, np.empty(0, dtype=np.int64))[1::2].tolist()
+    assert (got[::2] <= 1e-6).all()
+
+
+def test_features_are_read_where_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = points_of(300, 64, 6, "float16")
+    np.save(tmp_path / "pool.npy", pool)
+    mapped = problem_of(np.load(tmp_path / "pool.npy", mmap_mode="r"), 40)
+    check_refresh(mapped, 2, monkeypatch)
+    within = Problem(pool, Rows(pool, np.arange(40)[::-1]), np.arange(40, 300), 260, largest=8.0 * 4)
+    check_refresh(within, 2, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [np.zeros((9, 4), dtype=np.int8), np.zeros((4, 9)).T, np.zeros((9, 4), dtype=">f4"), Stack([np.zeros((9, 4))])],
+    ids=["integers", "columns", "other bytes", "stack"],
+)
+def test_what_it_cannot_read_is_left_to_numpy(pool: Any) -> None:
+    assert row_steps(Problem(pool, pool[:2], np.arange(2, 9), 3)) is None
+    assert row_steps(Problem(np.zeros((9, 4)), np.zeros((2, 4)), np.arange(9), 3)) is not None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("n_labelled", [1, 40, 64, 300])
+def test_first_bounds_are_true(kind: str, metric: Metric, n_labelled: int) -> None:
+    problem = problem_of(points_of(900, 70, 7, kind), n_labelled, metric=metric, weights=False)
+    bounds, _ = CpuKernels(problem).first_bounds()
+    exact = exactly(problem, np.empty(0, dtype=np.int64))
+    assert (bounds >= exact).all()
+    if n_labelled <= 64:
+        np.testing.assert_allclose(bounds, exact, atol=1e-3 * exact.max())
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 6, 31, 32, 33, 100, 384])
+@pytest.mark.parametrize("d", [1, 64, 301])
+def test_distances_among_points_are_within_their_bounds(n: int, d: int) -> None:
+    assert compiled.steps is not None
+    points = points_of(max(n, 10), d, 5, "float64")[:n]
+    sizes, squared = np.einsum("ij,ij->i", points, points), np.full((n, n), np.nan)
+    compiled.steps.among((points, sizes, squared), n, d, 3)
+    error = front_slack(d) * (sizes + sizes[:, None])
+    exact = np.array([settle(points, each) for each in points]).reshape(n, n)
+    assert (np.abs(squared - exact) <= error).all()
+    assert (squared == squared.T).all()
+
+
+@pytest.mark.parametrize("n", [0, 1, 23, 24, 25, 1000])
+def test_sketches_are_products(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = points_of(1024, 200, 5)
+    sketch = fit_sketch(plain_sketch(sample[:64].astype(np.float64), 50.0), sample)
+    points = points_of(max(n, 10), 200, 6)[:n]
+    ours, _ = sketch.apply(points, np.zeros(n))
+    monkeypatch.setattr(compiled, "steps", None)
+    theirs, _ = sketch.apply(points, np.zeros(n))
+    assert ours.shape == (n, SKETCH_WIDTH)
+    np.testing.assert_allclose(ours, theirs, rtol=0.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [4, 64])
+def test_panels_grow_with_the_references(size: int) -> None:
+    problem = problem_of(points_of(300, 20, 5), 70)
+    references = References(problem, plain_sketch(np.asarray(problem.pool[:64], dtype=np.float64), 50.0), 1 << 24)
+    for added in range(0, 200, 13):
+        references.add(problem.candidates[added : added + 13])
+        panels, n = references.panels(size), len(references)
+        unpacked = panels.transpose(0, 2, 1).reshape(-1, 21)
+        assert unpacked[:n].tolist() == references.targets(slice(0, n)).tolist()
+        assert (unpacked[n:, -1] == -np.inf).all()
+        assert (unpacked[n:, :-1] == 0.0).all()
+
+
+def test_rows_that_are_not_there_are_refused() -> None:
+    assert compiled.steps is not None
+    one, rows = np.zeros((1, 4), dtype=np.float32), np.array([1])
+    panel, sizes = np.zeros((4, 64), dtype=np.float32), np.zeros(64, dtype=np.float32)
+    arrays = (one, rows, np.empty(0), panel, sizes, np.empty(1), np.empty(1, dtype=np.uint16))
+    with pytest.raises(IndexError, match="not as many rows"):
+        compiled.steps.nearest(arrays, 1, 4, 1, 6, 4, False, True, False, 1.0, 1.0, 0.0, 1.0, 1)
