@@ -3,8 +3,10 @@
 from setuptools import Extension, setup
 
 HERE = "src/dubito/engines/compiled"
-SOURCES = ("module", "greedy", "beam", "plain", "tiny", "halves", "points", "products", "refresh", "nearest", "among")
-HEADERS = ("steps", "points", "products", "tile", "refresh")
+SOURCES = (
+    *("module", "greedy", "beam", "halves", "points", "products", "refresh", "nearest", "among", "small", "extremes"),
+)
+HEADERS = ("steps", "points", "products", "tile", "refresh", "extremes")
 
 setup(
     ext_modules=[

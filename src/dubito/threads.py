@@ -21,7 +21,7 @@ def n_threads() -> int:
 def each(work: Callable[..., None], pieces: Iterable[tuple[object, ...]]) -> None:
     """Do ``work(*piece)`` for every piece; an error, or Ctrl-C, ends it once the pieces begun are done."""
     waiting = list(pieces)
-    if n_threads() == 1 or len(waiting) < 2:
+    if len(waiting) < 2 or n_threads() == 1:
         for piece in waiting:
             work(*piece)
         return

@@ -21,9 +21,9 @@ from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
 from dubito.problem import Problem, Scaling, Solution
 from dubito.testing import check_engine
 
-TINY, PLAIN, LAZY = CpuEngine("tiny"), CpuEngine("plain"), CpuEngine("lazy")
+SMALL, PLAIN, LAZY = CpuEngine("small"), CpuEngine("plain"), CpuEngine("lazy")
 BOTH = pytest.mark.parametrize("engine", [LAZY, PLAIN], ids=["lazy", "plain"])
-ALL = pytest.mark.parametrize("engine", [LAZY, PLAIN, TINY], ids=["lazy", "plain", "tiny"])
+ALL = pytest.mark.parametrize("engine", [LAZY, PLAIN, SMALL], ids=["lazy", "plain", "small"])
 
 SetConstant = Callable[[str, float], None]
 
@@ -92,12 +92,24 @@ def test_progress_never_goes_back(set_constant: SetConstant) -> None:
     assert told == sorted(told)
 
 
-def test_tiny_problems_go_a_way_of_their_own() -> None:
+def test_small_problems_are_solved_in_c_where_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = np.zeros((1000, 8))
-    tiny = Problem(pool, pool[:5], np.arange(100), 5)
-    assert way_of(tiny) == ("plain" if compiled.steps is None else "tiny")
-    assert way_of(replace(tiny, candidates=np.arange(1000), budget=500)) == "plain"
-    assert way_of(replace(tiny, beam_width=2)) == "lazy"
+    small = Problem(pool, pool[:5], np.arange(100), 5)
+    assert way_of(small) == ("plain" if compiled.steps is None else "small")
+    assert way_of(replace(small, beam_width=2)) == "lazy"
+    monkeypatch.setattr(compiled, "steps", None)
+    assert way_of(small) == "plain"
+
+
+@pytest.mark.parametrize("features", [np.int16, np.uint8, ">f8", bool], ids=str)
+def test_small_problems_of_other_numbers(features: object) -> None:
+    pool = np.random.default_rng(3).integers(0, 2, (80, 5)).astype(features)  # type: ignore[call-overload]
+    for metric in ("euclidean", "cosine"):
+        rows = pool[pool.any(axis=1)]
+        problem = Problem(
+            rows, rows[:4], np.arange(4, len(rows)), 20, metric=metric, weights=np.linspace(0, 1, len(rows))
+        )
+        assert_same(SMALL.solve(problem), problem)
 
 
 def test_what_the_plain_way_cannot_do_is_done_the_lazy_way() -> None:
@@ -277,9 +289,11 @@ def test_an_outlier_changes_neither_the_picks_nor_their_cost_much(
     pool, doubt = rng.standard_normal((600, 40)), rng.random(600)
     pool[3] *= factor
     budget = 300 if width == 1 else 30
+    in_c = dubito.select(pool, budget, doubt=doubt, beam_width=width, engine="cpu", strategy="doubt-coreset")
+    monkeypatch.setattr(compiled, "steps", None)
     ours = dubito.select(pool, budget, doubt=doubt, beam_width=width, engine="cpu", strategy="doubt-coreset")
     oracle = dubito.select(pool, budget, doubt=doubt, beam_width=width, engine="reference", strategy="doubt-coreset")
-    assert ours.indices.tolist() == oracle.indices.tolist()
+    assert ours.indices.tolist() == in_c.indices.tolist() == oracle.indices.tolist()
     assert 0 < n_settled < 10 * len(pool) * budget * width, "the reference settles each row for each pick"
 
 

@@ -45,14 +45,6 @@ class CompiledSteps(Protocol):
         """Intervals that configurations' own picks leave to listed candidates."""
         ...
 
-    def lower(self, arrays: Arrays, m: int, n: int, /) -> None:
-        """Lower the nearest (n,) by the smallest of products (m, n) and what each row adds."""
-        ...
-
-    def exactly(self, arrays: Arrays, n: int, m: int, d: int, first: int, limit: int, /) -> None:
-        """Greedy picks by exact distances alone; ``first`` is picked already, or below 0."""
-        ...
-
     def widen(self, arrays: Arrays, n_matrix: int, n: int, d: int, has_rows: bool, /) -> None:
         """Rows (n, d) of a matrix of finite halves, or its first n, as float32."""
         ...
@@ -101,6 +93,32 @@ class CompiledSteps(Protocol):
         /,
     ) -> None:
         """Each candidate's nearest of a few references, by products alone."""
+        ...
+
+    def bound(self, arrays: Arrays, n: int, m: int, d: int, grow: float, floor: float, unit: float, /) -> None:
+        """Upper bounds (n,) on squared distances, from products (n, m) of points (n, d) with references."""
+        ...
+
+    def small(
+        self,
+        arrays: Arrays,
+        n: int,
+        d: int,
+        n_pool: int,
+        n_others: int,
+        n_labelled: int,
+        n_before: int,
+        n_picks: int,
+        limit: int,
+        room: int,
+        pool_itemsize: int,
+        labelled_itemsize: int,
+        is_cosine: bool,
+        in_single: bool,
+        has_centre: bool,
+        /,
+    ) -> None:
+        """Picks of a small problem, given upper bounds; it goes on behind those there are."""
         ...
 
     def sketch(self, arrays: Arrays, n: int, k: int, n_threads: int, /) -> None:

@@ -1,27 +1,10 @@
 /* Greedy picking inside a front, as dubito.engines.lazy.front.FrontPicking does it in NumPy: the same numbers. */
 
+#include "extremes.h"
 #include "steps.h"
 
-#define LANES 8
 #define BLOCK 64
 #define PICKED (-1.0)
-
-static double highest(const double *values, int64_t n)
-{
-    double lanes[LANES], top;
-    int64_t i = 0;
-    for (int lane = 0; lane < LANES; lane++)
-        lanes[lane] = PICKED;
-    for (; i + LANES <= n; i += LANES)
-        for (int lane = 0; lane < LANES; lane++)
-            lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
-    top = lanes[0];
-    for (int lane = 1; lane < LANES; lane++)
-        top = lanes[lane] > top ? lanes[lane] : top;
-    for (; i < n; i++)
-        top = values[i] > top ? values[i] : top;
-    return top;
-}
 
 /* Lower the intervals by a pick. */
 WIDE static void lower(const Front *front, int64_t pick, double *restrict low, double *restrict high)
@@ -38,7 +21,7 @@ WIDE static void lower(const Front *front, int64_t pick, double *restrict low, d
 }
 
 /* The first place of the highest value, and the highest of all others. */
-WIDE static int64_t first_two(const double *values, int64_t n, double *second)
+static int64_t first_two(const double *values, int64_t n, double *second)
 {
     int64_t best_block = 0, best;
     double top = PICKED, next = PICKED;

@@ -139,56 +139,6 @@ static PyObject *intervals(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *lower(PyObject *self, PyObject *args)
-{
-    PyObject *arrays;
-    Py_ssize_t n, m;
-    Buffers buffers = {.n = 0};
-    const float *products, *added;
-    float *nearest;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nn", &PyTuple_Type, &arrays, &m, &n))
-        return NULL;
-    if (!(products = READ(float, m * n)) || !(added = READ(float, m)) || !(nearest = WRITE(float, n))) {
-        give_back(&buffers);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    lower_nearest(products, added, nearest, m, n);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    Py_RETURN_NONE;
-}
-
-static PyObject *exactly(PyObject *self, PyObject *args)
-{
-    PyObject *arrays;
-    Exact run = {0};
-    Py_ssize_t n, m, d, first, limit;
-    Buffers buffers = {.n = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnnn", &PyTuple_Type, &arrays, &n, &m, &d, &first, &limit))
-        return NULL;
-    run.n = n;
-    run.m = m;
-    run.d = d;
-    if (first >= n || limit > n) {
-        PyErr_SetString(PyExc_ValueError, "there are not as many candidates");
-        return NULL;
-    }
-    if (!(run.points = READ(double, n * d)) || !(run.references = READ(double, m * d)) ||
-        !(run.weights = READ(double, n)) || !(run.left = WRITE(double, n)) || !(run.room = WRITE(double, d)) ||
-        !(run.picks = WRITE(int64_t, limit)) || !(run.heights = WRITE(double, limit))) {
-        give_back(&buffers);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    pick_exactly(&run, first, limit);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    Py_RETURN_NONE;
-}
-
 /* Whether all row numbers are of a matrix of n rows; with an error where not. */
 static int are_rows(const int64_t *rows, Py_ssize_t many, Py_ssize_t n)
 {
@@ -244,7 +194,7 @@ static PyObject *bring_up_to_date(PyObject *self, PyObject *args)
                           &task.labelled.itemsize, &space->is_cosine, &space->in_single, &has_centre, &has_directions,
                           &n_threads))
         return NULL;
-    if (block <= 0 || block % TILE || width != (has_directions ? PANEL : d) + 1) {
+    if (block <= 0 || block % TILE || block > MOST_TILES * TILE || width != (has_directions ? PANEL : d) + 1) {
         PyErr_SetString(PyExc_ValueError, "pieces are whole tiles, and sketches as wide as a panel");
         return NULL;
     }
@@ -322,6 +272,77 @@ static PyObject *nearest(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *bound(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Py_ssize_t n, m, d;
+    double grow, floor, unit, *bounds;
+    Buffers buffers = {.n = 0};
+    const float *points, *products, *sizes;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnnddd", &PyTuple_Type, &arrays, &n, &m, &d, &grow, &floor, &unit))
+        return NULL;
+    if (!(points = READ(float, n * d)) || !(products = READ(float, n * m)) || !(sizes = READ(float, m)) ||
+        !(bounds = WRITE(double, n))) {
+        give_back(&buffers);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    bound_rows(points, products, sizes, bounds, n, m, d, grow, floor, unit);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    Py_RETURN_NONE;
+}
+
+static PyObject *small(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Small task = {0};
+    Space *space = &task.space;
+    Py_ssize_t n, d, n_pool, n_others, n_labelled, n_before, n_picks, limit, room;
+    int has_centre, is_done;
+    const double *figures;
+    Buffers buffers = {.n = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnnnnnnnniippp", &PyTuple_Type, &arrays, &n, &d, &n_pool, &n_others, &n_labelled,
+                          &n_before, &n_picks, &limit, &room, &task.pool.itemsize, &task.labelled.itemsize,
+                          &space->is_cosine, &space->in_single, &has_centre))
+        return NULL;
+    if (n_labelled < 1 || n_before < 0 || n_picks < n_before || limit > room || room > n) {
+        PyErr_SetString(PyExc_ValueError, "something is labelled, and there are as many candidates as picks");
+        return NULL;
+    }
+    if (!(task.pool.data = take(&buffers, arrays, n_pool * d, task.pool.itemsize, PyBUF_C_CONTIGUOUS)) ||
+        !(task.labelled.data = take(&buffers, arrays, n_others * d, task.labelled.itemsize, PyBUF_C_CONTIGUOUS)) ||
+        !(task.rows = READ(int64_t, n)) || !(task.labelled_rows = READ(int64_t, n_labelled)) ||
+        !(space->centre = READ(double, has_centre ? d : 0)) || !(task.others = READ(float, n_labelled * d)) ||
+        !(figures = READ(double, N_FIGURES)) || !(task.weights = READ(double, n)) ||
+        !(task.bounds = WRITE(double, n)) || !(task.exact = WRITE(double, n)) || !(task.seen = WRITE(int32_t, n)) ||
+        !(task.picks = WRITE(int64_t, room)) || !(task.heights = WRITE(double, room)) ||
+        !(task.picked = WRITE(double, room * d)) || !are_rows(task.rows, n, n_pool) ||
+        !are_rows(task.labelled_rows, n_labelled, n_others)) {
+        give_back(&buffers);
+        return NULL;
+    }
+    memcpy(&task.figures, figures, sizeof task.figures);
+    space->d = d;
+    space->scale = task.figures.scale;
+    space->centre = has_centre ? space->centre : NULL;
+    task.n = n;
+    task.n_labelled = n_labelled;
+    task.n_before = n_before;
+    task.n_picks = n_picks;
+    task.limit = limit;
+    task.room = room;
+    Py_BEGIN_ALLOW_THREADS
+    is_done = pick_small(&task);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    if (!is_done)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
 static PyObject *sketch(PyObject *self, PyObject *args)
 {
     PyObject *arrays;
@@ -374,11 +395,11 @@ static PyMethodDef methods[] = {
     {"pick", pick, METH_VARARGS, "Greedy picks inside a front: why they ended, how many there are, how many are unsure."},
     {"step", step, METH_VARARGS, "Steps of a beam: why they ended, how many, the configurations, how many are unsure."},
     {"intervals", intervals, METH_VARARGS, "Intervals that configurations' own picks leave to listed candidates."},
-    {"lower", lower, METH_VARARGS, "Lower the nearest by the smallest of products and what each row adds."},
-    {"exactly", exactly, METH_VARARGS, "Greedy picks by exact distances alone."},
     {"widen", widen, METH_VARARGS, "Rows of half precision in single."},
     {"refresh", bring_up_to_date, METH_VARARGS, "Candidates brought up to date; False where their sketches are of no use."},
     {"nearest", nearest, METH_VARARGS, "Each candidate's nearest of a few references, by products."},
+    {"bound", bound, METH_VARARGS, "Upper bounds on squared distances, from products."},
+    {"small", small, METH_VARARGS, "Picks of a small problem, further ones."},
     {"sketch", sketch, METH_VARARGS, "Rows by a panel of directions."},
     {"among", among, METH_VARARGS, "Squared distances among points in float64."},
     {NULL, NULL, 0, NULL},

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#define LANES 16
+#define LANES 32
 
 /* The upper half of the terms is added to the lower, again and again. */
 WIDE static double fold(double *terms, int64_t d)
@@ -109,6 +109,15 @@ void read_shifted(const Numbers *from, int64_t row, const Space *space, double *
         shift_single(out, space);
 }
 
+/* ``lanes`` is used up. */
+static inline float total(float *lanes)
+{
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int lane = 0; lane < width; lane++)
+            lanes[lane] += lanes[lane + width];
+    return lanes[0];
+}
+
 WIDE float squared_length(const float *point, int64_t d)
 {
     float lanes[LANES] = {0.0f}, sum = 0.0f;
@@ -118,9 +127,7 @@ WIDE float squared_length(const float *point, int64_t d)
             lanes[lane] += point[i + lane] * point[i + lane];
     for (; i < d; i++)
         sum += point[i] * point[i];
-    for (int lane = 0; lane < LANES; lane++)
-        sum += lanes[lane];
-    return sum;
+    return sum + total(lanes);
 }
 
 WIDE float squared_distance(const float *one, const float *other, int64_t d)
@@ -134,7 +141,5 @@ WIDE float squared_distance(const float *one, const float *other, int64_t d)
         }
     for (; i < d; i++)
         sum += (one[i] - other[i]) * (one[i] - other[i]);
-    for (int lane = 0; lane < LANES; lane++)
-        sum += lanes[lane];
-    return sum;
+    return sum + total(lanes);
 }

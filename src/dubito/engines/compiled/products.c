@@ -10,6 +10,7 @@
 #endif
 
 #define MOST_THREADS 256
+#define CHUNK 96 /* of a panel's lines: 24 kB of them */
 
 #if defined(__clang__)
 #pragma clang fp contract(fast)
@@ -75,6 +76,14 @@
 #undef NUMBER
 #undef COLUMNS
 
+/* Rows (TILE, k), ``step`` apart, by a panel (k, PANEL), into or onto the first PANEL places of each row of ``out``. */
+typedef void (*Multiply)(const float *rows, int64_t step, int64_t k, const float *panel, float *out, int64_t stride,
+                         int adds);
+
+/* The same in float64, by a panel (k, WIDE_PANEL). */
+typedef void (*MultiplyWide)(const double *rows, int64_t step, int64_t k, const double *panel, double *out,
+                             int64_t stride, int adds);
+
 enum { ANY, FMA, AVX512 };
 
 static int processor(void)
@@ -88,7 +97,7 @@ static int processor(void)
     return ANY;
 }
 
-Multiply best_multiply(void)
+static Multiply best_multiply(void)
 {
 #if defined(__x86_64__)
     const Multiply each[] = {with_any, with_fma, with_avx512};
@@ -98,7 +107,7 @@ Multiply best_multiply(void)
     return each[processor()];
 }
 
-MultiplyWide best_multiply_wide(void)
+static MultiplyWide best_multiply_wide(void)
 {
 #if defined(__x86_64__)
     const MultiplyWide each[] = {wide_with_any, wide_with_fma, wide_with_avx512};
@@ -106,6 +115,27 @@ MultiplyWide best_multiply_wide(void)
     const MultiplyWide each[] = {wide_with_any};
 #endif
     return each[processor()];
+}
+
+void multiply_tiles(const float *rows, int64_t n_tiles, int64_t k, const float *panel, float *out, int64_t stride,
+                    const uint8_t *is_idle)
+{
+    Multiply multiply = best_multiply();
+    for (int64_t start = 0; start < k; start += CHUNK)
+        for (int64_t tile = 0; tile < n_tiles; tile++)
+            if (is_idle == NULL || !is_idle[tile])
+                multiply(rows + tile * TILE * k + start, k, k - start < CHUNK ? k - start : CHUNK,
+                         panel + start * PANEL, out + tile * TILE * stride, stride, start > 0);
+}
+
+void multiply_tiles_wide(const double *rows, int64_t n_tiles, int64_t k, const double *panel, double *out,
+                         int64_t stride)
+{
+    MultiplyWide multiply = best_multiply_wide();
+    for (int64_t start = 0; start < k; start += CHUNK)
+        for (int64_t tile = 0; tile < n_tiles; tile++)
+            multiply(rows + tile * TILE * k + start, k, k - start < CHUNK ? k - start : CHUNK,
+                     panel + start * WIDE_PANEL, out + tile * TILE * stride, stride, start > 0);
 }
 
 static void lock(Shared *shared)

@@ -8,16 +8,14 @@
 #define TILE 6   /* rows that are multiplied together */
 #define PANEL 64 /* columns of a panel */
 #define WIDE_PANEL 32
+#define MOST_TILES 8 /* that are multiplied with a chunk while it is near */
 
-/* Rows (TILE, k) by a panel (k, PANEL), into the first PANEL places of each row of ``out``. */
-typedef void (*Multiply)(const float *rows, int64_t k, const float *panel, float *out, int64_t stride);
-
-/* The same in float64, by a panel (k, WIDE_PANEL). */
-typedef void (*MultiplyWide)(const double *rows, int64_t k, const double *panel, double *out, int64_t stride);
-
-/* The quickest that this processor can. */
-Multiply best_multiply(void);
-MultiplyWide best_multiply_wide(void);
+/* Tiles of rows (tiles · TILE, k) by a panel, a chunk of it after another: a chunk stays next to the processor while all
+   tiles are multiplied with it. Those that ``is_idle`` are passed over; NULL for none. */
+void multiply_tiles(const float *rows, int64_t n_tiles, int64_t k, const float *panel, float *out, int64_t stride,
+                    const uint8_t *is_idle);
+void multiply_tiles_wide(const double *rows, int64_t n_tiles, int64_t k, const double *panel, double *out,
+                         int64_t stride);
 
 /* Pieces of work, taken one at a time by threads until none is left; piece numbers go up from 0. */
 typedef struct {

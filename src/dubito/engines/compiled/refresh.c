@@ -1,6 +1,7 @@
 /* Candidates brought up to date: sketches rule out nearly all pairs, float32 differences nearly all of the rest, and
    exact distances decide. */
 
+#include "extremes.h"
 #include "refresh.h"
 
 #include <math.h>
@@ -86,16 +87,14 @@ static void prepare(const Refresh *task, Piece *piece)
         piece->points[i] = 0.0f;
     for (int64_t row = 0; row < piece->n; row++)
         read_shifted(&task->pool, task->rows[piece->first + row], &task->space, piece->room, piece->points + row * d);
-    for (int64_t row = 0; row < task->block; row += TILE) {
-        float sketches[TILE * PANEL], *probes = piece->probes + row * width;
-        if (task->directions)
-            task->multiply(piece->points + row * d, d, task->directions, sketches, PANEL);
-        for (int each = 0; each < TILE; each++) {
-            const float *from = task->directions ? sketches + each * PANEL : piece->points + (row + each) * d;
-            for (int64_t i = 0; i < width - 1; i++)
-                probes[each * width + i] = from[i];
-            probes[each * width + width - 1] = 1.0f;
-        }
+    if (task->directions)
+        multiply_tiles(piece->points, task->block / TILE, d, task->directions, piece->near, PANEL, NULL);
+    for (int64_t row = 0; row < task->block; row++) {
+        const float *from = task->directions ? piece->near + row * PANEL : piece->points + row * d;
+        float *probe = piece->probes + row * width;
+        for (int64_t i = 0; i < width - 1; i++)
+            probe[i] = from[i];
+        probe[width - 1] = 1.0f;
     }
     for (int64_t row = 0; row < piece->n; row++) {
         double size = squared_length(piece->points + row * d, d);
@@ -172,35 +171,20 @@ static int keep(Pairs *pairs, Pair pair)
     return 1;
 }
 
-static float largest(const float *values)
-{
-    float lanes[16], most;
-    for (int lane = 0; lane < 16; lane++)
-        lanes[lane] = values[lane];
-    for (int i = 16; i < PANEL; i += 16)
-        for (int lane = 0; lane < 16; lane++)
-            lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
-    most = lanes[0];
-    for (int lane = 1; lane < 16; lane++)
-        most = lanes[lane] > most ? lanes[lane] : most;
-    return most;
-}
-
 /* Lower a row's limit by the nearest reference of a span, as sketches have it, then keep the pairs that may matter. */
 static int look_at(const Refresh *task, Piece *piece, int64_t row, int64_t start, int64_t n_panels)
 {
     const Figures *figures = &task->figures;
     float *near = piece->near + row * piece->stride, tops[MOST_PANELS], bar = threshold(task, piece, row);
-    int64_t own = piece->first + row, best = 0;
+    int64_t own = piece->first + row, best;
     int top = 0;
     for (int panel = 0; panel < n_panels; panel++) {
-        tops[panel] = largest(near + panel * PANEL);
+        tops[panel] = largest(near + panel * PANEL, PANEL);
         top = tops[panel] > tops[top] ? panel : top;
     }
     if (tops[top] < bar)
         return 1;
-    for (best = top * PANEL; near[best] != tops[top]; best++)
-        ;
+    best = top * PANEL + place_of(near + top * PANEL, tops[top], PANEL);
     Pair nearest = {row, start + best, tighten(task, piece, row, start + best), 1};
     near[best] = -INFINITY;
     /* A copy of a reference: nothing can come nearer, and all other copies would have to be settled too. */
@@ -252,16 +236,15 @@ static void finish(const Refresh *task, Piece *piece)
 static int bound(const Refresh *task, Piece *piece, int64_t *n_bounded)
 {
     int64_t n_panels = (task->n_references + PANEL - 1) / PANEL, at_once = panels_at_once(task);
+    int64_t n_tiles = (piece->n + TILE - 1) / TILE;
+    uint8_t idle[MOST_TILES];
     for (int64_t start = task->seen[piece->first] / PANEL; start < n_panels; start += at_once) {
         int64_t many = n_panels - start < at_once ? n_panels - start : at_once;
-        for (int64_t row = 0; row < piece->n; row += TILE) {
-            if (is_idle(task, piece->first + row))
-                continue;
-            for (int64_t panel = 0; panel < many; panel++)
-                task->multiply(piece->probes + row * task->width, task->width,
-                               task->panels + (start + panel) * task->width * PANEL,
-                               piece->near + row * piece->stride + panel * PANEL, piece->stride);
-        }
+        for (int64_t tile = 0; tile < n_tiles; tile++)
+            idle[tile] = is_idle(task, piece->first + tile * TILE);
+        for (int64_t panel = 0; panel < many; panel++)
+            multiply_tiles(piece->probes, n_tiles, task->width, task->panels + (start + panel) * task->width * PANEL,
+                           piece->near + panel * PANEL, piece->stride, idle);
         for (int64_t row = 0; row < piece->n; row++)
             if (is_active(task, piece->first + row)) {
                 *n_bounded += many * PANEL;
@@ -293,7 +276,6 @@ static void refresh_piece(void *given, int64_t number, void *room)
 
 int refresh(Refresh *task, int n_threads)
 {
-    task->multiply = best_multiply();
     task->shared = (Shared){.work = refresh_piece,
                             .task = task,
                             .n_pieces = (task->n + task->block - 1) / task->block,

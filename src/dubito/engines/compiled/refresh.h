@@ -38,7 +38,6 @@ typedef struct {
     uint8_t *is_out;                      /* (n,) fell under ``needed`` */
     int64_t n_bounded, n_passed;          /* pairs so far: looked at, and not ruled out */
     int64_t *bounded, *passed;            /* (pieces,) the same of each piece */
-    Multiply multiply;
     Shared shared;
 } Refresh;
 
@@ -57,10 +56,36 @@ typedef struct {
     double grow, floor, unit;   /* of a point's own squared length; FLOOR; a squared length of 1 in scaled units */
     double *bounds;             /* (n,) upper bounds on squared distances */
     uint16_t *nearest;          /* (n,) */
-    Multiply multiply;
     Shared shared;
 } Nearest;
 
 int find_nearest(Nearest *task, int n_threads);
+
+/* A small problem; it can be gone on with. */
+typedef struct {
+    Space space;
+    Numbers pool, labelled;
+    const int64_t *rows, *labelled_rows; /* (n,) of the pool, (n_labelled,) of what is labelled */
+    int64_t n, n_labelled;
+    const float *others;                 /* (n_labelled, d) shifted */
+    Figures figures;
+    const double *weights;               /* (n,) */
+    double *bounds;                      /* (n,) upper bounds on squared priorities; -1 once picked */
+    double *exact;                       /* (n,) squared distances to the references seen */
+    int32_t *seen;                       /* (n,) picks seen; below 0 where not even what is labelled was */
+    int64_t n_before;                    /* picks that are what is labelled: a cold start's first */
+    int64_t n_picks, limit, room;        /* there are, are wanted now, and may become in all */
+    int64_t *picks;                      /* (room,) */
+    double *heights;                     /* (room,) exact squared priorities */
+    double *picked;                      /* (room, d) */
+} Small;
+
+/* Upper bounds (n,) on squared distances to the nearest of m references: products (n, m) of points (n, d) with them, each
+   times -2, and what a reference adds (m,). */
+void bound_rows(const float *points, const float *products, const float *sizes, double *bounds, int64_t n, int64_t m,
+                int64_t d, double grow, double floor, double unit);
+
+/* Whether there was memory for it. */
+int pick_small(const Small *task);
 
 #endif

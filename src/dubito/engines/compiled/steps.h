@@ -73,24 +73,6 @@ int64_t step_beam(Beam *beam, Threshold bar, int64_t limit, int *why);
 void own_intervals(const Front *front, const int64_t *picks, const int64_t *starts, int64_t n_leaves,
                    const int64_t *listed, int64_t m, double *low, double *high);
 
-/* Lower nearest (n,) by the smallest of products (m, n), each with what its row adds. */
-void lower_nearest(const float *products, const float *added, float *nearest, int64_t m, int64_t n);
-
-/* A greedy run by exact distances alone: see dubito.engines.cpu.tiny. */
-typedef struct {
-    int64_t n, m, d;
-    const double *points;     /* (n, d) candidates */
-    const double *references; /* (m, d) */
-    const double *weights;    /* (n,) */
-    double *left;             /* (n,) squared priorities; -1 once picked */
-    double *room;             /* (d,) */
-    int64_t *picks;           /* (limit,) */
-    double *heights;          /* (limit,) */
-} Exact;
-
-/* ``first`` is picked already, or below 0. */
-void pick_exactly(const Exact *run, int64_t first, int64_t limit);
-
 /* Rows (n, d) of a matrix of finite halves, or its first n where ``rows`` is NULL, as float32. */
 void widen_rows(const uint16_t *halves, const int64_t *rows, float *out, int64_t n, int64_t d);
 

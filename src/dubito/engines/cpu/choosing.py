@@ -1,8 +1,8 @@
 """Whether a problem is small: which of the engine's ways is the quickest, by what they were measured to cost.
 
-The seconds were fitted to 42 sizes from 500 x 16 to 15,000 x 512, with 50 to 1,000 labelled and 20 or 200 picks, on two
-cores. What counts is where the plain and the lazy way cross, and both are mostly products, so that a faster machine
-moves that little.
+The seconds were fitted to sizes from 500 x 16 to 15,000 x 512, with 50 to 2,000 labelled and 20 to 500 picks, on two
+cores: to 53 with compiled steps, to 42 without. What counts is where the ways cross, and all are mostly products, so
+that a faster machine moves that little.
 """
 
 from typing import Literal
@@ -12,33 +12,19 @@ from dubito.engines.cpu.plain import FRONT, LARGEST_FRONT
 from dubito.matrix import len_of
 from dubito.problem import Problem
 
-CALL_SECONDS, PRODUCT_SECONDS, FRONT_SECONDS = 1.2e-3, 1.8e-11, 3.3e-11
-"""Of the plain way: a call, a feature of a pair in a product in float32, and in one of a front's in float64."""
-READ_SECONDS, ROW_SECONDS, PICK_SECONDS = 6e-10, 5.6e-8, 1.4e-5
-"""Beside that for each feature of the pool, each row of it, and each pick."""
-PICKS_OF_A_FRONT = 150
-LAZY_SECONDS, LAZY_PICK_SECONDS, LAZY_READ_SECONDS, ANCHOR_SECONDS = 6e-3, 2.9e-5, 8.7e-8, 6.8e-11
-"""Of the lazy way: a call, a pick and each of its features, and a feature of a pair with an anchor."""
-ANCHORS = 128
+Way = Literal["small", "plain", "lazy"]
+
 LARGEST = 32 << 20
 """Bytes of candidates in float32 up to which they may be copied."""
-
-
-PAIR_SECONDS, FEATURE_SECONDS, TINY_SECONDS = 2e-8, 1e-9, 6e-4
-"""Of the way for tiny ones: a pair of points, each of its features, and how long the whole may take."""
-
-Way = Literal["tiny", "plain", "lazy"]
+ANCHORS, FEW_ANCHORS = 128, 64
+PICKS_OF_A_FRONT = 150
 
 
 def way_of(problem: Problem) -> Way:
-    """The quickest."""
-    if not can(problem):
+    """The quickest; with compiled steps, small problems are solved in C."""
+    if not can(problem) or not pays(problem):
         return "lazy"
-    n_rows, d, budget, n_labelled = _sizes(problem)
-    seconds = n_rows * (n_labelled + budget) * (PAIR_SECONDS + d * FEATURE_SECONDS)
-    if compiled.steps is not None and seconds < TINY_SECONDS:
-        return "tiny"
-    return "plain" if pays(problem) else "lazy"
+    return "plain" if compiled.steps is None else "small"
 
 
 def can(problem: Problem) -> bool:
@@ -48,28 +34,33 @@ def can(problem: Problem) -> bool:
 
 
 def pays(problem: Problem) -> bool:
-    """Whether the plain way is the quicker."""
-    n_values = len(problem.candidates) * problem.pool.shape[1]
-    return 4 * n_values <= LARGEST and _plainly(problem) < _lazily(problem)
+    """Whether the way for small ones is the quicker."""
+    n, d = len(problem.candidates), problem.pool.shape[1]
+    small, lazy = _seconds_in_c if compiled.steps is not None else _seconds
+    m, b = max(1, len_of(problem.references)), problem.budget
+    return 4 * n * d <= LARGEST and small(n, d, m, b) < lazy(n, d, m, b)
 
 
-def _plainly(problem: Problem) -> float:
-    n_rows, d, budget, n_labelled = _sizes(problem)
-    n_front = min(n_rows, LARGEST_FRONT, 2 * budget + FRONT)
-    pairs = max(1.0, budget / PICKS_OF_A_FRONT) * n_front * (n_labelled + budget + n_front)
-    return (
-        CALL_SECONDS
-        + n_rows * (ROW_SECONDS + d * (READ_SECONDS + (n_labelled + budget) * PRODUCT_SECONDS))
-        + budget * PICK_SECONDS
-        + pairs * d * FRONT_SECONDS
-    )
+def _small(n: int, d: int, m: int, b: int) -> float:
+    """A call, reading, products with what is labelled, and picks: each brings some candidates up to date."""
+    return 6.5e-5 + n * (9.4e-10 * d + m * (1.35e-9 + 8.3e-12 * d)) + b * (8.3e-6 + m * (2.3e-8 + 2.5e-10 * d))
 
 
-def _lazily(problem: Problem) -> float:
-    n_rows, d, budget, n_labelled = _sizes(problem)
-    first = n_rows * d * min(n_labelled, ANCHORS) * ANCHOR_SECONDS
-    return LAZY_SECONDS + first + budget * (LAZY_PICK_SECONDS + d * LAZY_READ_SECONDS)
+def _lazy_in_c(n: int, d: int, m: int, b: int) -> float:
+    """A call, products with anchors, picks, and what is labelled."""
+    return 2.2e-3 + n * (3.4e-7 + 4.4e-11 * d * min(m, FEW_ANCHORS)) + b * (6.2e-6 + 1.2e-7 * d) + 8.7e-6 * m
 
 
-def _sizes(problem: Problem) -> tuple[int, int, int, int]:
-    return len(problem.candidates), problem.pool.shape[1], problem.budget, len_of(problem.references)
+def _plain(n: int, d: int, m: int, b: int) -> float:
+    """A call, reading, products, picks, and the products of fronts."""
+    n_front = min(n, LARGEST_FRONT, 2 * b + FRONT)
+    pairs = max(1.0, b / PICKS_OF_A_FRONT) * n_front * (m + b + n_front)
+    return 1.2e-3 + n * (5.6e-8 + d * (6e-10 + (m + b) * 1.8e-11)) + b * 1.4e-5 + pairs * d * 3.3e-11
+
+
+def _lazy(n: int, d: int, m: int, b: int) -> float:
+    """A call, products with anchors, and picks."""
+    return 6e-3 + n * d * min(m, ANCHORS) * 6.8e-11 + b * (2.9e-5 + d * 8.7e-8)
+
+
+_seconds_in_c, _seconds = (_small, _lazy_in_c), (_plain, _lazy)

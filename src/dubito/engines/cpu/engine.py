@@ -7,7 +7,7 @@ import numpy as np
 
 from dubito.engines import compiled
 from dubito.engines.base import Estimate
-from dubito.engines.cpu import choosing, plain, tiny
+from dubito.engines.cpu import choosing, plain, small
 from dubito.engines.cpu.cost import cost_of
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy import algorithm
@@ -53,8 +53,8 @@ class CpuEngine:
     def solve(self, problem: Problem) -> Solution:
         """Small problems their own way where that is quicker, else see `dubito.engines.lazy.algorithm`."""
         way = self.way if self.way is not None and choosing.can(problem) else choosing.way_of(problem)
-        if way == "tiny" and compiled.steps is not None:
-            return tiny.solve(problem, compiled.steps)
+        if way == "small" and compiled.steps is not None:
+            return small.solve(problem, compiled.steps)
         if way == "plain":
             try:
                 return plain.solve(problem)

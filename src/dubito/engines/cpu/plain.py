@@ -9,7 +9,6 @@ these picks. Contenders are settled as `dubito.engines.lazy.front` does it: pick
 import numpy as np
 
 from dubito.distances import read_rows, settle
-from dubito.engines import compiled
 from dubito.engines.cpu.sketch import plain_sketch
 from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.front import Front, FrontPicking, Threshold
@@ -107,11 +106,8 @@ class Plain:
         for start in range(0, len(self.points) if len(others) else 0, step):
             span = slice(start, start + step)
             products: Float32Array = np.asarray(doubled @ self.points[span].T, dtype=np.float32)
-            if compiled.steps is not None:
-                compiled.steps.lower((products, sizes, self.nearest[span]), *products.shape)
-            else:
-                products += sizes[:, None]
-                np.minimum(self.nearest[span], products.min(axis=0), out=self.nearest[span])
+            products += sizes[:, None]
+            np.minimum(self.nearest[span], products.min(axis=0), out=self.nearest[span])
 
     def solve(self) -> Solution:
         """Pick until the budget is met, or until Ctrl-C: the picks so far are a prefix of the answer.

@@ -72,6 +72,28 @@ class Refreshed(NamedTuple):
         return Refreshed(self.limits[span], self.squared[span], self.is_out[span])
 
 
+@dataclass(slots=True)
+class SmallRun:
+    """How far the picks of a small problem are."""
+
+    bounds: FloatArray
+    """(n,) upper bounds on squared priorities; -1 once picked."""
+    weights: FloatArray
+    exact: FloatArray
+    """(n,) squared distances to the references seen."""
+    seen: AnyArray
+    """(n,) int32, picks seen; -1 where not even what is labelled was."""
+    places: IntArray
+    """(room,) the picks."""
+    squared: FloatArray
+    """(room,) their priorities, each when it was picked."""
+    picked: FloatArray
+    """(room, d)."""
+    n_before: int
+    """Picks that are what is labelled: a cold start's first."""
+    n_picks: int
+
+
 @dataclass(frozen=True, slots=True)
 class RowSteps:
     """The compiled steps, and the arrays of a problem that they read."""
@@ -85,7 +107,7 @@ class RowSteps:
     def first_bounds(self, full: Sketch, anchors: Float32Array, sizes: Float32Array) -> tuple[FloatArray, AnyArray]:
         """(n,) upper bounds on squared distances to the nearest of up to `PANEL` anchors, and which that is.
 
-        ``sizes`` (anchors,) is what an anchor adds to a squared distance.
+        ``anchors`` are shifted, and ``sizes`` is what each adds to a squared distance.
         """
         rows, (n_pool, d) = self.problem.candidates, self.pool.shape
         panel, padded = np.zeros((d, PANEL), dtype=np.float32), np.full(PANEL, np.inf, dtype=np.float32)
@@ -99,6 +121,21 @@ class RowSteps:
                 *(full.centre is not None, full.scale, 1.0 + full.slack, FLOOR, full.scale**2, n_threads()),
             )
         return bounds, nearest
+
+    def pick_small(self, full: Sketch, others: Float32Array, run: SmallRun, limit: int) -> None:
+        """Pick one after another up to a limit, given what is labelled, shifted."""
+        (n_pool, d), room = self.pool.shape, len(run.places)
+        arrays = (
+            *(self.pool, self.labelled, self.problem.candidates, self.labelled_rows),
+            *(NO_CENTRE if full.centre is None else full.centre, others, _figures(full, d, 0.0)),
+            *(run.weights, run.bounds, run.exact, run.seen, run.places, run.squared, run.picked),
+        )
+        self.steps.small(
+            *(arrays, len(run.bounds), d, n_pool, len(self.labelled), len(self.labelled_rows)),
+            *(run.n_before, run.n_picks, limit, room, self.pool.itemsize, self.labelled.itemsize),
+            *(self._is_cosine, is_single(full.scale), full.centre is not None),
+        )
+        run.n_picks = limit
 
     @property
     def _is_cosine(self) -> bool:
