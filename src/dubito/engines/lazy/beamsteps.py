@@ -68,8 +68,7 @@ def run_compiled(
         if made:
             sets = _sets(short.leaves, width, n_words)
         if why == compiled.UNSURE:
-            for leaf in unsure[:n_unsure].tolist():
-                short.first(leaf, width)
+            short.settle(unsure[:n_unsure], width)
 
 
 def _empty_log(n_steps: int, width: int) -> Log:
@@ -103,11 +102,15 @@ def _adopt(short: ShortList, log: Log, n_steps: int, totals: IntArray, sets: Wor
         return
     steps, ranks = np.nonzero(log.parents[:n_steps] >= 0)
     made = log.parents[steps, ranks], short.listed[log.picks[steps, ranks]], log.heights[steps, ranks]
-    values = zip(steps.tolist(), ranks.tolist(), *(each.tolist() for each in made), strict=True)
-    nodes: dict[tuple[int, int], Node | None] = {(-1, rank): leaf.node for rank, leaf in enumerate(short.leaves)}
-    for (step, rank, parent, pick, height), is_exact in zip(values, log.is_exact[steps, ranks].tolist(), strict=True):
-        nodes[step, rank] = Node(pick, nodes[step - 1, parent], height, is_exact)
-    owns, last = _picks_of(sets[: len(totals)]), n_steps - 1
+    columns = (steps, ranks, *made, log.is_exact[steps, ranks])
+    nodes: dict[int, Node | None] = {}
+    before: dict[int, Node | None] = {rank: leaf.node for rank, leaf in enumerate(short.leaves)}
+    present = 0
+    for step, rank, parent, pick, height, is_exact in zip(*(each.tolist() for each in columns), strict=True):
+        if step != present:
+            before, nodes, present = nodes, {}, step
+        nodes[rank] = Node(pick, before[parent], height, is_exact)
+    owns = _picks_of(sets[: len(totals)])
     short.leaves[:] = [
-        Leaf(nodes[last, rank], total, own) for rank, (total, own) in enumerate(zip(totals.tolist(), owns, strict=True))
+        Leaf(nodes[rank], total, own) for rank, (total, own) in enumerate(zip(totals.tolist(), owns, strict=True))
     ]

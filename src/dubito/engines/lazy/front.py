@@ -45,7 +45,7 @@ class Front:
     def bounds_between(self, picks: IntArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds (picks, rows) on the squared priorities that picks leave."""
         slack = self.error[picks, None] + self.error[rows]
-        squared = self.squared[picks[:, None], rows]
+        squared = self.squared[picks].take(rows, axis=1)
         low = np.maximum(squared - slack, 0.0)
         return self._scaled(low, squared + slack, self.weights[picks, None] if self.by_pick else self.weights[rows])
 

@@ -31,12 +31,13 @@ class Common:
         self.low[picks] = self.high[picks] = -1.0
         self.picks.extend(picks.tolist())
 
-    def settle(self, candidates: IntArray) -> None:
-        """Make the intervals of some candidates exact, for every configuration at once."""
+    def settle(self, candidates: IntArray) -> bool:
+        """Make the intervals of some candidates exact, for every configuration at once; whether any was not."""
         unsure = candidates[self.low[candidates] < self.high[candidates]]
         if len(unsure):
             self.exact.settle(self.front, unsure, self.picks, self.high[unsure])
             self.low[unsure] = self.high[unsure] = self.exact.values[unsure]
+        return len(unsure) > 0
 
 
 class Proposals(NamedTuple):
@@ -96,9 +97,8 @@ class ShortList:
     def first(self, leaf: int, width: int) -> IntArray | None:
         """A configuration's first candidates in exact order; None where something outside the list may come first."""
         while True:
-            low, high = self.low[leaf], self.high[leaf]
-            first = np.argsort(-high, kind="stable")[:width]
-            unsure = np.flatnonzero((high >= low[first].min(initial=np.inf)) & (high >= 0.0) & (low < high))
+            high, first = self.high[leaf], np.argsort(-self.high[leaf], kind="stable")[:width]
+            unsure = self._unsure(leaf, first)
             if not len(unsure):
                 break
             self._settle(leaf, unsure)
@@ -107,17 +107,53 @@ class ShortList:
             return None
         return np.asarray(first[high[first] >= 0.0])
 
+    def settle(self, leaves: IntArray, width: int) -> None:
+        """Make exact whatever leaves these configurations in doubt of their first candidates."""
+        while (places := self._in_doubt(leaves, width)).any():
+            if self.common.settle(self.listed[places.any(axis=0)]):
+                self.merge()
+            which, still = np.nonzero(places & (self.low[leaves] < self.high[leaves]))
+            if len(still):
+                self._settle_own(leaves[which], still)
+
+    def _in_doubt(self, leaves: IntArray, width: int) -> BoolArray:
+        """(leaves, M) candidates whose intervals reach as high as the first of a configuration."""
+        low, high = self.low[leaves], self.high[leaves]
+        first = np.argsort(-high, axis=1, kind="stable")[:, :width]
+        floor = np.take_along_axis(low, first, axis=1).min(axis=1, initial=np.inf)
+        return np.asarray((high >= np.maximum(floor, 0.0)[:, None]) & (low < high))
+
+    def _settle_own(self, ranks: IntArray, places: IntArray) -> None:
+        """Make pairs of configurations and listed candidates exact, all at once."""
+        present, own_rank = np.unique(ranks, return_inverse=True)
+        leaves = [self.leaves[rank] for rank in present.tolist()]
+        picks, candidates = own_picks(leaves), self.listed[places]
+        holds = np.zeros((len(leaves), len(picks)), dtype=np.bool_)
+        for rank, leaf in enumerate(leaves):
+            holds[rank, np.searchsorted(picks, list(leaf.own))] = True
+        limits = np.where(holds[own_rank], self.high[ranks, places][:, None], -1.0)
+        exact = self.common.front.settled(candidates, picks, self.common.high[candidates], limits)
+        self.own_low[ranks, places] = self.own_high[ranks, places] = exact
+        self.low[ranks, places] = np.minimum(exact, self.common.low[candidates])
+        self.high[ranks, places] = np.minimum(exact, self.common.high[candidates])
+
+    def _unsure(self, leaf: int, first: IntArray) -> IntArray:
+        """Candidates whose intervals reach as high as the first of a configuration."""
+        low, high = self.low[leaf], self.high[leaf]
+        return np.flatnonzero((high >= max(low[first].min(initial=np.inf), 0.0)) & (low < high))
+
     def _settle(self, leaf: int, places: IntArray) -> None:
         """Make listed candidates exact: what common picks leave, and where that is not enough, in one configuration."""
-        self.common.settle(self.listed[places])
-        self.merge()
+        if self.common.settle(self.listed[places]):
+            self.merge()
         still = places[self.low[leaf, places] < self.high[leaf, places]]
         if len(still):
             candidates, own = self.listed[still], np.fromiter(self.leaves[leaf].own, dtype=np.int64)
             start, limits = self.common.high[candidates], self.high[leaf, still]
             exact = self.common.front.settled(candidates, own, start, limits)
             self.own_low[leaf, still] = self.own_high[leaf, still] = exact
-            self.merge()
+            self.low[leaf] = np.minimum(self.own_low[leaf], self.common.low[self.listed])
+            self.high[leaf] = np.minimum(self.own_high[leaf], self.common.high[self.listed])
 
     def grow(self, parents: IntArray, places: IntArray) -> None:
         """One configuration for each of these children: its parent's intervals, lowered by its pick."""
