@@ -81,6 +81,9 @@ static int64_t count_firsts(const Beam *beam, const Room *room, Threshold bar, i
         floor = low[order[i]] < floor ? low[order[i]] : floor;
     if (m > n_wanted && floor > high[order[n_wanted]] && floor > bar.value && floor > 0.0)
         return n_wanted;
+    /* Too low by an upper bound already: exactly, it would be no higher. */
+    if (high[order[n_wanted - 1]] < bar.value)
+        return -2;
     for (int64_t i = 0; i < m && high[order[i]] >= floor && high[order[i]] >= 0.0; i++)
         if (low[order[i]] < high[order[i]])
             return -1;

@@ -98,6 +98,9 @@ class ShortList:
         """A configuration's first candidates in exact order; None where something outside the list may come first."""
         while True:
             high, first = self.high[leaf], np.argsort(-self.high[leaf], kind="stable")[:width]
+            # Too low by an upper bound already: exactly, it would be no higher.
+            if high[first].min(initial=np.inf) < self.bar.value:
+                return None
             unsure = self._unsure(leaf, first)
             if not len(unsure):
                 break
