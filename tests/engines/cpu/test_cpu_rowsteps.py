@@ -9,6 +9,7 @@ import pytest
 
 from dubito.distances import read_rows, settle, squared_radii
 from dubito.engines import compiled
+from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.cpu.references import References
 from dubito.engines.cpu.rowsteps import row_steps
@@ -189,3 +190,15 @@ def test_rows_that_are_not_there_are_refused() -> None:
     arrays = (one, rows, np.empty(0), panel, sizes, np.empty(1), np.empty(1, dtype=np.uint16))
     with pytest.raises(IndexError, match="not as many rows"):
         compiled.steps.nearest(arrays, 1, 4, 1, 6, 4, False, True, False, 1.0, 1.0, 0.0, 1.0, 1)
+
+
+def test_a_broken_promise_of_the_largest_number_ends_no_process() -> None:
+    """Shifted by far too much, nothing is a number any more: what comes of it is anybody's guess, but it comes."""
+    pool = points_of(200, 65, 3)
+    broken = Problem(pool, pool[:70], np.arange(70, 200), 20, metric="cosine", largest=1e-300)
+    with np.errstate(all="ignore"):
+        kernels = CpuKernels(broken)
+        got, _ = kernels.refresh(np.arange(130), np.full(130, np.inf), np.zeros(130, dtype=np.int32), 0.0)
+        small = CpuEngine("small").solve(broken)
+    assert len(got) == 130
+    assert len(small.configurations[0].indices) == 20

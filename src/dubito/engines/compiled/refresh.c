@@ -171,7 +171,8 @@ static int keep(Pairs *pairs, Pair pair)
     return 1;
 }
 
-/* Lower a row's limit by the nearest reference of a span, as sketches have it, then keep the pairs that may matter. */
+/* Lower a row's limit by the nearest reference of a span, as sketches have it, then keep the pairs that may matter.
+   Nothing is kept by a bar that is no number: what stands beyond the last reference would be, too. */
 static int look_at(const Refresh *task, Piece *piece, int64_t row, int64_t start, int64_t n_panels)
 {
     const Figures *figures = &task->figures;
@@ -182,7 +183,7 @@ static int look_at(const Refresh *task, Piece *piece, int64_t row, int64_t start
         tops[panel] = largest(near + panel * PANEL, PANEL);
         top = tops[panel] > tops[top] ? panel : top;
     }
-    if (tops[top] < bar)
+    if (!(tops[top] >= bar))
         return 1;
     best = top * PANEL + place_of(near + top * PANEL, tops[top], PANEL);
     Pair nearest = {row, start + best, tighten(task, piece, row, start + best), 1};
@@ -197,11 +198,11 @@ static int look_at(const Refresh *task, Piece *piece, int64_t row, int64_t start
         return 1;
     bar = threshold(task, piece, row);
     for (int panel = 0; panel < n_panels; panel++) {
-        if (tops[panel] < bar)
+        if (!(tops[panel] >= bar))
             continue;
         for (int64_t place = panel * PANEL; place < (panel + 1) * PANEL; place++) {
             double lowest = piece->margins[row] - near[place];
-            if (near[place] < bar)
+            if (!(near[place] >= bar))
                 continue;
             lowest = (lowest > 0.0 ? lowest : 0.0) * (figures->round_down / figures->unit) * task->weights[own];
             if (!keep(&piece->pairs, (Pair){row, start + place, lowest, 0}))

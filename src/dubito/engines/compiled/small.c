@@ -53,7 +53,7 @@ static int64_t first_place(const Small *task, const Run *run)
     int64_t n_blocks = (task->n + BLOCK - 1) / BLOCK, best = 0, place;
     for (int64_t block = 1; block < n_blocks; block++)
         best = run->tops[block] > run->tops[best] ? block : best;
-    for (place = best * BLOCK; task->bounds[place] != run->tops[best]; place++)
+    for (place = best * BLOCK; place < task->n - 1 && task->bounds[place] != run->tops[best]; place++)
         ;
     return place;
 }
