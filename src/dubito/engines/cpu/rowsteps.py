@@ -192,17 +192,17 @@ def row_steps(problem: Problem) -> RowSteps | None:
     return RowSteps(compiled.steps, problem, pool.array, labelled.array, np.ascontiguousarray(rows, dtype=np.int64))
 
 
-class InMemory(NamedTuple):
+class Located(NamedTuple):
     """An array as C reads it, and which of its rows are meant; None for all."""
 
     array: AnyArray
     rows: IntArray | None
 
 
-def _in_memory(matrix: Matrix) -> InMemory | None:
+def _in_memory(matrix: Matrix) -> Located | None:
     if isinstance(matrix, Rows):
         below = _in_memory(matrix.matrix)
-        return None if below is None or below.rows is not None else InMemory(below.array, matrix.rows)
+        return None if below is None or below.rows is not None else Located(below.array, matrix.rows)
     if not isinstance(matrix, np.ndarray) or matrix.dtype not in FLOATS or not matrix.dtype.isnative:
         return None
-    return InMemory(matrix, None) if matrix.flags.c_contiguous and matrix.flags.aligned else None
+    return Located(matrix, None) if matrix.flags.c_contiguous and matrix.flags.aligned else None
