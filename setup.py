@@ -2,16 +2,17 @@
 
 from setuptools import Extension, setup
 
-HERE = "src/dubito/engines/compiled"
+HERE = "src/dubito/compiled"
 SOURCES = (
     *("module", "greedy", "beam", "halves", "points", "products", "refresh", "nearest", "among", "small", "extremes"),
+    *("crew", "magnitude", "closer", "multiply"),
 )
-HEADERS = ("steps", "points", "products", "tile", "refresh", "extremes")
+HEADERS = ("steps", "crew", "points", "products", "tile", "refresh", "extremes", "magnitude", "among")
 
 setup(
     ext_modules=[
         Extension(
-            "dubito.engines.compiled._steps",
+            "dubito.compiled._steps",
             sources=[f"{HERE}/{name}.c" for name in SOURCES],
             depends=[f"{HERE}/{name}.h" for name in HEADERS],
             define_macros=[("Py_LIMITED_API", "0x030B0000")],

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito import checks
+from dubito import checks, compiled
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, OnDevice, Rows, Stack
 
@@ -174,6 +174,22 @@ def test_the_largest_magnitude_is_found_in_every_type(dtype: str, seed: int) -> 
         pool = np.abs(pool)
     pool = pool.astype(dtype)
     assert checks.check_finite("pool", pool) == np.abs(pool.astype(np.float64)).max()
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("row", [0, 4999, 300_000])
+def test_what_is_no_number_is_found_wherever_it_is(
+    is_compiled: bool, dtype: str, bad: float, row: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_compiled:
+        monkeypatch.setattr(compiled, "steps", None)
+    pool = np.linspace(-9.0, 5.0, 900_003, dtype=dtype).reshape(-1, 3)
+    assert checks.check_finite("pool", pool) == 9.0
+    pool[row, 1] = bad
+    with pytest.raises(InvalidData, match=rf"holds -?(nan|inf) at row {row}, column 1"):
+        checks.check_features("pool", pool)
 
 
 def test_nothing_has_no_magnitude() -> None:

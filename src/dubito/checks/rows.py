@@ -4,16 +4,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dubito import compiled
 from dubito.checks.arrays import as_matrix
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, Matrix, OnDevice, Rows, Stack, blocks, len_of, rows_per_read
-from dubito.threads import each
+from dubito.threads import n_threads
 from dubito.wording import at_row, in_python, named
 
 LARGEST_FEATURE = 1e140
 """Beyond this, squared distances could overflow float64."""
-BLOCKS = 16
-"""Blocks that one thread reads in one go."""
+BLOCKS = 256
+"""Blocks of what is in memory that are looked through together, by all threads."""
+ALONE = 1 << 18
+"""Numbers that one thread looks through as quickly as many."""
 
 
 class Features(NamedTuple):
@@ -45,37 +48,40 @@ def check_finite(name: str, matrix: Matrix) -> float:
     """
     if isinstance(matrix, OnDevice) and (largest := matrix.magnitude()) <= LARGEST_FEATURE:
         return largest
-    spans = list(blocks(len_of(matrix), rows_per_read(matrix, matrix.dtype.itemsize)))
-    measured = np.zeros(len(spans))
-
-    def measure(piece: slice) -> None:
-        for place in range(len(spans))[piece]:
-            measured[place] = _magnitude(np.asarray(matrix[spans[place]]))
-            if not measured[place] <= LARGEST_FEATURE:
-                return
-
-    # What is read from a file is read by one, in order.
-    each(measure, [(piece,) for piece in blocks(len(spans), BLOCKS if isinstance(matrix, np.ndarray) else len(spans))])
-    if (measured <= LARGEST_FEATURE).all():
-        return float(measured.max(initial=0.0))
-    span = spans[int(np.argmin(measured <= LARGEST_FEATURE))]
-    wide = np.asarray(matrix[span]).astype(np.float64)
-    position = tuple(int(i) for i in np.argwhere(~(np.abs(wide) <= LARGEST_FEATURE))[0])
-    where = at_row(span.start + position[0]) + "".join(f", column {i}" for i in position[1:])
-    raise InvalidData(f"holds {wide[position]:g} at {where}", argument=name, mend=_mend(wide[position]))
+    largest, n_rows = 0.0, rows_per_read(matrix, matrix.dtype.itemsize)
+    for span in blocks(len_of(matrix), BLOCKS * n_rows if isinstance(matrix, np.ndarray) else n_rows):
+        own = _magnitude(np.asarray(matrix[span]))
+        if not own <= LARGEST_FEATURE:
+            raise _unusable(name, matrix, span)
+        largest = max(largest, own)
+    return largest
 
 
 def _magnitude(block: AnyArray) -> float:
-    """Largest magnitude; infinite where there is a NaN."""
+    """Largest magnitude; a NaN where there is one."""
     if block.size == 0:
         return 0.0
+    if compiled.steps is not None and compiled.can_read(block):
+        workers = n_threads() if block.size > ALONE else 1
+        return compiled.steps.magnitude((block,), block.size, block.itemsize, workers)
     if block.dtype == np.float16 and block.dtype.isnative:
         # Magnitudes order as their bits do, and integer maxima are far faster than half-precision ones.
         bits = (np.ascontiguousarray(block).view(np.uint16) & np.uint16(0x7FFF)).max()
-        largest = float(bits.view(np.float16))
-    else:
-        largest = max(float(block.max()), -float(block.min()))
-    return np.inf if np.isnan(largest) else largest
+        return float(bits.view(np.float16))
+    return max(float(block.max()), -float(block.min()))
+
+
+def _unusable(name: str, matrix: Matrix, within: slice) -> InvalidData:
+    """Which number it is that is no finite one, or too large."""
+    for span in blocks(within.stop - within.start, rows_per_read(matrix)):
+        start = within.start + span.start
+        wide = np.asarray(matrix[start : within.start + span.stop]).astype(np.float64)
+        found = np.argwhere(~(np.abs(wide) <= LARGEST_FEATURE))
+        if len(found):
+            break
+    position = tuple(int(i) for i in found[0])
+    where = at_row(start + position[0]) + "".join(f", column {i}" for i in position[1:])
+    return InvalidData(f"holds {wide[position]:g} at {where}", argument=name, mend=_mend(wide[position]))
 
 
 def _mend(value: float) -> str:

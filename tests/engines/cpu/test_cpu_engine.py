@@ -10,10 +10,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 import dubito
-from dubito import reference
+from dubito import compiled, reference
 from dubito.distances import settle
 from dubito.doubt import beam_scores, scaling_weights
-from dubito.engines import compiled
 from dubito.engines.cpu.choosing import can, pays, way_of
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.plain import NotPlain, solve

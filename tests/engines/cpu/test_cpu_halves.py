@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dubito.engines import compiled
+from dubito import compiled
 from dubito.engines.cpu import halves
 
 

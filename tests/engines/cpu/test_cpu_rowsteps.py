@@ -1,5 +1,7 @@
 """Work on rows in C: exact where it says so, however it is shared out, and whatever the features lie in."""
 
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -7,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dubito import compiled
 from dubito.distances import read_rows, settle, squared_radii
-from dubito.engines import compiled
+from dubito.engines.cpu.anchors import FirstBounds
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.kernels import CpuKernels
+from dubito.engines.cpu.products import product
 from dubito.engines.cpu.references import References
-from dubito.engines.cpu.rowsteps import row_steps
+from dubito.engines.cpu.rowsteps import RowSteps, row_steps
 from dubito.engines.cpu.sketch import SKETCH_WIDTH, fit_sketch, plain_sketch
 from dubito.engines.lazy.rounding import front_slack
 from dubito.matrix import AnyArray, FloatArray, Rows, Stack, len_of
@@ -145,17 +149,80 @@ def test_first_bounds_are_true(kind: str, metric: Metric, n_labelled: int) -> No
         np.testing.assert_allclose(bounds, exact, atol=1e-3 * exact.max())
 
 
+def test_a_closer_look_gives_true_bounds_and_lower_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problem_of(points_of(3000, 70, 7, "float16"), 900)
+    close, _ = CpuKernels(problem).first_bounds()
+    monkeypatch.setattr(RowSteps, "can_look_closer", False)
+    plain, _ = CpuKernels(problem).first_bounds()
+    monkeypatch.setattr(FirstBounds, "_look_closer", lambda *_: None)
+    far, _ = CpuKernels(problem).first_bounds()
+    exact = exactly(problem, np.empty(0, dtype=np.int64))
+    assert (close >= exact).all()
+    assert (close < far).sum() > 100
+    np.testing.assert_allclose(close, plain, rtol=0.0, atol=1e-5 * far.max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("n_labelled", [65, 700])
+@pytest.mark.parametrize("factor", [1.0, 1e-3, 3e4])
+def test_a_closer_look_is_true_whatever_the_features(kind: str, metric: Metric, n_labelled: int, factor: float) -> None:
+    pool = points_of(1200, 37, 7, "float64") * (factor if kind != "float16" else min(factor, 100.0))
+    problem = problem_of(np.asarray(pool, dtype=kind), n_labelled, metric=metric, weights=False)
+    bounds, _ = CpuKernels(problem).first_bounds()
+    assert (bounds >= exactly(problem, np.empty(0, dtype=np.int64))).all()
+
+
 @pytest.mark.parametrize("n", [0, 1, 5, 6, 31, 32, 33, 100, 384])
 @pytest.mark.parametrize("d", [1, 64, 301])
-def test_distances_among_points_are_within_their_bounds(n: int, d: int) -> None:
-    assert compiled.steps is not None
-    points = points_of(max(n, 10), d, 5, "float64")[:n]
-    sizes, squared = np.einsum("ij,ij->i", points, points), np.full((n, n), np.nan)
-    compiled.steps.among((points, sizes, squared), n, d, 3)
-    error = front_slack(d) * (sizes + sizes[:, None])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_distances_among_points_are_within_their_bounds(n: int, d: int, kind: str, metric: Metric) -> None:
+    problem = problem_of(points_of(max(n, 10) + 9, d, 5, kind), 2, metric=metric)
+    kernels, rows = CpuKernels(problem), np.arange(n)[::-1] + 3
+    assert kernels.in_c is not None
+    middle, scale = np.linspace(-1.0, 1.0, d), 0.5
+    squared, sizes = kernels.in_c.among(rows, middle, scale)
+    points = (read_rows(problem.pool, rows, metric) - middle) * scale
     exact = np.array([settle(points, each) for each in points]).reshape(n, n)
-    assert (np.abs(squared - exact) <= error).all()
+    np.testing.assert_allclose(sizes, (points**2).sum(axis=1), rtol=1e-12)
+    assert (np.abs(squared - exact) <= front_slack(d) * (sizes + sizes[:, None])).all()
     assert (squared == squared.T).all()
+
+
+@pytest.mark.parametrize(("n", "m", "k"), [(0, 3, 5), (1, 1, 1), (7, 64, 96), (50, 65, 97), (100, 200, 300), (6, 0, 4)])
+def test_products_are_those_of_numpy(n: int, m: int, k: int) -> None:
+    left, right = points_of(max(n, 10), k, 1)[:n], points_of(max(m, 10), k, 2)[:m]
+    got = product(left, right)
+    assert got.shape == (n, m)
+    np.testing.assert_allclose(got, left @ right.T, rtol=1e-4, atol=1e-3 * k)
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    """And callers at the same time do not wait for each other."""
+    code = """
+import os, threading
+import numpy as np
+from dubito import compiled
+
+def run(n_threads):
+    return compiled.steps.magnitude((numbers,), numbers.size, 8, n_threads)
+
+numbers = np.arange(3_000_000.0)
+assert run(4) == numbers[-1]
+child = os.fork()
+if child == 0:
+    os._exit(0 if run(4) == numbers[-1] and run(7) == numbers[-1] else 1)
+assert os.waitpid(child, 0)[1] == 0
+found = []
+callers = [threading.Thread(target=lambda: found.extend(run(3) for _ in range(20))) for _ in range(5)]
+for each in callers:
+    each.start()
+for each in callers:
+    each.join()
+assert found == [numbers[-1]] * 100
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=100)
 
 
 @pytest.mark.parametrize("n", [0, 1, 23, 24, 25, 1000])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito.engines import compiled
+from dubito import compiled
 from dubito.engines.lazy.front import Front, FrontPicking, Threshold
 from dubito.matrix import AnyArray
 from dubito.problem import Selection
@@ -77,7 +77,7 @@ def test_arrays_of_the_wrong_size_are_refused() -> None:
 
 
 def test_it_can_be_done_without() -> None:
-    code = "from dubito.engines import compiled; print(compiled.steps)"
+    code = "from dubito import compiled; print(compiled.steps)"
     without = os.environ | {"DUBITO_COMPILED": "0"}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=without)
     assert said.stdout == "None\n"

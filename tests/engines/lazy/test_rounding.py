@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito import distances
+from dubito import compiled, distances
 from dubito.distances import QUANTUM, UNIT64, settle, squared_radii
-from dubito.engines import compiled
 from dubito.engines.cpu.anchors import Reach
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.kernels import CpuKernels

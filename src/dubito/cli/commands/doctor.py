@@ -96,8 +96,7 @@ def examine() -> Checkup:
     """Look at this machine and this environment."""
     import sqlite3
 
-    from dubito import __version__
-    from dubito.engines import compiled
+    from dubito import __version__, compiled
 
     usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
     packages = {name: installed_version(name) for name in PACKAGES}

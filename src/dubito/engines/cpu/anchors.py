@@ -10,8 +10,9 @@ from itertools import pairwise
 import numpy as np
 
 from dubito.engines.cpu.memory import CpuPlan
+from dubito.engines.cpu.products import product
 from dubito.engines.cpu.references import References
-from dubito.engines.cpu.rowsteps import RowSteps
+from dubito.engines.cpu.rowsteps import Grouped, RowSteps
 from dubito.engines.cpu.sketch import Sketch
 from dubito.engines.lazy.rounding import FLOOR, Float32Array, squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, blocks
@@ -118,7 +119,7 @@ class FirstBounds:
 
     def _nearness(self, sketches: Float32Array, span: slice) -> Float32Array:
         """(r, span) of sketches to references: the larger, the nearer."""
-        nearness: Float32Array = sketches @ self.references.targets(span)[:, :-1].T
+        nearness = product(sketches, self.references.targets(span)[:, :-1])
         nearness -= self.references.sizes[span].astype(np.float32)
         return nearness
 
@@ -140,6 +141,12 @@ class FirstBounds:
         )
         rows = rows[np.argsort(nearest[rows], kind="stable")]
         cells = self._cells()
+        if self.in_c is not None and self.in_c.can_look_closer:
+            lower = bounds[rows]
+            sizes = ((1.0 + self.full.slack) * self.references.sizes[: len(self.references)]).astype(np.float32)
+            self.in_c.look_closer(self.full, self.references.picks, sizes, Grouped(rows, nearest[rows], cells), lower)
+            bounds[rows] = lower
+            return
         for span in blocks(len(rows), 2 * self.plan.refresh_rows):
             lower = self._within_cells(rows[span], nearest[rows[span]], cells)
             bounds[rows[span]] = np.minimum(bounds[rows[span]], lower)
@@ -159,7 +166,7 @@ class FirstBounds:
         anchors = np.concatenate([targets(slice(anchor, anchor + 1)) for anchor in self.anchors.tolist()])
         nearest = np.empty((len(self.references), min(CELLS, len(anchors))), dtype=np.uint16)
         for span in blocks(len(nearest), self.plan.reference_rows):
-            nearness = targets(span)[:, :-1] @ (0.5 * anchors[:, :-1].T) + anchors[:, -1]
+            nearness = product(targets(span)[:, :-1], np.float32(0.5) * anchors[:, :-1]) + anchors[:, -1]
             for place in range(nearest.shape[1]):
                 nearest[span, place] = nearness.argmax(axis=1)
                 nearness[np.arange(len(nearness)), nearest[span, place]] = -np.inf

@@ -7,7 +7,7 @@ that a faster machine moves that little.
 
 from typing import Literal
 
-from dubito.engines import compiled
+from dubito import compiled
 from dubito.engines.cpu.plain import FRONT, LARGEST_FRONT
 from dubito.matrix import len_of
 from dubito.problem import Problem

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dubito.engines import compiled
+from dubito import compiled
 from dubito.engines.base import Estimate
 from dubito.engines.cpu import choosing, plain, small
 from dubito.engines.cpu.cost import cost_of

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from dubito.engines import compiled
+from dubito import compiled
 from dubito.engines.lazy.rounding import Float32Array
 from dubito.matrix import AnyArray, IntArray, Matrix
 

@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 
 from dubito.distances import read_rows
-from dubito.engines import compiled
 from dubito.engines.cpu.anchors import FirstBounds, Reach, own_part, read_candidates
 from dubito.engines.cpu.memory import plan_memory
 from dubito.engines.cpu.references import Kept, References
@@ -18,7 +17,6 @@ from dubito.engines.lazy.front import Front
 from dubito.engines.lazy.rounding import FLOOR, MEDIAN_ROWS, front_slack, squared_lengths
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, blocks, len_of
 from dubito.problem import Problem
-from dubito.threads import n_threads
 
 Reduction = Callable[..., AnyArray]
 
@@ -216,28 +214,25 @@ class CpuKernels:
 
     def front(self, rows: IntArray) -> Front:
         """One symmetric product, in float64: so few candidates are level by its bounds that it costs less in all."""
-        problem, own = self.problem, PoolRows(self.problem, self.problem.candidates[rows])
-        points, scale = own[np.arange(len(rows))], self.full.scale
+        problem, own, scale = self.problem, PoolRows(self.problem, self.problem.candidates[rows]), self.full.scale
         # Moved to their own middle, a front's points are shorter, and so are the bounds on rounding.
-        points -= _middle(points[:: 1 + len(points) // MIDDLE_ROWS])
-        points *= scale
-        sizes = np.einsum("ij,ij->i", points, points)
-        squared = _among(points, sizes)
-        error = front_slack(points.shape[1]) * sizes + FLOOR
+        middle = _middle(own[np.arange(0, len(rows), 1 + len(rows) // MIDDLE_ROWS)])
+        if self.in_c is not None:
+            squared, sizes = self.in_c.among(own.rows, middle, scale)
+        else:
+            squared, sizes = _among((own[np.arange(len(rows))] - middle) * scale)
+        error = front_slack(len(middle)) * sizes + FLOOR
         return Front(own, squared, error, 1.0 / scale**2, self._weights(rows), problem.scaling == "acquired")
 
 
-def _among(points: FloatArray, sizes: FloatArray) -> FloatArray:
-    """(r, r) squared distances by products, given squared lengths."""
-    if compiled.steps is None:
-        squared: FloatArray = points @ points.T
-        squared *= -2.0
-        squared += sizes
-        squared += sizes[:, None]
-        return squared
-    squared = np.empty((len(points), len(points)))
-    compiled.steps.among((points, sizes, squared), len(points), points.shape[1], n_threads())
-    return squared
+def _among(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(r, r) squared distances by products, and (r,) squared lengths."""
+    sizes = np.einsum("ij,ij->i", points, points)
+    squared: FloatArray = points @ points.T
+    squared *= -2.0
+    squared += sizes
+    squared += sizes[:, None]
+    return squared, sizes
 
 
 def _middle(few: FloatArray) -> FloatArray:

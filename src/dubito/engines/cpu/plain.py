@@ -127,7 +127,7 @@ class Plain:
         heights = np.append(self._heights(), 0.0)
         try:
             if complete:
-                reporter.report(n_picks, float(heights[n_picks]))
+                reporter.report(n_picks, lambda: float(heights[n_picks]))
         except KeyboardInterrupt:
             complete = False
         rows = self.problem.candidates[np.array(self.picks[:n_picks], dtype=np.int64)]
@@ -144,7 +144,7 @@ class Plain:
             # That all are picked is told once all is known of them.
             if reporter is not None and len(self.picks) < self.problem.budget:
                 self.told = len(self.picks)
-                reporter.report(self.told, float(highest.max()))
+                reporter.report(self.told, highest.max)
 
     def _highest(self) -> FloatArray:
         """(n,) upper bounds on squared priorities; -1 where picked."""

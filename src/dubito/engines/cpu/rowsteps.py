@@ -4,11 +4,13 @@ Only where the features lie in memory, or in a memory map, as they are; elsewher
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from dubito.engines import compiled
+from dubito import compiled
+from dubito.engines.cpu.products import PANEL
 from dubito.engines.cpu.references import References
 from dubito.engines.cpu.sketch import Sketch, is_single
 from dubito.engines.lazy.rounding import (
@@ -26,15 +28,14 @@ from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Row
 from dubito.problem import Problem
 from dubito.threads import n_threads
 
-FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
-PANEL = 64
-"""References that a row is multiplied with together."""
 TILE, MOST_TILES = 6, 8
 """Rows that are multiplied together, and how many such tiles make a piece of work at most."""
 WIDE = 4096
 """Features beyond which a piece is one tile."""
-PIECE_ROWS = 510
-CALL_ROWS = 1 << 16
+PIECE_ROWS = 240
+SHARES = 3
+"""Pieces of work that each thread has at least, so that none waits long for the last."""
+CALL_ROWS = 1 << 18
 """Rows between two looks at whether Ctrl-C was pressed."""
 USELESS = 0.1
 """The share of pairs passed on beyond which a sketch is given up in the middle of the work."""
@@ -70,6 +71,23 @@ class Refreshed(NamedTuple):
     def part(self, span: slice) -> "Refreshed":
         """Views of some of them."""
         return Refreshed(self.limits[span], self.squared[span], self.is_out[span])
+
+
+class Grouped(NamedTuple):
+    """Candidates to compare with all references of a cell."""
+
+    rows: IntArray
+    """(r,) candidates."""
+    anchors: AnyArray
+    """(r,) ascending: whose cell it is."""
+    cells: list[IntArray]
+    """References of each anchor's."""
+
+    def pieces(self) -> tuple[IntArray, IntArray]:
+        """(pieces + 1,) where pieces of one cell start, `PANEL` candidates at most, and (pieces,) whose cell it is."""
+        runs = [0, *(np.flatnonzero(np.diff(self.anchors)) + 1).tolist(), len(self.rows)]
+        starts = np.concatenate([np.arange(start, stop, PANEL) for start, stop in pairwise(runs)])
+        return np.append(starts, len(self.rows)), self.anchors[starts].astype(np.int64)
 
 
 @dataclass(slots=True)
@@ -122,6 +140,39 @@ class RowSteps:
             )
         return bounds, nearest
 
+    @property
+    def can_look_closer(self) -> bool:
+        """A thread has room for so many candidates of a cell."""
+        return bool(self.pool.shape[1] <= WIDE)
+
+    def look_closer(
+        self, full: Sketch, picks: IntArray, sizes: Float32Array, grouped: Grouped, bounds: FloatArray
+    ) -> None:
+        """Lower bounds (r,) by all references of cells; ``sizes`` is what each reference adds to a squared distance."""
+        if len(grouped.rows) == 0:
+            return
+        (n_pool, d), (starts, of_cells) = self.pool.shape, grouped.pieces()
+        members = np.concatenate(grouped.cells)
+        arrays = (
+            *(self.pool, self.labelled, self.labelled_rows, picks, NO_CENTRE if full.centre is None else full.centre),
+            *(sizes, members, np.cumsum([0, *map(len, grouped.cells)])),
+            *(self.problem.candidates[grouped.rows], starts, of_cells, bounds),
+        )
+        self.steps.closer(
+            *(arrays, len(grouped.rows), d, n_pool, len(self.labelled), len(self.labelled_rows), len(picks)),
+            *(len(members), len(grouped.cells), len(of_cells), self.pool.itemsize, self.labelled.itemsize),
+            *(self._is_cosine, is_single(full.scale), full.centre is not None, full.scale, 1.0 + full.slack),
+            *(FLOOR, full.scale**2, n_threads()),
+        )
+
+    def among(self, rows: IntArray, middle: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
+        """(r, r) squared distances among rows of the pool, and (r,) their squared lengths, from a middle and scaled."""
+        (n_pool, d), n = self.pool.shape, len(rows)
+        squared, sizes = np.empty((n, n)), np.empty(n)
+        arrays = (self.pool, rows, middle, sizes, squared)
+        self.steps.among(arrays, n, d, n_pool, self.pool.itemsize, self._is_cosine, scale, n_threads())
+        return squared, sizes
+
     def pick_small(self, full: Sketch, others: Float32Array, run: SmallRun, limit: int) -> None:
         """Pick one after another up to a limit, given what is labelled, shifted."""
         (n_pool, d), room = self.pool.shape, len(run.places)
@@ -155,7 +206,7 @@ class RowSteps:
         """Lower the limits and distances; False where the sketches are of no use."""
         rows, _, weights, seen = stale
         sketch, (n_pool, d), workers = references.sketch, self.pool.shape, n_threads()
-        tiles = -(-len(rows) // (workers * TILE))
+        tiles = -(-len(rows) // (SHARES * workers * TILE))
         block = TILE * (1 if d > WIDE else max(1, min(tiles, MOST_TILES)))
         counts = np.zeros((2, -(-len(rows) // block)), dtype=np.int64)
         picks, width = references.picks, sketch.width(d) + 1
@@ -203,6 +254,4 @@ def _in_memory(matrix: Matrix) -> Located | None:
     if isinstance(matrix, Rows):
         below = _in_memory(matrix.matrix)
         return None if below is None or below.rows is not None else Located(below.array, matrix.rows)
-    if not isinstance(matrix, np.ndarray) or matrix.dtype not in FLOATS or not matrix.dtype.isnative:
-        return None
-    return Located(matrix, None) if matrix.flags.c_contiguous and matrix.flags.aligned else None
+    return Located(matrix, None) if isinstance(matrix, np.ndarray) and compiled.can_read(matrix) else None

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dubito.distances import read_rows
-from dubito.engines import compiled
 from dubito.engines.cpu.halves import rows_in_single
+from dubito.engines.cpu.products import along, product
 from dubito.engines.lazy.rounding import (
     FLOAT32_LARGEST,
     Float32Array,
@@ -23,7 +23,6 @@ from dubito.engines.lazy.rounding import (
 )
 from dubito.matrix import FloatArray, IntArray, Matrix
 from dubito.problem import Metric
-from dubito.threads import n_threads
 
 SINGLE = (np.dtype(np.float16), np.dtype(np.float32))
 SKETCH_WIDTH = 64
@@ -70,18 +69,8 @@ class Sketch:
         """Sketches (r, k), and (r,) ``|s|² - slack·|x|²``, given ``|x|²``."""
         if self.directions is None:
             return shifted, (1.0 - self.slack) * sizes
-        sketches = _along(self.directions, shifted)
+        sketches = along(shifted, self.directions)
         return sketches, squared_lengths(sketches) - self.slack * sizes
-
-
-def _along(directions: Float32Array, shifted: Float32Array) -> Float32Array:
-    """(r, k) products; by NumPy's own, other threads would wait busily for more of them while ours work."""
-    if compiled.steps is None or directions.shape[1] != SKETCH_WIDTH:
-        return np.asarray(shifted @ directions)
-    sketches = np.empty((len(shifted), SKETCH_WIDTH), dtype=np.float32)
-    arrays = (np.ascontiguousarray(shifted), np.ascontiguousarray(directions), sketches)
-    compiled.steps.sketch(arrays, len(shifted), shifted.shape[1], n_threads())
-    return sketches
 
 
 def is_single(scale: float) -> bool:
@@ -120,6 +109,6 @@ def fit_sketch(plain: Sketch, sample: Float32Array) -> Sketch:
     if d < NARROWEST or len(sample) < 2 * SKETCH_WIDTH:
         return plain
     start = sample[:: len(sample) // SKETCH_WIDTH][:SKETCH_WIDTH]
-    directions, _ = np.linalg.qr((sample.T @ (sample @ start.T)).astype(np.float64))
+    directions, _ = np.linalg.qr(product(sample.T, product(sample, start).T).astype(np.float64))
     slack = projection_slack(SKETCH_WIDTH, d)
     return replace(plain, directions=directions.astype(np.float32), slack=slack)

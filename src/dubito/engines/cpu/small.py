@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from dubito import compiled
 from dubito.distances import read_rows
-from dubito.engines import compiled
 from dubito.engines.cpu.anchors import read_candidates
 from dubito.engines.cpu.rowsteps import RowSteps, SmallRun, row_steps
 from dubito.engines.cpu.sketch import Sketch, plain_sketch
@@ -43,7 +43,7 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
         while run.n_picks < budget:
             in_c.pick_small(sketch, others, run, min(budget, max(1, run.n_picks) + AT_ONCE))
             if run.n_picks < budget:
-                reporter.report(run.n_picks, float(run.bounds.max()))
+                reporter.report(run.n_picks, lambda: float(run.bounds.max()))
     except KeyboardInterrupt:
         complete = False
     n_picks, radius = run.n_picks, 0.0
@@ -52,7 +52,7 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
         radius = float(np.sqrt(run.squared[n_picks]))
     try:
         if complete:
-            reporter.report(n_picks, radius * radius)
+            reporter.report(n_picks, lambda: radius * radius)
     except KeyboardInterrupt:
         complete = False
     rows = problem.candidates[run.places[:n_picks]]

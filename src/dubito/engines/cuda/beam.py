@@ -102,7 +102,7 @@ class DeviceBeam:
             while self.n_steps < self.problem.budget:
                 tops = self._step(self.problem.budget - self.n_steps)
                 if self.problem.progress is not None:
-                    reporter.report(self.n_steps, float(self.bounds.value.max()))
+                    reporter.report(self.n_steps, lambda: float(self.bounds.value.max()))
         except KeyboardInterrupt:
             complete = False
         while tops is None:

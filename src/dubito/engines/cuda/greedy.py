@@ -42,7 +42,7 @@ class DeviceGreedy:
             while len(self.bounds.picked) < self.problem.budget:
                 self._step()
                 if self.problem.progress is not None:
-                    reporter.report(len(self.bounds.picked), float(self.bounds.value.max()))
+                    reporter.report(len(self.bounds.picked), lambda: float(self.bounds.value.max()))
         except KeyboardInterrupt:
             complete = False
         return Solution((self._configuration(),), complete)

@@ -51,7 +51,7 @@ class Beam:
         try:
             while self.n_steps < self.problem.budget:
                 self._step()
-                reporter.report(self.n_steps, self.frontier.largest())
+                reporter.report(self.n_steps, self.frontier.largest)
         except KeyboardInterrupt:
             complete = False
         return Solution(self._configurations(), complete)

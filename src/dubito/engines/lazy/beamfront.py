@@ -6,7 +6,7 @@ front, the short list, are carried from step to step; the list is drawn again wh
 
 import numpy as np
 
-from dubito.engines import compiled
+from dubito import compiled
 from dubito.engines.lazy.beamsteps import run_compiled
 from dubito.engines.lazy.configurations import Leaf, Node
 from dubito.engines.lazy.front import Front, Threshold

@@ -1,4 +1,4 @@
-"""A beam's steps over a short list, compiled: see ``dubito/engines/compiled/beam.c``.
+"""A beam's steps over a short list, compiled: see ``dubito/compiled/beam.c``.
 
 The compiled part goes on while intervals tell what comes first. Where they do not, it hands back which configuration is
 in doubt; candidates are settled here, and it goes on. What came of it is written down as parents and picks, of which
@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dubito.engines import compiled
+from dubito import compiled
 from dubito.engines.lazy.configurations import Leaf, Node
 from dubito.engines.lazy.shortlist import ShortList
 from dubito.matrix import BoolArray, FloatArray, IntArray

@@ -12,9 +12,13 @@ from dubito.reference import cold_order
 
 LOOK_AHEAD = 512
 """Where fewer candidates are to be brought up to date, as many again go with them, and some at least."""
-FEWEST_AHEAD = 64
+FEWEST_AHEAD = 256
 SPARE = 0.8
 """The share of the threshold under which a candidate is left unfinished."""
+MANY = 8
+"""How many times as many as are wanted make it worth while to look at a sample first."""
+SAMPLED = 64
+"""Of so many, one is in the sample."""
 TOP_FRONTS = 8
 """Fronts that the candidates looked through between passes over the pool would fill."""
 
@@ -148,6 +152,13 @@ class Bounds:
         return len(stale) > 0
 
 
+def _level_of(bound: FloatArray, n_above: int) -> float:
+    """A level of at least 0 that about so many are above, by a sample."""
+    sample = bound[::SAMPLED]
+    place = max(0, len(sample) - 1 - n_above // SAMPLED)
+    return max(0.0, float(np.partition(sample, place)[place]))
+
+
 def first_in_order(bound: FloatArray, size: int) -> tuple[IntArray, Threshold]:
     """The first candidates by (bound, largest first; index, lowest first), ascending, and what comes next.
 
@@ -159,6 +170,11 @@ def first_in_order(bound: FloatArray, size: int) -> tuple[IntArray, Threshold]:
     >>> rows.tolist(), threshold
     ([0, 1], Threshold(value=2.0, row=2))
     """
+    if len(bound) > MANY * max(size, SAMPLED * SAMPLED):
+        rows = np.flatnonzero(bound > _level_of(bound, 2 * size + MANY * SAMPLED))
+        if size < len(rows) < len(bound):
+            places, after = first_in_order(bound[rows], size)
+            return rows[places], Threshold(after.value, int(rows[after.row]))
     n_left = int(np.count_nonzero(bound >= 0.0))
     if n_left <= size:
         return np.flatnonzero(bound >= 0.0), Threshold(-1.0, -1)

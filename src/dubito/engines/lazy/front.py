@@ -6,8 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
+from dubito import compiled
 from dubito.distances import settle
-from dubito.engines import compiled
 from dubito.matrix import FloatArray, IntArray
 
 

@@ -55,7 +55,7 @@ class Greedy:
         try:
             while self.n_picks < self.problem.budget:
                 self._step()
-                reporter.report(self.n_picks, self.frontier.largest())
+                reporter.report(self.n_picks, self.frontier.largest)
         except KeyboardInterrupt:
             complete = False
         return Solution((self._configuration(),), complete)

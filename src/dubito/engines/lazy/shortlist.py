@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dubito.engines import compiled
+from dubito import compiled
 from dubito.engines.lazy.configurations import Leaf, own_picks
 from dubito.engines.lazy.front import Exact, Front, Threshold
 from dubito.matrix import BoolArray, FloatArray, IntArray

@@ -3,6 +3,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "among.h"
+#include "magnitude.h"
 #include "refresh.h"
 #include "steps.h"
 
@@ -179,6 +181,19 @@ static PyObject *widen(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* The arrays of references: pool, what is labelled, which of its rows, picks. */
+static int take_references(Buffers *buffers, PyObject *arrays, References *into, Py_ssize_t n_pool, Py_ssize_t n_others,
+                           Py_ssize_t n_labelled, Py_ssize_t n_picks, Py_ssize_t d)
+{
+    into->n_labelled = n_labelled;
+    into->n_all = n_labelled + n_picks;
+    return (into->pool.data = take(buffers, arrays, n_pool * d, into->pool.itemsize, PyBUF_C_CONTIGUOUS)) &&
+           (into->labelled.data = take(buffers, arrays, n_others * d, into->labelled.itemsize, PyBUF_C_CONTIGUOUS)) &&
+           (into->labelled_rows = take(buffers, arrays, n_labelled, sizeof(int64_t), PyBUF_C_CONTIGUOUS)) &&
+           (into->picks = take(buffers, arrays, n_picks, sizeof(int64_t), PyBUF_C_CONTIGUOUS)) &&
+           are_rows(into->labelled_rows, n_labelled, n_others) && are_rows(into->picks, n_picks, n_pool);
+}
+
 static PyObject *bring_up_to_date(PyObject *self, PyObject *args)
 {
     PyObject *arrays;
@@ -190,8 +205,8 @@ static PyObject *bring_up_to_date(PyObject *self, PyObject *args)
     Buffers buffers = {.n = 0};
     (void)self;
     if (!PyArg_ParseTuple(args, "O!nnnnnnnnnniippppi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &n_others, &n_labelled,
-                          &n_picks, &width, &block, &n_bounded, &n_passed, &task.pool.itemsize,
-                          &task.labelled.itemsize, &space->is_cosine, &space->in_single, &has_centre, &has_directions,
+                          &n_picks, &width, &block, &n_bounded, &n_passed, &task.references.pool.itemsize,
+                          &task.references.labelled.itemsize, &space->is_cosine, &space->in_single, &has_centre, &has_directions,
                           &n_threads))
         return NULL;
     if (block <= 0 || block % TILE || block > MOST_TILES * TILE || width != (has_directions ? PANEL : d) + 1) {
@@ -199,17 +214,14 @@ static PyObject *bring_up_to_date(PyObject *self, PyObject *args)
         return NULL;
     }
     Py_ssize_t n_panels = (n_labelled + n_picks + PANEL - 1) / PANEL, n_pieces = (n + block - 1) / block;
-    if (!(task.pool.data = take(&buffers, arrays, n_pool * d, task.pool.itemsize, PyBUF_C_CONTIGUOUS)) ||
-        !(task.labelled.data = take(&buffers, arrays, n_others * d, task.labelled.itemsize, PyBUF_C_CONTIGUOUS)) ||
-        !(task.labelled_rows = READ(int64_t, n_labelled)) || !(task.picks = READ(int64_t, n_picks)) ||
+    if (!take_references(&buffers, arrays, &task.references, n_pool, n_others, n_labelled, n_picks, d) ||
         !(space->centre = READ(double, has_centre ? d : 0)) ||
         !(task.directions = READ(float, has_directions ? d * PANEL : 0)) ||
         !(task.panels = READ(float, n_panels * width * PANEL)) || !(figures = READ(double, N_FIGURES)) ||
         !(task.rows = READ(int64_t, n)) || !(task.seen = READ(int32_t, n)) || !(task.weights = READ(double, n)) ||
         !(task.limits = WRITE(double, n)) || !(task.squared = WRITE(double, n)) ||
         !(task.is_out = WRITE(uint8_t, n)) || !(task.bounded = WRITE(int64_t, n_pieces)) ||
-        !(task.passed = WRITE(int64_t, n_pieces)) || !are_rows(task.rows, n, n_pool) ||
-        !are_rows(task.picks, n_picks, n_pool) || !are_rows(task.labelled_rows, n_labelled, n_others)) {
+        !(task.passed = WRITE(int64_t, n_pieces)) || !are_rows(task.rows, n, n_pool)) {
         give_back(&buffers);
         return NULL;
     }
@@ -221,8 +233,6 @@ static PyObject *bring_up_to_date(PyObject *self, PyObject *args)
     task.n = n;
     task.block = block;
     task.width = width;
-    task.n_labelled = n_labelled;
-    task.n_references = n_labelled + n_picks;
     task.n_bounded = n_bounded;
     task.n_passed = n_passed;
     Py_BEGIN_ALLOW_THREADS
@@ -343,23 +353,72 @@ static PyObject *small(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *sketch(PyObject *self, PyObject *args)
+/* Whether parts, one after another, are all there is: starts (parts + 1,) that go up from 0 to n, by ``most`` at most. */
+static int are_starts(const int64_t *starts, Py_ssize_t parts, Py_ssize_t n, int64_t most)
+{
+    int are = starts[0] == 0 && starts[parts] == n;
+    for (Py_ssize_t i = 0; are && i < parts; i++)
+        are = starts[i] <= starts[i + 1] && starts[i + 1] - starts[i] <= most;
+    if (!are)
+        PyErr_SetString(PyExc_ValueError, "parts do not come one after another, or are too large");
+    return are;
+}
+
+static PyObject *closer(PyObject *self, PyObject *args)
 {
     PyObject *arrays;
-    Py_ssize_t n, k;
+    Closer task = {0};
+    Space *space = &task.space;
+    Py_ssize_t n, d, n_pool, n_others, n_labelled, n_picks, n_members, n_cells, n_pieces;
+    int has_centre, n_threads, is_done;
     Buffers buffers = {.n = 0};
-    const float *rows, *panel;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnnnnnnnniipppddddi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &n_others,
+                          &n_labelled, &n_picks, &n_members, &n_cells, &n_pieces, &task.references.pool.itemsize,
+                          &task.references.labelled.itemsize, &space->is_cosine, &space->in_single, &has_centre,
+                          &space->scale, &task.grow, &task.floor, &task.unit, &n_threads))
+        return NULL;
+    if (!take_references(&buffers, arrays, &task.references, n_pool, n_others, n_labelled, n_picks, d) ||
+        !(space->centre = READ(double, has_centre ? d : 0)) || !(task.sizes = READ(float, n_labelled + n_picks)) ||
+        !(task.members = READ(int64_t, n_members)) || !(task.cell_starts = READ(int64_t, n_cells + 1)) ||
+        !(task.rows = READ(int64_t, n)) || !(task.piece_starts = READ(int64_t, n_pieces + 1)) ||
+        !(task.piece_cells = READ(int64_t, n_pieces)) || !(task.bounds = WRITE(double, n)) ||
+        !are_rows(task.rows, n, n_pool) || !are_rows(task.members, n_members, n_labelled + n_picks) ||
+        !are_rows(task.piece_cells, n_pieces, n_cells) || !are_starts(task.cell_starts, n_cells, n_members, n_members) ||
+        !are_starts(task.piece_starts, n_pieces, n, PANEL)) {
+        give_back(&buffers);
+        return NULL;
+    }
+    space->d = d;
+    space->centre = has_centre ? space->centre : NULL;
+    task.n_pieces = n_pieces;
+    Py_BEGIN_ALLOW_THREADS
+    is_done = look_closer(&task, n_threads);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    if (!is_done)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *multiply(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Py_ssize_t n, k, n_panels;
+    Buffers buffers = {.n = 0};
+    const float *rows, *panels;
     float *out;
     int n_threads, is_done;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!nni", &PyTuple_Type, &arrays, &n, &k, &n_threads))
+    if (!PyArg_ParseTuple(args, "O!nnni", &PyTuple_Type, &arrays, &n, &k, &n_panels, &n_threads))
         return NULL;
-    if (!(rows = READ(float, n * k)) || !(panel = READ(float, k * PANEL)) || !(out = WRITE(float, n * PANEL))) {
+    if (!(rows = READ(float, n * k)) || !(panels = READ(float, n_panels * k * PANEL)) ||
+        !(out = WRITE(float, n * n_panels * PANEL))) {
         give_back(&buffers);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    is_done = sketch_rows(rows, panel, out, n, k, n_threads);
+    is_done = multiply_rows(rows, panels, out, n, k, n_panels, n_threads);
     Py_END_ALLOW_THREADS
     give_back(&buffers);
     if (!is_done)
@@ -370,25 +429,51 @@ static PyObject *sketch(PyObject *self, PyObject *args)
 static PyObject *among(PyObject *self, PyObject *args)
 {
     PyObject *arrays;
-    Py_ssize_t n, d;
+    Among task = {0};
+    Py_ssize_t n, d, n_pool;
     Buffers buffers = {.n = 0};
-    const double *points, *sizes;
-    double *squared;
     int n_threads, is_done;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!nni", &PyTuple_Type, &arrays, &n, &d, &n_threads))
+    if (!PyArg_ParseTuple(args, "O!nnnipdi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &task.pool.itemsize,
+                          &task.space.is_cosine, &task.space.scale, &n_threads))
         return NULL;
-    if (!(points = READ(double, n * d)) || !(sizes = READ(double, n)) || !(squared = WRITE(double, n * n))) {
+    if (!(task.pool.data = take(&buffers, arrays, n_pool * d, task.pool.itemsize, PyBUF_C_CONTIGUOUS)) ||
+        !(task.rows = READ(int64_t, n)) || !(task.middle = READ(double, d)) || !(task.sizes = WRITE(double, n)) ||
+        !(task.squared = WRITE(double, n * n)) || !are_rows(task.rows, n, n_pool)) {
         give_back(&buffers);
         return NULL;
     }
+    task.space.d = d;
+    task.n = n;
     Py_BEGIN_ALLOW_THREADS
-    is_done = distances_among(points, sizes, squared, n, d, n_threads);
+    is_done = distances_among(&task, n_threads);
     Py_END_ALLOW_THREADS
     give_back(&buffers);
     if (!is_done)
         return PyErr_NoMemory();
     Py_RETURN_NONE;
+}
+
+static PyObject *largest_magnitude(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Numbers numbers = {0};
+    Py_ssize_t n;
+    Buffers buffers = {.n = 0};
+    int n_threads;
+    double found;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nii", &PyTuple_Type, &arrays, &n, &numbers.itemsize, &n_threads))
+        return NULL;
+    if (!(numbers.data = take(&buffers, arrays, n, numbers.itemsize, PyBUF_C_CONTIGUOUS))) {
+        give_back(&buffers);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    found = magnitude(&numbers, n, n_threads);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    return found < 0.0 ? PyErr_NoMemory() : PyFloat_FromDouble(found);
 }
 
 static PyMethodDef methods[] = {
@@ -400,8 +485,10 @@ static PyMethodDef methods[] = {
     {"nearest", nearest, METH_VARARGS, "Each candidate's nearest of a few references, by products."},
     {"bound", bound, METH_VARARGS, "Upper bounds on squared distances, from products."},
     {"small", small, METH_VARARGS, "Picks of a small problem, further ones."},
-    {"sketch", sketch, METH_VARARGS, "Rows by a panel of directions."},
-    {"among", among, METH_VARARGS, "Squared distances among points in float64."},
+    {"closer", closer, METH_VARARGS, "Candidates by all references of their cells, by products."},
+    {"multiply", multiply, METH_VARARGS, "Rows by panels of columns."},
+    {"among", among, METH_VARARGS, "Squared distances among rows of a pool, in float64."},
+    {"magnitude", largest_magnitude, METH_VARARGS, "The largest magnitude; a NaN where there is one."},
     {NULL, NULL, 0, NULL},
 };
 

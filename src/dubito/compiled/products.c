@@ -3,13 +3,8 @@
 
 #include "products.h"
 
-#include <stdlib.h>
+#include <stddef.h>
 
-#ifndef _WIN32
-#include <pthread.h>
-#endif
-
-#define MOST_THREADS 256
 #define CHUNK 96 /* of a panel's lines: 24 kB of them */
 
 #if defined(__clang__)
@@ -136,81 +131,4 @@ void multiply_tiles_wide(const double *rows, int64_t n_tiles, int64_t k, const d
         for (int64_t tile = 0; tile < n_tiles; tile++)
             multiply(rows + tile * TILE * k + start, k, k - start < CHUNK ? k - start : CHUNK,
                      panel + start * WIDE_PANEL, out + tile * TILE * stride, stride, start > 0);
-}
-
-static void lock(Shared *shared)
-{
-#ifndef _WIN32
-    pthread_mutex_lock((pthread_mutex_t *)shared->lock);
-#else
-    (void)shared;
-#endif
-}
-
-static void unlock(Shared *shared)
-{
-#ifndef _WIN32
-    pthread_mutex_unlock((pthread_mutex_t *)shared->lock);
-#else
-    (void)shared;
-#endif
-}
-
-static int64_t take_piece(Shared *shared)
-{
-    int64_t piece;
-    lock(shared);
-    piece = shared->is_ended ? shared->n_pieces : shared->next++;
-    unlock(shared);
-    return piece;
-}
-
-void end_early(Shared *shared, int lacks_memory)
-{
-    lock(shared);
-    shared->is_ended = 1;
-    shared->lacks_memory |= lacks_memory;
-    unlock(shared);
-}
-
-typedef struct {
-    Shared *shared;
-    void *room;
-} Worker;
-
-static void *run(void *given)
-{
-    Worker *worker = given;
-    Shared *shared = worker->shared;
-    int64_t piece;
-    while ((piece = take_piece(shared)) < shared->n_pieces)
-        shared->work(shared->task, piece, worker->room);
-    return NULL;
-}
-
-int share(Shared *shared, int n_threads)
-{
-    int64_t room_bytes = (shared->room_bytes + 63) / 64 * 64;
-    int n_workers = n_threads < shared->n_pieces ? n_threads : (int)shared->n_pieces, n_begun = 0;
-    Worker workers[MOST_THREADS];
-    n_workers = n_workers < 1 ? 1 : n_workers > MOST_THREADS ? MOST_THREADS : n_workers;
-    char *room = malloc((size_t)(room_bytes * n_workers));
-    if (room == NULL)
-        return 0;
-    for (int worker = 0; worker < n_workers; worker++)
-        workers[worker] = (Worker){shared, room + worker * room_bytes};
-#ifndef _WIN32
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    pthread_t threads[MOST_THREADS];
-    shared->lock = &mutex;
-    while (n_begun < n_workers - 1 && pthread_create(&threads[n_begun], NULL, run, &workers[n_begun + 1]) == 0)
-        n_begun++;
-#endif
-    run(&workers[0]);
-#ifndef _WIN32
-    while (n_begun > 0)
-        pthread_join(threads[--n_begun], NULL);
-#endif
-    free(room);
-    return !shared->lacks_memory;
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #define LANES 32
+#define WIDE_LANES 16
 
 /* The upper half of the terms is added to the lower, again and again. */
 WIDE static double fold(double *terms, int64_t d)
@@ -89,6 +90,39 @@ void read_exactly(const Numbers *from, int64_t row, const Space *space, double *
     }
     if (space->is_cosine)
         make_unit(out, room, d);
+}
+
+/* Added in no order that anything may rely on. */
+WIDE static double centre(double *restrict point, const double *restrict middle, double scale, int64_t d)
+{
+    double lanes[WIDE_LANES] = {0.0}, sum = 0.0;
+    int64_t i = 0;
+    for (; i + WIDE_LANES <= d; i += WIDE_LANES)
+        for (int lane = 0; lane < WIDE_LANES; lane++) {
+            point[i + lane] = (point[i + lane] - middle[i + lane]) * scale;
+            lanes[lane] += point[i + lane] * point[i + lane];
+        }
+    for (; i < d; i++) {
+        point[i] = (point[i] - middle[i]) * scale;
+        sum += point[i] * point[i];
+    }
+    for (int lane = 0; lane < WIDE_LANES; lane++)
+        sum += lanes[lane];
+    return sum;
+}
+
+double read_centred(const Numbers *from, int64_t row, const Space *space, const double *middle, double *room,
+                    double *out)
+{
+    read_exactly(from, row, space, room, out);
+    return centre(out, middle, space->scale, space->d);
+}
+
+const Numbers *source(const References *references, int64_t reference, int64_t *row)
+{
+    int is_pick = reference >= references->n_labelled;
+    *row = is_pick ? references->picks[reference - references->n_labelled] : references->labelled_rows[reference];
+    return is_pick ? &references->pool : &references->labelled;
 }
 
 void read_shifted(const Numbers *from, int64_t row, const Space *space, double *room, float *out)

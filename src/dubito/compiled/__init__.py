@@ -7,10 +7,15 @@ import os
 from importlib import import_module
 from typing import Protocol, cast
 
+import numpy as np
+
 from dubito.matrix import AnyArray
 
 DONE, OUTSIDE, UNSURE = range(3)
 """Why a run of steps ended: the limit was met, something outside may come first, or intervals do not tell."""
+
+FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+"""What can be read as it lies."""
 
 Arrays = tuple[AnyArray, ...]
 
@@ -121,20 +126,68 @@ class CompiledSteps(Protocol):
         """Picks of a small problem, given upper bounds; it goes on behind those there are."""
         ...
 
-    def sketch(self, arrays: Arrays, n: int, k: int, n_threads: int, /) -> None:
-        """Rows (n, k) by a panel (k, 64)."""
+    def closer(
+        self,
+        arrays: Arrays,
+        n: int,
+        d: int,
+        n_pool: int,
+        n_others: int,
+        n_labelled: int,
+        n_picks: int,
+        n_members: int,
+        n_cells: int,
+        n_pieces: int,
+        pool_itemsize: int,
+        labelled_itemsize: int,
+        is_cosine: bool,
+        in_single: bool,
+        has_centre: bool,
+        scale: float,
+        grow: float,
+        floor: float,
+        unit: float,
+        n_threads: int,
+        /,
+    ) -> None:
+        """Candidates compared with all references of their cells, by products alone."""
         ...
 
-    def among(self, arrays: Arrays, n: int, d: int, n_threads: int, /) -> None:
-        """Squared distances (n, n) among points (n, d) in float64."""
+    def multiply(self, arrays: Arrays, n: int, k: int, n_panels: int, n_threads: int, /) -> None:
+        """Rows (n, k) by panels (panels, k, 64)."""
         ...
+
+    def among(
+        self,
+        arrays: Arrays,
+        n: int,
+        d: int,
+        n_pool: int,
+        itemsize: int,
+        is_cosine: bool,
+        scale: float,
+        n_threads: int,
+        /,
+    ) -> None:
+        """Squared distances (n, n) among rows of the pool, in float64."""
+        ...
+
+    def magnitude(self, arrays: Arrays, n: int, itemsize: int, n_threads: int, /) -> float:
+        """The largest magnitude of n numbers of half, single or double precision; a NaN where there is one."""
+        ...
+
+
+def can_read(array: AnyArray) -> bool:
+    """Whether the numbers lie in memory, or in a memory map, as C has them."""
+    is_plain = array.dtype in FLOATS and array.dtype.isnative
+    return is_plain and array.flags.c_contiguous and array.flags.aligned
 
 
 def _load() -> CompiledSteps | None:
     if os.environ.get("DUBITO_COMPILED", "1") == "0":
         return None
     try:
-        return cast(CompiledSteps, import_module("dubito.engines.compiled._steps"))
+        return cast(CompiledSteps, import_module("dubito.compiled._steps"))
     except ImportError:
         return None
 

@@ -3,6 +3,7 @@
 #ifndef DUBITO_REFRESH_H
 #define DUBITO_REFRESH_H
 
+#include "crew.h"
 #include "points.h"
 #include "products.h"
 
@@ -23,9 +24,7 @@ typedef struct {
 /* Bringing up to date: see dubito.engines.cpu.refresh, whose steps these are, a row at a time. */
 typedef struct {
     Space space;
-    Numbers pool, labelled;
-    const int64_t *labelled_rows, *picks; /* the rows that references are: labelled ones first, then picks in the pool */
-    int64_t n_labelled, n_references;
+    References references;
     const float *directions;              /* (d, PANEL); NULL where points are their own sketches */
     const float *panels;                  /* (panels, width, PANEL): references' targets */
     int64_t width;                        /* numbers in a target */
@@ -60,6 +59,24 @@ typedef struct {
 } Nearest;
 
 int find_nearest(Nearest *task, int n_threads);
+
+/* Candidates compared with all references of their cells, by products alone. */
+typedef struct {
+    Space space;
+    References references;
+    const float *sizes;          /* (references,) what each adds */
+    const int64_t *members;      /* references of all cells, one cell after another */
+    const int64_t *cell_starts;  /* (cells + 1,) */
+    const int64_t *rows;         /* (n,) of the pool */
+    const int64_t *piece_starts; /* (pieces + 1,) candidates of one cell, PANEL at most */
+    const int64_t *piece_cells;  /* (pieces,) */
+    int64_t n_pieces;
+    double grow, floor, unit;    /* as above */
+    double *bounds;              /* (n,) lowered */
+    Shared shared;
+} Closer;
+
+int look_closer(Closer *task, int n_threads);
 
 /* A small problem; it can be gone on with. */
 typedef struct {

@@ -86,7 +86,7 @@ static void prepare(const Refresh *task, Piece *piece)
     for (int64_t i = 0; i < task->block * d; i++)
         piece->points[i] = 0.0f;
     for (int64_t row = 0; row < piece->n; row++)
-        read_shifted(&task->pool, task->rows[piece->first + row], &task->space, piece->room, piece->points + row * d);
+        read_shifted(&task->references.pool, task->rows[piece->first + row], &task->space, piece->room, piece->points + row * d);
     if (task->directions)
         multiply_tiles(piece->points, task->block / TILE, d, task->directions, piece->near, PANEL, NULL);
     for (int64_t row = 0; row < task->block; row++) {
@@ -113,13 +113,6 @@ static float threshold(const Refresh *task, const Piece *piece, int64_t row)
     return (float)(piece->margins[row] - (reach < figures->beyond ? reach : figures->beyond));
 }
 
-static const Numbers *source(const Refresh *task, int64_t reference, int64_t *row)
-{
-    int is_pick = reference >= task->n_labelled;
-    *row = is_pick ? task->picks[reference - task->n_labelled] : task->labelled_rows[reference];
-    return is_pick ? &task->pool : &task->labelled;
-}
-
 static void lower(double *value, double by)
 {
     *value = by < *value ? by : *value;
@@ -131,7 +124,7 @@ static double tighten(const Refresh *task, Piece *piece, int64_t row, int64_t re
     const Figures *figures = &task->figures;
     double weight = task->weights[piece->first + row], length, reach, low, high;
     int64_t place, d = task->space.d;
-    const Numbers *from = source(task, reference, &place);
+    const Numbers *from = source(&task->references, reference, &place);
     read_shifted(from, place, &task->space, piece->room, piece->reference);
     length = sqrt(squared_distance(piece->points + row * d, piece->reference, d));
     /* A reference is no longer than its candidate and the way to it. */
@@ -148,9 +141,9 @@ static double tighten(const Refresh *task, Piece *piece, int64_t row, int64_t re
 static void settle_pair(const Refresh *task, Piece *piece, int64_t row, int64_t reference)
 {
     int64_t place, own = piece->first + row, d = task->space.d;
-    const Numbers *from = source(task, reference, &place);
+    const Numbers *from = source(&task->references, reference, &place);
     double exact;
-    read_exactly(&task->pool, task->rows[own], &task->space, piece->room, piece->one);
+    read_exactly(&task->references.pool, task->rows[own], &task->space, piece->room, piece->one);
     read_exactly(from, place, &task->space, piece->room, piece->other);
     exact = settle(piece->one, piece->other, piece->room, d);
     lower(&task->squared[own], exact);
@@ -236,7 +229,7 @@ static void finish(const Refresh *task, Piece *piece)
 /* Bound every distance of a piece's rows to the references they have not seen. */
 static int bound(const Refresh *task, Piece *piece, int64_t *n_bounded)
 {
-    int64_t n_panels = (task->n_references + PANEL - 1) / PANEL, at_once = panels_at_once(task);
+    int64_t n_panels = (task->references.n_all + PANEL - 1) / PANEL, at_once = panels_at_once(task);
     int64_t n_tiles = (piece->n + TILE - 1) / TILE;
     uint8_t idle[MOST_TILES];
     for (int64_t start = task->seen[piece->first] / PANEL; start < n_panels; start += at_once) {

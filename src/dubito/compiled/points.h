@@ -11,6 +11,16 @@ typedef struct {
     int itemsize;
 } Numbers;
 
+/* References: rows of what is labelled first, then picks, which are rows of the pool. */
+typedef struct {
+    Numbers pool, labelled;
+    const int64_t *labelled_rows, *picks;
+    int64_t n_labelled, n_all;
+} References;
+
+/* Where a reference lies. */
+const Numbers *source(const References *references, int64_t reference, int64_t *row);
+
 /* What is done to every row: see dubito.engines.cpu.sketch.Sketch. */
 typedef struct {
     int64_t d;
@@ -21,6 +31,10 @@ typedef struct {
 
 /* A row in float64, as dubito.distances.read_rows has it; ``room`` has d numbers. */
 void read_exactly(const Numbers *from, int64_t row, const Space *space, double *room, double *out);
+
+/* A row in float64, moved by ``-middle`` and multiplied by the space's scale; its squared length. */
+double read_centred(const Numbers *from, int64_t row, const Space *space, const double *middle, double *room,
+                    double *out);
 
 /* A row shifted, in float32, as Sketch.read has it. */
 void read_shifted(const Numbers *from, int64_t row, const Space *space, double *room, float *out);
