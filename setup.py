@@ -5,7 +5,7 @@ from setuptools import Extension, setup
 HERE = "src/dubito/compiled"
 SOURCES = (
     *("module", "greedy", "beam", "halves", "points", "products", "refresh", "nearest", "among", "small", "extremes"),
-    *("crew", "magnitude", "closer", "multiply"),
+    *("crew", "magnitude", "closer", "multiply", "between"),
 )
 HEADERS = ("steps", "crew", "points", "products", "tile", "refresh", "extremes", "magnitude", "among")
 

@@ -50,6 +50,10 @@ class CompiledSteps(Protocol):
         """Intervals that configurations' own picks leave to listed candidates."""
         ...
 
+    def between(self, arrays: Arrays, n: int, m: int, n_picks: int, unit: float, by_pick: bool, /) -> None:
+        """Lower and upper bounds (picks, m) on what picks leave to listed candidates."""
+        ...
+
     def widen(self, arrays: Arrays, n_matrix: int, n: int, d: int, has_rows: bool, /) -> None:
         """Rows (n, d) of a matrix of finite halves, or its first n, as float32."""
         ...

@@ -275,27 +275,3 @@ int64_t step_beam(Beam *beam, Threshold bar, int64_t limit, int *why)
     free(memory);
     return made;
 }
-
-void own_intervals(const Front *front, const int64_t *picks, const int64_t *starts, int64_t n_leaves,
-                   const int64_t *listed, int64_t m, double *low, double *high)
-{
-    for (int64_t leaf = 0; leaf < n_leaves; leaf++) {
-        double *restrict near = low + leaf * m, *restrict far = high + leaf * m;
-        for (int64_t i = starts[leaf]; i < starts[leaf + 1]; i++) {
-            const double *squared = front->squared + picks[i] * front->n;
-            for (int64_t j = 0; j < m; j++) {
-                double slack = front->error[picks[i]] + front->error[listed[j]];
-                double weight = front->weights[front->by_pick ? picks[i] : listed[j]];
-                double below = squared[listed[j]] - slack;
-                below = (below > 0.0 ? below : 0.0) * front->unit * weight;
-                double above = (squared[listed[j]] + slack) * front->unit * weight;
-                near[j] = below < near[j] ? below : near[j];
-                far[j] = above < far[j] ? above : far[j];
-            }
-        }
-        for (int64_t i = starts[leaf]; i < starts[leaf + 1]; i++)
-            for (int64_t j = 0; j < m; j++)
-                if (listed[j] == picks[i])
-                    near[j] = far[j] = PICKED;
-    }
-}

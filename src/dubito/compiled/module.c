@@ -43,38 +43,6 @@ static void *take(Buffers *buffers, PyObject *arrays, Py_ssize_t count, Py_ssize
 #define READ(type, count) (const type *)take(&buffers, arrays, count, sizeof(type), PyBUF_C_CONTIGUOUS)
 #define WRITE(type, count) (type *)take(&buffers, arrays, count, sizeof(type), PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
 
-static PyObject *pick(PyObject *self, PyObject *args)
-{
-    PyObject *arrays;
-    Front front = {0};
-    Picking run = {0};
-    Threshold bar;
-    Py_ssize_t n, limit, n_picks;
-    long long row;
-    Buffers buffers = {.n = 0};
-    int why;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnndpdL", &PyTuple_Type, &arrays, &n, &limit, &n_picks, &front.unit, &front.by_pick,
-                          &bar.value, &row))
-        return NULL;
-    front.n = n;
-    bar.row = row;
-    run.n_picks = n_picks;
-    if (!(front.squared = READ(double, n * n)) || !(front.error = READ(double, n)) ||
-        !(front.weights = READ(double, n)) || !(run.low = WRITE(double, n)) || !(run.high = WRITE(double, n)) ||
-        !(run.rows = READ(int64_t, n)) || !(run.picks = WRITE(int64_t, limit)) ||
-        !(run.heights = WRITE(double, limit)) || !(run.is_exact = WRITE(uint8_t, limit)) ||
-        !(run.unsure = WRITE(int64_t, n))) {
-        give_back(&buffers);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    why = pick_greedily(&front, &run, bar, limit);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    return Py_BuildValue("inn", why, (Py_ssize_t)run.n_picks, (Py_ssize_t)run.n_unsure);
-}
-
 static PyObject *step(PyObject *self, PyObject *args)
 {
     PyObject *arrays;
@@ -114,33 +82,6 @@ static PyObject *step(PyObject *self, PyObject *args)
     return Py_BuildValue("innn", why, (Py_ssize_t)made, (Py_ssize_t)beam.n_leaves, (Py_ssize_t)beam.n_unsure);
 }
 
-static PyObject *intervals(PyObject *self, PyObject *args)
-{
-    PyObject *arrays;
-    Front front = {0};
-    Py_ssize_t n, m, n_leaves, n_picks;
-    Buffers buffers = {.n = 0};
-    const int64_t *picks, *starts, *listed;
-    double *low, *high;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnndp", &PyTuple_Type, &arrays, &n, &m, &n_leaves, &n_picks, &front.unit,
-                          &front.by_pick))
-        return NULL;
-    front.n = n;
-    if (!(front.squared = READ(double, n * n)) || !(front.error = READ(double, n)) ||
-        !(front.weights = READ(double, n)) || !(picks = READ(int64_t, n_picks)) ||
-        !(starts = READ(int64_t, n_leaves + 1)) || !(listed = READ(int64_t, m)) ||
-        !(low = WRITE(double, n_leaves * m)) || !(high = WRITE(double, n_leaves * m))) {
-        give_back(&buffers);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    own_intervals(&front, picks, starts, n_leaves, listed, m, low, high);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    Py_RETURN_NONE;
-}
-
 /* Whether all row numbers are of a matrix of n rows; with an error where not. */
 static int are_rows(const int64_t *rows, Py_ssize_t many, Py_ssize_t n)
 {
@@ -151,6 +92,111 @@ static int are_rows(const int64_t *rows, Py_ssize_t many, Py_ssize_t n)
         }
     }
     return 1;
+}
+
+/* Whether parts, one after another, are all there is: starts (parts + 1,) that go up from 0 to n, by ``most`` at most. */
+static int are_starts(const int64_t *starts, Py_ssize_t parts, Py_ssize_t n, int64_t most)
+{
+    int are = starts[0] == 0 && starts[parts] == n;
+    for (Py_ssize_t i = 0; are && i < parts; i++)
+        are = starts[i] <= starts[i + 1] && starts[i + 1] - starts[i] <= most;
+    if (!are)
+        PyErr_SetString(PyExc_ValueError, "parts do not come one after another, or are too large");
+    return are;
+}
+
+static int take_front(Buffers *buffers, PyObject *arrays, Front *into, Py_ssize_t n)
+{
+    into->n = n;
+    return (into->squared = take(buffers, arrays, n * n, sizeof(double), PyBUF_C_CONTIGUOUS)) &&
+           (into->error = take(buffers, arrays, n, sizeof(double), PyBUF_C_CONTIGUOUS)) &&
+           (into->weights = take(buffers, arrays, n, sizeof(double), PyBUF_C_CONTIGUOUS));
+}
+
+static PyObject *pick(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Front front = {0};
+    Picking run = {0};
+    Threshold bar;
+    Py_ssize_t n, limit, n_picks;
+    long long row;
+    Buffers buffers = {.n = 0};
+    int why;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnndpdL", &PyTuple_Type, &arrays, &n, &limit, &n_picks, &front.unit, &front.by_pick,
+                          &bar.value, &row))
+        return NULL;
+    bar.row = row;
+    run.n_picks = n_picks;
+    if (!take_front(&buffers, arrays, &front, n) || !(run.low = WRITE(double, n)) || !(run.high = WRITE(double, n)) ||
+        !(run.rows = READ(int64_t, n)) || !(run.picks = WRITE(int64_t, limit)) ||
+        !(run.heights = WRITE(double, limit)) || !(run.is_exact = WRITE(uint8_t, limit)) ||
+        !(run.unsure = WRITE(int64_t, n))) {
+        give_back(&buffers);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    why = pick_greedily(&front, &run, bar, limit);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    return Py_BuildValue("inn", why, (Py_ssize_t)run.n_picks, (Py_ssize_t)run.n_unsure);
+}
+
+static PyObject *between(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Front front = {0};
+    Py_ssize_t n, m, n_picks;
+    Buffers buffers = {.n = 0};
+    const int64_t *picks, *listed;
+    double *low, *high;
+    int is_done;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnndp", &PyTuple_Type, &arrays, &n, &m, &n_picks, &front.unit, &front.by_pick))
+        return NULL;
+    if (!take_front(&buffers, arrays, &front, n) || !(picks = READ(int64_t, n_picks)) ||
+        !(listed = READ(int64_t, m)) || !(low = WRITE(double, n_picks * m)) || !(high = WRITE(double, n_picks * m)) ||
+        !are_rows(picks, n_picks, n) || !are_rows(listed, m, n)) {
+        give_back(&buffers);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    is_done = bounds_between(&front, picks, n_picks, listed, m, low, high);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    if (!is_done)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *intervals(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Front front = {0};
+    Py_ssize_t n, m, n_leaves, n_picks;
+    Buffers buffers = {.n = 0};
+    const int64_t *picks, *starts, *listed;
+    double *low, *high;
+    int is_done;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnnndp", &PyTuple_Type, &arrays, &n, &m, &n_leaves, &n_picks, &front.unit,
+                          &front.by_pick))
+        return NULL;
+    if (!take_front(&buffers, arrays, &front, n) || !(picks = READ(int64_t, n_picks)) ||
+        !(starts = READ(int64_t, n_leaves + 1)) || !(listed = READ(int64_t, m)) ||
+        !(low = WRITE(double, n_leaves * m)) || !(high = WRITE(double, n_leaves * m)) ||
+        !are_rows(picks, n_picks, n) || !are_rows(listed, m, n) || !are_starts(starts, n_leaves, n_picks, n_picks)) {
+        give_back(&buffers);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    is_done = own_intervals(&front, picks, starts, n_leaves, listed, m, low, high);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    if (!is_done)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
 }
 
 static PyObject *widen(PyObject *self, PyObject *args)
@@ -353,17 +399,6 @@ static PyObject *small(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* Whether parts, one after another, are all there is: starts (parts + 1,) that go up from 0 to n, by ``most`` at most. */
-static int are_starts(const int64_t *starts, Py_ssize_t parts, Py_ssize_t n, int64_t most)
-{
-    int are = starts[0] == 0 && starts[parts] == n;
-    for (Py_ssize_t i = 0; are && i < parts; i++)
-        are = starts[i] <= starts[i + 1] && starts[i + 1] - starts[i] <= most;
-    if (!are)
-        PyErr_SetString(PyExc_ValueError, "parts do not come one after another, or are too large");
-    return are;
-}
-
 static PyObject *closer(PyObject *self, PyObject *args)
 {
     PyObject *arrays;
@@ -480,6 +515,7 @@ static PyMethodDef methods[] = {
     {"pick", pick, METH_VARARGS, "Greedy picks inside a front: why they ended, how many there are, how many are unsure."},
     {"step", step, METH_VARARGS, "Steps of a beam: why they ended, how many, the configurations, how many are unsure."},
     {"intervals", intervals, METH_VARARGS, "Intervals that configurations' own picks leave to listed candidates."},
+    {"between", between, METH_VARARGS, "Bounds on what picks leave to listed candidates."},
     {"widen", widen, METH_VARARGS, "Rows of half precision in single."},
     {"refresh", bring_up_to_date, METH_VARARGS, "Candidates brought up to date; False where their sketches are of no use."},
     {"nearest", nearest, METH_VARARGS, "Each candidate's nearest of a few references, by products."},

@@ -69,9 +69,13 @@ typedef struct {
 /* Steps made, or -1 where memory ran out; ``why`` says what ended them. */
 int64_t step_beam(Beam *beam, Threshold bar, int64_t limit, int *why);
 
-/* Intervals (n_leaves, m) that configurations' own picks leave to listed candidates; -1 where picked. */
-void own_intervals(const Front *front, const int64_t *picks, const int64_t *starts, int64_t n_leaves,
-                   const int64_t *listed, int64_t m, double *low, double *high);
+/* Lower and upper bounds (n_picks, m) on what picks leave to listed candidates. Whether there was memory for it. */
+int bounds_between(const Front *front, const int64_t *picks, int64_t n_picks, const int64_t *rows, int64_t m, double *low,
+                   double *high);
+
+/* Intervals (n_leaves, m) of listed candidates, lowered by configurations' own picks; -1 where picked. */
+int own_intervals(const Front *front, const int64_t *picks, const int64_t *starts, int64_t n_leaves, const int64_t *rows,
+                  int64_t m, double *low, double *high);
 
 /* Rows (n, d) of a matrix of finite halves, or its first n where ``rows`` is NULL, as float32. */
 void widen_rows(const uint16_t *halves, const int64_t *rows, float *out, int64_t n, int64_t d);

@@ -17,8 +17,8 @@ ReadRows = Callable[[Matrix, IntArray, Metric], AnyArray]
 READ_ROWS = 2048
 PROOF = 10_000
 """Pairs after which a sketch is judged."""
-MOST_PASSED = 0.01
-"""The share of pairs that a sketch may pass on: looking at one of them costs a hundred times bounding it."""
+LOOKING = 100.0
+"""What looking at a pair costs that a sketch passes on, in times of bounding it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,10 @@ class References:
 
     def drop_useless_sketch(self) -> bool:
         """Compare whole points from now on, where a sketch leaves more to do than it saves; whether that is so now."""
-        is_useless = self.n_bounded > PROOF and self.n_passed > MOST_PASSED * self.n_bounded
-        if self.sketch.directions is None or not is_useless:
+        if self.sketch.directions is None or self.n_bounded <= PROOF:
+            return False
+        d, width = self.sketch.directions.shape
+        if LOOKING * self.n_passed <= (d / width - 1.0) * self.n_bounded:
             return False
         self.drop_sketch()
         return True

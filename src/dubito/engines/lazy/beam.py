@@ -12,7 +12,7 @@ configurations only gain picks. It may lie under the base's own priority, but ne
 import numpy as np
 
 from dubito.engines.lazy.beamfront import BeamFront
-from dubito.engines.lazy.configurations import Leaf, Node, own_picks, path_of
+from dubito.engines.lazy.configurations import Leaf, Node, own_picks, path_from, paths_of
 from dubito.engines.lazy.frontier import Fresh, Frontier
 from dubito.engines.lazy.progress import Reporter
 from dubito.problem import Configuration, Problem, Solution
@@ -79,14 +79,15 @@ class Beam:
 
     def _close(self, front: BeamFront, before: dict[Node | None, frozenset[int]]) -> None:
         """Leave a front: settle its picks' priorities, write bounds back, and let the base have what is common."""
-        rows, new_nodes = front.rows, set[Node]()
+        rows, seen, new_nodes = front.rows, set(before), list[Node]()
         for leaf in front.leaves:
-            nodes, node = [], leaf.node
-            while node is not None and node not in before:
-                nodes.append(node)
-                node = node.parent
-            front.settle_nodes(before[node], nodes[::-1])
-            new_nodes.update(nodes)
+            # What another configuration holds, too, is settled by then, and so is all before it.
+            fresh, _ = path_from(seen, leaf.node)
+            if not all(node.is_exact for node in fresh):
+                nodes, start = path_from(before, leaf.node)
+                front.settle_nodes(before[start], nodes)
+            seen.update(fresh)
+            new_nodes += fresh
         self.frontier.close(rows, front.highest(), rows[front.common.picks])
         for node in new_nodes:
             node.pick = int(rows[node.pick])
@@ -99,10 +100,6 @@ class Beam:
             tops = self._front(self._fresh()).tops()
             self.size *= 2
         return tuple(
-            self.frontier.configuration(
-                np.array([node.pick for node in nodes], dtype=np.int64),
-                np.array([node.height for node in nodes]),
-                float(np.sqrt(max(top, 0.0))),
-            )
-            for nodes, top in zip(map(path_of, self.leaves), tops.tolist(), strict=True)
+            self.frontier.configuration(picks, heights, float(np.sqrt(max(top, 0.0))))
+            for (picks, heights), top in zip(paths_of(self.leaves), tops.tolist(), strict=True)
         )

@@ -6,6 +6,7 @@ only the ancestors of those that are left become nodes.
 """
 
 from collections.abc import Iterator
+from itertools import chain, pairwise
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -21,7 +22,7 @@ MOST_STEPS = 64
 
 
 Words = npt.NDArray[np.uint64]
-Rows = TypeVar("Rows", FloatArray, npt.NDArray[np.int32])
+Rows = TypeVar("Rows", FloatArray, npt.NDArray[np.int32], Words)
 
 
 class Log(NamedTuple):
@@ -45,7 +46,8 @@ def run_compiled(
     why, n_words = compiled.DONE, -(-len(short.rows) // 64)
     low, high = _padded(short.own_low, width), _padded(short.own_high, width)
     order = _padded(np.argsort(-short.high, axis=1, kind="stable").astype(np.int32), width)
-    sets, totals = _sets(short.leaves, width, n_words), np.zeros(width, dtype=np.int64)
+    sets = _padded(_sets([leaf.own for leaf in short.leaves], n_words), width)
+    totals = np.zeros(width, dtype=np.int64)
     totals[: len(short.leaves)] = [leaf.score for leaf in short.leaves]
     log, unsure = _empty_log(min(limit, MOST_STEPS), width), np.empty(width, dtype=np.int64)
     while limit > 0 and why != compiled.OUTSIDE:
@@ -64,9 +66,10 @@ def run_compiled(
         short.own_low, short.own_high = low[:n_leaves], high[:n_leaves]
         short.merge()
         limit -= made
+        held = short.leaves[0].own
         yield made
-        if made:
-            sets = _sets(short.leaves, width, n_words)
+        if taken := held - short.leaves[0].own:
+            sets &= ~_sets([taken], n_words)
         if why == compiled.UNSURE:
             short.settle(unsure[:n_unsure], width)
 
@@ -83,17 +86,20 @@ def _padded(rows: Rows, width: int) -> Rows:
     return padded
 
 
-def _sets(leaves: list[Leaf], width: int, n_words: int) -> Words:
+def _sets(owns: list[frozenset[int]], n_words: int) -> Words:
     """Own picks, a bit for each position in the front."""
-    bits = np.zeros((width, 64 * n_words), dtype=np.bool_)
-    for rank, leaf in enumerate(leaves):
-        bits[rank, list(leaf.own)] = True
+    bits = np.zeros((len(owns), 64 * n_words), dtype=np.bool_)
+    ranks = np.repeat(np.arange(len(owns)), [len(own) for own in owns])
+    bits[ranks, np.fromiter(chain.from_iterable(owns), dtype=np.int64, count=len(ranks))] = True
     return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
 def _picks_of(sets: Words) -> list[frozenset[int]]:
     bits = np.unpackbits(sets.astype("<u8").view(np.uint8), axis=1, bitorder="little")
-    return [frozenset(np.flatnonzero(row).tolist()) for row in bits]
+    ranks, picks = np.nonzero(bits)
+    stops = np.cumsum(np.bincount(ranks, minlength=len(sets))).tolist()
+    listed = picks.tolist()
+    return [frozenset(listed[start:stop]) for start, stop in pairwise([0, *stops])]
 
 
 def _adopt(short: ShortList, log: Log, n_steps: int, totals: IntArray, sets: Words) -> None:

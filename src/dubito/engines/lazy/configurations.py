@@ -1,6 +1,6 @@
 """Configurations: as a beam has them between steps, and as they are handed out."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,13 +31,29 @@ class Leaf(NamedTuple):
     own: frozenset[int]
 
 
-def path_of(leaf: Leaf) -> list[Node]:
-    """A configuration's picks, oldest first."""
-    nodes, node = [], leaf.node
-    while node is not None:
+def path_from(stops: Container[Node | None], node: Node | None) -> tuple[list[Node], Node | None]:
+    """The picks up to this one, oldest first, that come after one of the stops, and which stop that is."""
+    nodes = []
+    while node is not None and node not in stops:
         nodes.append(node)
         node = node.parent
-    return nodes[::-1]
+    return nodes[::-1], node
+
+
+def paths_of(leaves: Sequence[Leaf]) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Each configuration's picks, oldest first, and their heights; what it shares with the first is walked once."""
+    first, _ = path_from((), leaves[0].node)
+    n_shared: dict[Node | None, int] = {None: 0} | {node: place for place, node in enumerate(first, start=1)}
+    picks, heights = _columns(first)
+    for leaf in leaves:
+        own, start = path_from(n_shared, leaf.node)
+        own_picks, own_heights = _columns(own)
+        shared = slice(n_shared[start])
+        yield np.concatenate([picks[shared], own_picks]), np.concatenate([heights[shared], own_heights])
+
+
+def _columns(nodes: Sequence[Node]) -> tuple[IntArray, FloatArray]:
+    return np.array([node.pick for node in nodes], dtype=np.int64), np.array([node.height for node in nodes])
 
 
 def own_picks(leaves: Sequence[Leaf]) -> IntArray:

@@ -44,6 +44,11 @@ class Front:
 
     def bounds_between(self, picks: IntArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds (picks, rows) on the squared priorities that picks leave."""
+        if compiled.steps is not None:
+            low, high = np.empty((2, len(picks), len(rows)))
+            arrays = (self.squared, self.error, self.weights, picks, rows, low, high)
+            compiled.steps.between(arrays, len(self.error), len(rows), len(picks), self.unit, self.by_pick)
+            return low, high
         slack = self.error[picks, None] + self.error[rows]
         squared = self.squared[picks].take(rows, axis=1)
         low = np.maximum(squared - slack, 0.0)

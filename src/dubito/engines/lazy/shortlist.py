@@ -25,10 +25,14 @@ class Common:
 
     def add(self, picks: IntArray) -> None:
         """Picks of this front that every configuration holds by now."""
-        near, far = self.front.bounds_between(picks, np.arange(len(self.low)))
-        np.minimum(self.low, near.min(axis=0), out=self.low)
-        np.minimum(self.high, far.min(axis=0), out=self.high)
-        self.low[picks] = self.high[picks] = -1.0
+        every, starts = np.arange(len(self.low)), np.array([0, len(picks)])
+        if compiled.steps is not None:
+            _lower_in_c(compiled.steps, self.front, (picks, starts, every, self.low, self.high))
+        else:
+            near, far = self.front.bounds_between(picks, every)
+            np.minimum(self.low, near.min(axis=0), out=self.low)
+            np.minimum(self.high, far.min(axis=0), out=self.high)
+            self.low[picks] = self.high[picks] = -1.0
         self.picks.extend(picks.tolist())
 
     def settle(self, candidates: IntArray) -> bool:
@@ -174,10 +178,7 @@ def own_intervals(front: Front, leaves: Sequence[Leaf], listed: IntArray, n_rows
     if compiled.steps is not None:
         picks = np.array([pick for leaf in leaves for pick in leaf.own], dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum([len(leaf.own) for leaf in leaves])])
-        arrays = (front.squared, front.error, front.weights, picks, starts, listed, low, high)
-        compiled.steps.intervals(
-            arrays, len(front.error), len(listed), len(leaves), len(picks), front.unit, front.by_pick
-        )
+        _lower_in_c(compiled.steps, front, (picks, starts, listed, low, high))
         return low, high
     # Configurations hold many picks in common: bounds once for each, then a minimum for each configuration.
     picks = own_picks(leaves)
@@ -191,3 +192,10 @@ def own_intervals(front: Front, leaves: Sequence[Leaf], listed: IntArray, n_rows
             low[leaf], high[leaf] = near[rank].min(axis=0), far[rank].min(axis=0)
             low[leaf, places[places >= 0]] = high[leaf, places[places >= 0]] = -1.0
     return low, high
+
+
+def _lower_in_c(steps: compiled.CompiledSteps, front: Front, given: compiled.Arrays) -> None:
+    """Lower intervals by picks: picks, where each configuration's start, listed candidates, and the intervals."""
+    picks, starts, listed = given[:3]
+    arrays = (front.squared, front.error, front.weights, *given)
+    steps.intervals(arrays, len(front.error), len(listed), len(starts) - 1, len(picks), front.unit, front.by_pick)
