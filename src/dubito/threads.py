@@ -12,10 +12,16 @@ PRODUCTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 def n_threads() -> int:
     """Cores that this process may use, as far as the system tells."""
-    counted = getattr(os, "process_cpu_count", os.cpu_count)() or 1
+    counted = _cores()
     said = [os.environ.get(name, "") for name in (VARIABLE, *PRODUCTS)]
-    counted = min([counted, *(max(1, int(most)) for most in said if most.isdecimal())])
-    return min(counted, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else counted
+    return min([counted, *(max(1, int(most)) for most in said if most.isdecimal())])
+
+
+def _cores() -> int:
+    if hasattr(os, "process_cpu_count"):
+        return os.process_cpu_count() or 1
+    # To count the machine's, as all there is elsewhere, is to read a file.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def each(work: Callable[..., None], pieces: Iterable[tuple[object, ...]]) -> None:

@@ -1,8 +1,8 @@
 """Whether a problem is small: which of the engine's ways is the quickest, by what they were measured to cost.
 
-The seconds were fitted to sizes from 500 x 16 to 15,000 x 512, with 50 to 2,000 labelled and 20 to 500 picks, on two
-cores: to 53 with compiled steps, to 42 without. What counts is where the ways cross, and all are mostly products, so
-that a faster machine moves that little.
+The seconds were fitted on two cores. With compiled steps, to 804 runs: 500 to 60,000 rows of 8 to 512 features, up to
+32 MB of them, 10 to 2,000 labelled, 5 to 1,000 picks, structured and not. Without, to 42 sizes from 500 x 16 to 15,000 x
+512. What counts is where the ways cross, and all are mostly products, so that a faster machine moves that little.
 """
 
 from typing import Literal
@@ -43,12 +43,14 @@ def pays(problem: Problem) -> bool:
 
 def _small(n: int, d: int, m: int, b: int) -> float:
     """A call, reading, products with what is labelled, and picks: each brings some candidates up to date."""
-    return 6.5e-5 + n * (9.4e-10 * d + m * (1.35e-9 + 8.3e-12 * d)) + b * (8.3e-6 + m * (2.3e-8 + 2.5e-10 * d))
+    reading = n * (2.4e-8 + 7.3e-10 * d + m * (5e-10 + 9.2e-12 * d))
+    return 1.5e-4 + reading + b * (1.3e-6 + 4.2e-10 * n + m * (2.6e-8 + 1.2e-10 * d) + b * (2.3e-8 + 2.7e-10 * d))
 
 
 def _lazy_in_c(n: int, d: int, m: int, b: int) -> float:
     """A call, products with anchors, picks, and what is labelled."""
-    return 2.2e-3 + n * (3.4e-7 + 4.4e-11 * d * min(m, FEW_ANCHORS)) + b * (6.2e-6 + 1.2e-7 * d) + 8.7e-6 * m
+    products = n * (1.8e-7 + 3.5e-11 * d * min(m, FEW_ANCHORS))
+    return 2.8e-3 + products + b * (7.7e-6 + 4.4e-8 * d) + m * (2.2e-6 + 4e-8 * d)
 
 
 def _plain(n: int, d: int, m: int, b: int) -> float:

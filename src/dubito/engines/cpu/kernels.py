@@ -25,7 +25,7 @@ SMALL_PROBLEM = 1e9
 """Products of features below which finding a sketch costs more than it saves."""
 ANCHORS = 64
 """References that every candidate is compared with first."""
-MIDDLE_ROWS = 32
+MIDDLE_ROWS = 16
 """Points that say where the middle of a front is."""
 WASTED_PAIRS = 1 << 18
 """Pairs compared once more for nothing: beyond this, rows that have seen more go by themselves."""

@@ -175,16 +175,19 @@ def first_in_order(bound: FloatArray, size: int) -> tuple[IntArray, Threshold]:
         if size < len(rows) < len(bound):
             places, after = first_in_order(bound[rows], size)
             return rows[places], Threshold(after.value, int(rows[after.row]))
-    n_left = int(np.count_nonzero(bound >= 0.0))
-    if n_left <= size:
-        return np.flatnonzero(bound >= 0.0), Threshold(-1.0, -1)
     place = len(bound) - size
+    if place <= 0:
+        return np.flatnonzero(bound >= 0.0), Threshold(-1.0, -1)
     # The largest of the rest afterwards: one place is found several times as fast as two.
-    parted = np.partition(bound, place)
-    last, outside = parted[place], parted[:place].max()
-    above, level = np.flatnonzero(bound > last), np.flatnonzero(bound == last)
-    n_level = size - len(above)
-    rows = np.sort(np.concatenate([above, level[:n_level]]))
-    if len(level) > n_level:
-        return rows, Threshold(float(last), int(level[n_level]))
-    return rows, Threshold(float(outside), int(np.argmax(bound == outside)))
+    parted = np.partition(bound, min(place, len(bound) - 1))
+    last, outside = (np.inf if size == 0 else float(parted[place])), float(parted[:place].max())
+    if outside < 0.0:
+        return np.flatnonzero(bound >= 0.0), Threshold(-1.0, -1)
+    rows = np.flatnonzero(bound >= last)
+    if len(rows) > size:
+        # Some of those that are level with the last stay outside.
+        level = rows[bound[rows] == last]
+        n_level = size - (len(rows) - len(level))
+        rows = rows[(bound[rows] > last) | (rows < level[n_level])]
+        return rows, Threshold(last, int(level[n_level]))
+    return rows, Threshold(outside, int(np.argmax(bound == outside)))

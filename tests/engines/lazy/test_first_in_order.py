@@ -1,0 +1,41 @@
+"""Who is first by bounds: as a plain sort has it, with and without a sample first."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dubito.engines.lazy.bounds import MANY, SAMPLED, first_in_order
+from dubito.engines.lazy.front import Threshold
+from dubito.matrix import FloatArray
+
+LEVELS = st.sampled_from([-1.0, 0.0, 0.5, 1.0, 1e300, 1e-300])
+
+
+def by_sorting(bound: FloatArray, size: int) -> tuple[list[int], Threshold]:
+    order = np.lexsort((np.arange(len(bound)), -bound))
+    order = order[bound[order] >= 0.0]
+    if len(order) <= size:
+        return sorted(order.tolist()), Threshold(-1.0, -1)
+    return sorted(order[:size].tolist()), Threshold(float(bound[order[size]]), int(order[size]))
+
+
+def check(bound: FloatArray, size: int) -> None:
+    rows, threshold = first_in_order(bound, size)
+    assert (rows.tolist(), threshold) == by_sorting(bound, size)
+
+
+@given(st.lists(LEVELS | st.floats(0.0, 2.0), max_size=40), st.integers(0, 45))
+def test_it_is_the_order_of_a_sort(bound: list[float], size: int) -> None:
+    check(np.array(bound, dtype=np.float64), size)
+
+
+@pytest.mark.parametrize("n_levels", [1, 3, 1000, 10**9])
+@pytest.mark.parametrize("picked", [0.0, 0.5, 0.999])
+@pytest.mark.parametrize("size", [0, 1, 300, 5000])
+def test_a_sample_first_changes_nothing(n_levels: int, picked: float, size: int) -> None:
+    rng, n = np.random.default_rng(size), MANY * max(size, SAMPLED * SAMPLED) + 7
+    bound = np.floor(rng.random(n) * n_levels)
+    bound[rng.random(n) < picked] = -1.0
+    check(bound, size)
+    check(np.sort(bound), size)
