@@ -24,7 +24,7 @@ COMPILED = $(wildcard setup.py src/dubito/compiled/*.[ch])
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cluster page postgres labelling docs bench ratios faults models integrations fiftyone label-studio-test clean
+.PHONY: help demo test check cluster page postgres labelling docs bench ratios cores faults models integrations fiftyone label-studio-test clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 27
@@ -71,6 +71,9 @@ bench: $(if $(BENCHMARKS),.venv-bench/.ready) ## Run the benchmarks
 
 ratios: .venv/.ready ## Measure a dozen ratios in under three minutes, and keep them in benchmarks/results/history.jsonl
 	@.venv/bin/python benchmarks/ratios.py $(ARGS)
+
+cores: .venv/.ready ## Measure what more cores are worth, and write benchmarks/results/cores.md
+	@.venv/bin/python benchmarks/cores.py $(ARGS)
 
 faults: .venv/.ready ## Try kills, full disks, damaged files and bombs, and write docs/results/faults.md
 	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m faults \

@@ -33,7 +33,7 @@ TILE, MOST_TILES = 6, 8
 WIDE = 4096
 """Features beyond which a piece is one tile."""
 PIECE_ROWS = 240
-SHARES = 3
+SHARES = 2
 """Pieces of work that each thread has at least, so that none waits long for the last."""
 CALL_ROWS = 1 << 18
 """Rows between two looks at whether Ctrl-C was pressed."""

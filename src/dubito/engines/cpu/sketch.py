@@ -26,6 +26,8 @@ from dubito.problem import Metric
 
 SINGLE = (np.dtype(np.float16), np.dtype(np.float32))
 SKETCH_WIDTH = 64
+DEPENDENT = 1e-10
+"""The share of a length that rounding alone may leave."""
 NARROWEST = 160
 """Fewer features than this are compared as they are."""
 
@@ -109,6 +111,20 @@ def fit_sketch(plain: Sketch, sample: Float32Array) -> Sketch:
     if d < NARROWEST or len(sample) < 2 * SKETCH_WIDTH:
         return plain
     start = sample[:: len(sample) // SKETCH_WIDTH][:SKETCH_WIDTH]
-    directions, _ = np.linalg.qr(product(sample.T, product(sample, start).T).astype(np.float64))
+    directions = orthonormal(product(product(sample, start).T, sample.T).astype(np.float64))
     slack = projection_slack(SKETCH_WIDTH, d)
-    return replace(plain, directions=directions.astype(np.float32), slack=slack)
+    return replace(plain, directions=np.ascontiguousarray(directions.T, dtype=np.float32), slack=slack)
+
+
+def orthonormal(rows: FloatArray) -> FloatArray:
+    """Rows (k, d) made orthonormal, in place; 0 where one is a sum of those before it, or nearly.
+
+    Without LAPACK: hundreds of its steps would wait for a thread of BLAS each, where other work is on that core.
+    """
+    for place, row in enumerate(rows):
+        before, length = rows[:place], np.sqrt(np.einsum("i,i", row, row))
+        for _ in range(2):
+            row -= np.einsum("i,ij->j", np.einsum("ij,j->i", before, row), before)
+        left = np.sqrt(np.einsum("i,i", row, row))
+        row *= 1.0 / left if left > DEPENDENT * length else 0.0
+    return rows
