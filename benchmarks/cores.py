@@ -119,7 +119,7 @@ def page(record: dict[str, object]) -> str:
         f"{record['picks']:,} labelled, whole calls.",
         f"{facts['processor']}, {facts['cores']} cores, {facts['system']}, Python {facts['python']}, {facts['date']}, "
         f"load {facts['load_at_start']} at the start. Made by `{facts['command']}`: each number of cores is a process",
-        f"that may use no others, {TURNS} times {REPEATS} runs of each by turns. Picks and priorities are equal on all.",
+        f"that may use no others, {TURNS} times {REPEATS} runs of each by turns. Picks and priorities are equal.",
         "",
         f"| cores | median s | least s | most s | times as quick as {min(taken)} |",
         "| ---: | ---: | ---: | ---: | ---: |",

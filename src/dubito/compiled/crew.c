@@ -34,6 +34,10 @@ static void work_through(Shared *shared, int place)
 
 #ifdef _WIN32
 
+void heed_forks(void)
+{
+}
+
 static void work_together(Shared *shared, int n_workers)
 {
     (void)n_workers;
@@ -90,12 +94,16 @@ static void begin_anew(void)
     crew.n_begun = crew.n_wanted = crew.n_at_work = crew.is_taken = 0;
 }
 
+void heed_forks(void)
+{
+    if (!crew.heeds_forks)
+        crew.heeds_forks = pthread_atfork(hold, let_go, begin_anew) == 0;
+}
+
 /* As many as can be begun. Signals are for the interpreter's own threads. */
 static void begin(int n_threads)
 {
     sigset_t every, before;
-    if (!crew.heeds_forks)
-        crew.heeds_forks = pthread_atfork(hold, let_go, begin_anew) == 0;
     sigfillset(&every);
     pthread_sigmask(SIG_SETMASK, &every, &before);
     for (pthread_t thread; crew.n_begun < n_threads && pthread_create(&thread, NULL, serve, NULL) == 0; crew.n_begun++)

@@ -15,6 +15,9 @@ typedef struct {
     int is_ended, lacks_memory;
 } Shared;
 
+/* To be called once, before any fork that is to leave the child able to work. */
+void heed_forks(void);
+
 /* No further piece is begun. */
 void end_early(Shared *shared, int lacks_memory);
 

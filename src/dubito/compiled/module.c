@@ -535,5 +535,6 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__steps(void)
 {
+    heed_forks();
     return PyModuleDef_Init(&definition);
 }

@@ -269,3 +269,13 @@ def test_a_broken_promise_of_the_largest_number_ends_no_process() -> None:
         small = CpuEngine("small").solve(broken)
     assert len(got) == 130
     assert len(small.configurations[0].indices) == 20
+
+
+def test_ctrl_c_before_the_first_pick_is_an_answer_without_picks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CpuKernels, "first_bounds", interrupt)
+    solution = CpuEngine("lazy").solve(problem_of(points_of(300, 20, 3), 10))
+    assert not solution.complete
+    assert [len(each.indices) for each in solution.configurations] == [0]

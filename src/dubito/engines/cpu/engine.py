@@ -11,6 +11,7 @@ from dubito.engines.cpu import choosing, plain, small
 from dubito.engines.cpu.cost import cost_of
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy import algorithm
+from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.rounding import WIDEST_ROW
 from dubito.matrix import OnDevice
 from dubito.problem import Problem, Progress, Solution
@@ -52,6 +53,14 @@ class CpuEngine:
 
     def solve(self, problem: Problem) -> Solution:
         """Small problems their own way where that is quicker, else see `dubito.engines.lazy.algorithm`."""
+        try:
+            return self._solve(problem)
+        except KeyboardInterrupt:
+            # Before there was any pick.
+            none = np.empty(0, dtype=np.int64)
+            return Solution((finished(problem, none, np.empty(0), np.inf),), complete=False)
+
+    def _solve(self, problem: Problem) -> Solution:
         way = self.way if self.way is not None and choosing.can(problem) else choosing.way_of(problem)
         if way == "small" and compiled.steps is not None:
             return small.solve(problem, compiled.steps)

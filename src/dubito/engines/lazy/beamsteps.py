@@ -15,11 +15,13 @@ import numpy.typing as npt
 from dubito import compiled
 from dubito.engines.lazy.configurations import Leaf, Node
 from dubito.engines.lazy.shortlist import ShortList
+from dubito.errors import InvalidData
 from dubito.matrix import BoolArray, FloatArray, IntArray
 
 MOST_STEPS = 64
 """At a time: what is written down of them stays in the cache, and Ctrl-C is not kept waiting."""
-
+MOST_IDLE = 100
+"""Times in a row that nothing comes of settling all that is in doubt: exact numbers are never in doubt, but NaN is."""
 
 Words = npt.NDArray[np.uint64]
 Rows = TypeVar("Rows", FloatArray, npt.NDArray[np.int32], Words)
@@ -49,6 +51,7 @@ def run_compiled(
     sets = _padded(_sets([leaf.own for leaf in short.leaves], n_words), width)
     totals = np.zeros(width, dtype=np.int64)
     totals[: len(short.leaves)] = [leaf.score for leaf in short.leaves]
+    n_idle = 0
     log, unsure = _empty_log(min(limit, MOST_STEPS), width), np.empty(width, dtype=np.int64)
     while limit > 0 and why != compiled.OUTSIDE:
         at_most = min(limit, MOST_STEPS)
@@ -70,6 +73,10 @@ def run_compiled(
         yield made
         if taken := held - short.leaves[0].own:
             sets &= ~_sets([taken], n_words)
+        n_idle = n_idle + 1 if made == 0 else 0
+        if n_idle > MOST_IDLE:
+            mend = "pass a copy that nobody writes to meanwhile."
+            raise InvalidData("holds other numbers than when the call began", argument="pool", mend=mend)
         if why == compiled.UNSURE:
             short.settle(unsure[:n_unsure], width)
 
