@@ -28,6 +28,7 @@ TARGETS = (
     "test",
     "check",
     "cluster",
+    "cores",
     "page",
     "postgres",
     "labelling",
