@@ -54,6 +54,12 @@ class CompiledSteps(Protocol):
         """Lower and upper bounds (picks, m) on what picks leave to listed candidates."""
         ...
 
+    def first(
+        self, arrays: Arrays, n: int, n_among: int, size: int, is_part: bool, n_threads: int, /
+    ) -> tuple[int, float, int]:
+        """The first candidates in order: how many, and what comes next."""
+        ...
+
     def widen(self, arrays: Arrays, n_matrix: int, n: int, d: int, has_rows: bool, /) -> None:
         """Rows (n, d) of a matrix of finite halves, or its first n, as float32."""
         ...
@@ -68,7 +74,6 @@ class CompiledSteps(Protocol):
         n_labelled: int,
         n_picks: int,
         width: int,
-        block: int,
         n_bounded: int,
         n_passed: int,
         pool_itemsize: int,
@@ -79,8 +84,40 @@ class CompiledSteps(Protocol):
         has_directions: bool,
         n_threads: int,
         /,
-    ) -> bool:
-        """Candidates brought up to date against all references; False where their sketches are of no use."""
+    ) -> tuple[bool, int, int]:
+        """Candidates brought up to date against all references.
+
+        False where their sketches are of no use; pairs looked at, and those passed on.
+        """
+        ...
+
+    def take_in(
+        self,
+        arrays: Arrays,
+        d: int,
+        n_pool: int,
+        n_others: int,
+        n_labelled: int,
+        n_picks: int,
+        width: int,
+        start: int,
+        room: int,
+        pool_itemsize: int,
+        labelled_itemsize: int,
+        is_cosine: bool,
+        in_single: bool,
+        has_centre: bool,
+        has_directions: bool,
+        scale: float,
+        slack: float,
+        n_threads: int,
+        /,
+    ) -> None:
+        """References from ``start`` on sketched, and packed as products read them."""
+        ...
+
+    def closest(self, arrays: Arrays, n: int, k: int, m: int, stride: int, n_best: int, n_threads: int, /) -> None:
+        """Each row's nearest of m columns, by products less what is taken off for each column."""
         ...
 
     def nearest(
@@ -94,10 +131,12 @@ class CompiledSteps(Protocol):
         is_cosine: bool,
         in_single: bool,
         has_centre: bool,
+        has_weights: bool,
         scale: float,
         grow: float,
         floor: float,
         unit: float,
+        level: float,
         n_threads: int,
         /,
     ) -> None:

@@ -68,7 +68,8 @@ int distances_among(Among *task, int n_threads)
     task->shared = (Shared){
         .work = read_piece, .task = task, .n_pieces = n_panels, .room_bytes = d * (int64_t)sizeof(double)};
     is_done = share(&task->shared, n_threads);
-    task->tiles = tiles_for(n_tiles, n_threads);
+    /* The first rows have the most others behind them: pieces are small, so that none waits for those. */
+    task->tiles = tiles_for(n_tiles / 2, d, n_threads);
     task->shared = (Shared){.work = measure_piece,
                             .task = task,
                             .n_pieces = ceiling(n_tiles, task->tiles),

@@ -105,6 +105,33 @@ static int are_starts(const int64_t *starts, Py_ssize_t parts, Py_ssize_t n, int
     return are;
 }
 
+static PyObject *first(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Py_ssize_t n, n_among, size;
+    Buffers buffers = {.n = 0};
+    const double *bound;
+    const int64_t *among;
+    int64_t *rows, found;
+    Threshold next;
+    int is_part, n_threads;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnnpi", &PyTuple_Type, &arrays, &n, &n_among, &size, &is_part, &n_threads))
+        return NULL;
+    if (!(bound = READ(double, n)) || !(among = READ(int64_t, n_among)) || !(rows = WRITE(int64_t, size)) ||
+        !are_rows(among, n_among, n)) {
+        give_back(&buffers);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    found = first_in_order(bound, is_part ? among : NULL, is_part ? n_among : n, size, rows, &next, n_threads);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    if (found < 0)
+        return PyErr_NoMemory();
+    return Py_BuildValue("ndn", (Py_ssize_t)found, next.value, (Py_ssize_t)next.row);
+}
+
 static int take_front(Buffers *buffers, PyObject *arrays, Front *into, Py_ssize_t n)
 {
     into->n = n;
@@ -245,29 +272,28 @@ static PyObject *bring_up_to_date(PyObject *self, PyObject *args)
     PyObject *arrays;
     Refresh task = {0};
     Space *space = &task.space;
-    Py_ssize_t n, d, n_pool, n_others, n_labelled, n_picks, width, block, n_bounded, n_passed;
+    Py_ssize_t n, d, n_pool, n_others, n_labelled, n_picks, width, n_bounded, n_passed;
     int has_centre, has_directions, n_threads, why;
     const double *figures;
     Buffers buffers = {.n = 0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnnnnnnnniippppi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &n_others, &n_labelled,
-                          &n_picks, &width, &block, &n_bounded, &n_passed, &task.references.pool.itemsize,
+    if (!PyArg_ParseTuple(args, "O!nnnnnnnnniippppi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &n_others, &n_labelled,
+                          &n_picks, &width, &n_bounded, &n_passed, &task.references.pool.itemsize,
                           &task.references.labelled.itemsize, &space->is_cosine, &space->in_single, &has_centre, &has_directions,
                           &n_threads))
         return NULL;
-    if (block <= 0 || block % TILE || block > MOST_TILES * TILE || width != (has_directions ? PANEL : d) + 1) {
-        PyErr_SetString(PyExc_ValueError, "pieces are whole tiles, and sketches as wide as a panel");
+    if (n_threads < 1 || width != (has_directions ? PANEL : d) + 1) {
+        PyErr_SetString(PyExc_ValueError, "there is a thread, and sketches are as wide as a panel");
         return NULL;
     }
-    Py_ssize_t n_panels = (n_labelled + n_picks + PANEL - 1) / PANEL, n_pieces = (n + block - 1) / block;
+    Py_ssize_t n_panels = (n_labelled + n_picks + PANEL - 1) / PANEL;
     if (!take_references(&buffers, arrays, &task.references, n_pool, n_others, n_labelled, n_picks, d) ||
         !(space->centre = READ(double, has_centre ? d : 0)) ||
         !(task.directions = READ(float, has_directions ? d * PANEL : 0)) ||
         !(task.panels = READ(float, n_panels * width * PANEL)) || !(figures = READ(double, N_FIGURES)) ||
         !(task.rows = READ(int64_t, n)) || !(task.seen = READ(int32_t, n)) || !(task.weights = READ(double, n)) ||
         !(task.limits = WRITE(double, n)) || !(task.squared = WRITE(double, n)) ||
-        !(task.is_out = WRITE(uint8_t, n)) || !(task.bounded = WRITE(int64_t, n_pieces)) ||
-        !(task.passed = WRITE(int64_t, n_pieces)) || !are_rows(task.rows, n, n_pool)) {
+        !(task.is_out = WRITE(uint8_t, n)) || !are_rows(task.rows, n, n_pool)) {
         give_back(&buffers);
         return NULL;
     }
@@ -277,7 +303,6 @@ static PyObject *bring_up_to_date(PyObject *self, PyObject *args)
     space->centre = has_centre ? space->centre : NULL;
     task.directions = has_directions ? task.directions : NULL;
     task.n = n;
-    task.block = block;
     task.width = width;
     task.n_bounded = n_bounded;
     task.n_passed = n_passed;
@@ -287,7 +312,82 @@ static PyObject *bring_up_to_date(PyObject *self, PyObject *args)
     give_back(&buffers);
     if (why == NO_MEMORY)
         return PyErr_NoMemory();
-    return PyBool_FromLong(why == REFRESHED);
+    return Py_BuildValue("Onn", why == REFRESHED ? Py_True : Py_False, (Py_ssize_t)task.bounded, (Py_ssize_t)task.passed);
+}
+
+static PyObject *take_in_references(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    TakeIn task = {0};
+    Space *space = &task.space;
+    Py_ssize_t d, n_pool, n_others, n_labelled, n_picks, width, start, room;
+    int has_centre, has_directions, n_threads, is_done;
+    Buffers buffers = {.n = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnnnnnnniippppddi", &PyTuple_Type, &arrays, &d, &n_pool, &n_others, &n_labelled,
+                          &n_picks, &width, &start, &room, &task.references.pool.itemsize,
+                          &task.references.labelled.itemsize, &space->is_cosine, &space->in_single, &has_centre,
+                          &has_directions, &space->scale, &task.slack, &n_threads))
+        return NULL;
+    if (start < 0 || start > n_labelled + n_picks || n_labelled + n_picks > room ||
+        width != (has_directions ? PANEL : d) + 1) {
+        PyErr_SetString(PyExc_ValueError, "there is no room for as many references, or sketches are not as wide as a panel");
+        return NULL;
+    }
+    if (!take_references(&buffers, arrays, &task.references, n_pool, n_others, n_labelled, n_picks, d) ||
+        !(space->centre = READ(double, has_centre ? d : 0)) ||
+        !(task.directions = READ(float, has_directions ? d * PANEL : 0)) || !(task.sizes = WRITE(double, room)) ||
+        !(task.targets = WRITE(float, room * width)) ||
+        !(task.panels = WRITE(float, (room + PANEL - 1) / PANEL * width * PANEL))) {
+        give_back(&buffers);
+        return NULL;
+    }
+    space->d = d;
+    space->centre = has_centre ? space->centre : NULL;
+    task.directions = has_directions ? task.directions : NULL;
+    task.width = width;
+    task.start = start;
+    Py_BEGIN_ALLOW_THREADS
+    is_done = take_in(&task, n_threads);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    if (!is_done)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *closest(PyObject *self, PyObject *args)
+{
+    PyObject *arrays;
+    Closest task = {0};
+    Py_ssize_t n, k, m, stride, n_best;
+    int n_threads, is_done;
+    Buffers buffers = {.n = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nnnnni", &PyTuple_Type, &arrays, &n, &k, &m, &stride, &n_best, &n_threads))
+        return NULL;
+    if (stride < 1 || n_best < 1 || m < 1 || m > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "there is something to compare with, and a best of it");
+        return NULL;
+    }
+    if (!(task.rows = READ(float, n * k)) || !(task.panels = READ(float, (m + PANEL - 1) / PANEL * k * PANEL)) ||
+        !(task.offsets = READ(float, m)) || !(task.places = WRITE(int32_t, n * n_best)) ||
+        !(task.largest = WRITE(float, n))) {
+        give_back(&buffers);
+        return NULL;
+    }
+    task.n = n;
+    task.k = k;
+    task.m = m;
+    task.stride = stride;
+    task.n_best = n_best;
+    Py_BEGIN_ALLOW_THREADS
+    is_done = find_closest(&task, n_threads);
+    Py_END_ALLOW_THREADS
+    give_back(&buffers);
+    if (!is_done)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
 }
 
 static PyObject *nearest(PyObject *self, PyObject *args)
@@ -296,27 +396,29 @@ static PyObject *nearest(PyObject *self, PyObject *args)
     Nearest task = {0};
     Space *space = &task.space;
     Py_ssize_t n, d, n_pool, block;
-    int has_centre, n_threads, is_done;
+    int has_centre, has_weights, n_threads, is_done;
     Buffers buffers = {.n = 0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnnipppddddi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &block,
-                          &task.pool.itemsize, &space->is_cosine, &space->in_single, &has_centre, &space->scale,
-                          &task.grow, &task.floor, &task.unit, &n_threads))
+    if (!PyArg_ParseTuple(args, "O!nnnnippppdddddi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &block,
+                          &task.pool.itemsize, &space->is_cosine, &space->in_single, &has_centre, &has_weights,
+                          &space->scale, &task.grow, &task.floor, &task.unit, &task.level, &n_threads))
         return NULL;
     if (block <= 0) {
         PyErr_SetString(PyExc_ValueError, "a piece has rows");
         return NULL;
     }
     if (!(task.pool.data = take(&buffers, arrays, n_pool * d, task.pool.itemsize, PyBUF_C_CONTIGUOUS)) ||
-        !(task.rows = READ(int64_t, n)) || !(space->centre = READ(double, has_centre ? d : 0)) ||
-        !(task.panel = READ(float, d * PANEL)) || !(task.sizes = READ(float, PANEL)) ||
-        !(task.bounds = WRITE(double, n)) || !(task.nearest = WRITE(uint16_t, n)) ||
+        !(space->centre = READ(double, has_centre ? d : 0)) || !(task.panel = READ(float, d * PANEL)) ||
+        !(task.sizes = READ(float, PANEL)) || !(task.weights = READ(double, has_weights ? n_pool : 0)) ||
+        !(task.rows = READ(int64_t, n)) || !(task.bounds = WRITE(double, n)) ||
+        !(task.nearest = WRITE(uint16_t, n)) || !(task.is_high = WRITE(uint8_t, n)) ||
         !are_rows(task.rows, n, n_pool)) {
         give_back(&buffers);
         return NULL;
     }
     space->d = d;
     space->centre = has_centre ? space->centre : NULL;
+    task.weights = has_weights ? task.weights : NULL;
     task.n = n;
     task.block = block;
     Py_BEGIN_ALLOW_THREADS
@@ -516,8 +618,11 @@ static PyMethodDef methods[] = {
     {"step", step, METH_VARARGS, "Steps of a beam: why they ended, how many, the configurations, how many are unsure."},
     {"intervals", intervals, METH_VARARGS, "Intervals that configurations' own picks leave to listed candidates."},
     {"between", between, METH_VARARGS, "Bounds on what picks leave to listed candidates."},
+    {"first", first, METH_VARARGS, "The first candidates in order: how many, and what comes next."},
     {"widen", widen, METH_VARARGS, "Rows of half precision in single."},
-    {"refresh", bring_up_to_date, METH_VARARGS, "Candidates brought up to date; False where their sketches are of no use."},
+    {"refresh", bring_up_to_date, METH_VARARGS, "Candidates brought up to date: False where sketches are of no use, pairs, and those passed on."},
+    {"take_in", take_in_references, METH_VARARGS, "References sketched, and packed as products read them."},
+    {"closest", closest, METH_VARARGS, "Each row's nearest of many columns, by products."},
     {"nearest", nearest, METH_VARARGS, "Each candidate's nearest of a few references, by products."},
     {"bound", bound, METH_VARARGS, "Upper bounds on squared distances, from products."},
     {"small", small, METH_VARARGS, "Picks of a small problem, further ones."},

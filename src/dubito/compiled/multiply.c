@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#define WIDE_ROW 4096
+
 typedef struct {
     const float *rows, *panels;
     float *out;
@@ -12,10 +14,10 @@ typedef struct {
     Shared shared;
 } Product;
 
-int64_t tiles_for(int64_t n_tiles, int n_threads)
+int64_t tiles_for(int64_t n_tiles, int64_t k, int n_threads)
 {
     int64_t tiles = n_tiles / (n_threads > 0 ? n_threads : 1);
-    return tiles < 1 ? 1 : tiles < MOST_TILES ? tiles : MOST_TILES;
+    return tiles < 1 || k > WIDE_ROW ? 1 : tiles < MOST_TILES ? tiles : MOST_TILES;
 }
 
 /* What does not fill a tile goes by way of a room that does. */
@@ -47,7 +49,7 @@ static void multiply_piece(void *given, int64_t piece, void *room)
 int multiply_rows(const float *rows, const float *panels, float *out, int64_t n, int64_t k, int64_t n_panels,
                   int n_threads)
 {
-    int64_t tiles = tiles_for((n + TILE - 1) / TILE, n_threads);
+    int64_t tiles = tiles_for((n + TILE - 1) / TILE, k, n_threads);
     Product task = {rows, panels, out, n, k, n_panels, tiles, {0}};
     task.shared = (Shared){.work = multiply_piece,
                            .task = &task,

@@ -22,6 +22,7 @@ static void keep_nearest(const Nearest *task, int64_t row, float *products, doub
         products[place] += task->sizes[place];
     own += least;
     task->bounds[row] = (own > 0.0 ? own : 0.0) / task->unit;
+    task->is_high[row] = task->bounds[row] * (task->weights ? task->weights[task->rows[row]] : 1.0) > task->level;
     task->nearest[row] = (uint16_t)place_of(products, least, PANEL);
 }
 

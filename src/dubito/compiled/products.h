@@ -17,8 +17,8 @@ void multiply_tiles(const float *rows, int64_t n_tiles, int64_t k, const float *
 void multiply_tiles_wide(const double *rows, int64_t n_tiles, int64_t k, const double *panel, double *out,
                          int64_t stride);
 
-/* Tiles in a piece of work: few, where all threads would not have one else. */
-int64_t tiles_for(int64_t n_tiles, int n_threads);
+/* Tiles of rows (k,) in a piece of work: few, where all threads would not have one else, or where rows are wide. */
+int64_t tiles_for(int64_t n_tiles, int64_t k, int n_threads);
 
 /* Rows (n, k) by panels (panels, k, PANEL), into (n, panels · PANEL). Whether there was memory for it. */
 int multiply_rows(const float *rows, const float *panels, float *out, int64_t n, int64_t k, int64_t n_panels,

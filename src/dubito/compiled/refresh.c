@@ -10,6 +10,8 @@
 #define SPAN_BYTES (1 << 18) /* of panels that stay near the processor while all rows of a piece are multiplied */
 #define MOST_PANELS 8
 #define PROOF 10000          /* pairs after which a sketch is judged */
+#define SHARES 2             /* pieces of each thread, about */
+#define OWN_COST 1000        /* references that comparing a row with takes as long as reading and sketching it */
 
 /* A pair that may matter: a row of the piece, a reference, and a lower bound on what it would leave. */
 typedef struct {
@@ -25,7 +27,7 @@ typedef struct {
 
 /* What a thread has for itself. */
 typedef struct {
-    int64_t first, n;           /* rows of this piece */
+    int64_t first, n, block;    /* rows of this piece, and with what fills its last tile */
     int64_t stride;             /* places in a row of ``near`` */
     double *one, *other, *room; /* (d,), (d,), (2·d,) */
     double *margins, *lengths;  /* (block,) */
@@ -43,25 +45,26 @@ static int64_t panels_at_once(const Refresh *task)
 
 static int64_t room_for(const Refresh *task)
 {
-    int64_t d = task->space.d, block = task->block, stride = panels_at_once(task) * PANEL;
+    int64_t d = task->space.d, block = task->most_rows, stride = panels_at_once(task) * PANEL;
     return (int64_t)sizeof(double) * (4 * d + 2 * block) +
            (int64_t)sizeof(float) * (block * (d + task->width + stride) + d);
 }
 
 static Piece lay_out(const Refresh *task, int64_t number, void *room)
 {
-    Piece piece = {.first = number * task->block, .stride = panels_at_once(task) * PANEL};
-    int64_t d = task->space.d, left = task->n - piece.first;
-    piece.n = left < task->block ? left : task->block;
+    Piece piece = {.first = task->starts[number], .stride = panels_at_once(task) * PANEL};
+    int64_t d = task->space.d;
+    piece.n = task->starts[number + 1] - piece.first;
+    piece.block = (piece.n + TILE - 1) / TILE * TILE;
     piece.one = room;
     piece.other = piece.one + d;
     piece.room = piece.other + d;
     piece.margins = piece.room + 2 * d;
-    piece.lengths = piece.margins + task->block;
-    piece.points = (float *)(piece.lengths + task->block);
-    piece.probes = piece.points + task->block * d;
-    piece.near = piece.probes + task->block * task->width;
-    piece.reference = piece.near + task->block * piece.stride;
+    piece.lengths = piece.margins + piece.block;
+    piece.points = (float *)(piece.lengths + piece.block);
+    piece.probes = piece.points + piece.block * d;
+    piece.near = piece.probes + piece.block * task->width;
+    piece.reference = piece.near + piece.block * piece.stride;
     return piece;
 }
 
@@ -83,13 +86,13 @@ static void prepare(const Refresh *task, Piece *piece)
 {
     const Figures *figures = &task->figures;
     int64_t d = task->space.d, width = task->width;
-    for (int64_t i = 0; i < task->block * d; i++)
+    for (int64_t i = piece->n * d; i < piece->block * d; i++)
         piece->points[i] = 0.0f;
     for (int64_t row = 0; row < piece->n; row++)
         read_shifted(&task->references.pool, task->rows[piece->first + row], &task->space, piece->room, piece->points + row * d);
     if (task->directions)
-        multiply_tiles(piece->points, task->block / TILE, d, task->directions, piece->near, PANEL, NULL);
-    for (int64_t row = 0; row < task->block; row++) {
+        multiply_tiles(piece->points, piece->block / TILE, d, task->directions, piece->near, PANEL, NULL);
+    for (int64_t row = 0; row < piece->block; row++) {
         const float *from = task->directions ? piece->near + row * PANEL : piece->points + row * d;
         float *probe = piece->probes + row * width;
         for (int64_t i = 0; i < width - 1; i++)
@@ -259,8 +262,8 @@ static void refresh_piece(void *given, int64_t number, void *room)
     prepare(task, &piece);
     int has_memory = bound(task, &piece, &n_bounded);
     int64_t all = task->n_bounded + n_bounded, passed = task->n_passed + piece.pairs.n;
-    task->bounded[number] = n_bounded;
-    task->passed[number] = piece.pairs.n;
+    __atomic_fetch_add(&task->bounded, n_bounded, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&task->passed, piece.pairs.n, __ATOMIC_RELAXED);
     if (!has_memory || (task->directions && all > PROOF && passed > task->figures.most_passed * all))
         end_early(&task->shared, !has_memory);
     else
@@ -268,13 +271,43 @@ static void refresh_piece(void *given, int64_t number, void *room)
     free(piece.pairs.each);
 }
 
+static double cost(const Refresh *task, int64_t row)
+{
+    return (double)(OWN_COST + task->references.n_all - task->seen[row]);
+}
+
+/* Cut rows into pieces of whole tiles that take about as long each; how many. */
+static int64_t cut(const Refresh *task, int64_t *starts, int n_threads)
+{
+    int64_t n_pieces = 0;
+    double most = 0.0, own = 0.0;
+    for (int64_t row = 0; row < task->n; row++)
+        most += cost(task, row) / (SHARES * n_threads);
+    for (int64_t row = 0; row < task->n; row += TILE) {
+        double tile = TILE * cost(task, row);
+        if (row == 0 || own + 0.5 * tile > most || row - starts[n_pieces - 1] == task->most_rows) {
+            starts[n_pieces++] = row;
+            own = 0.0;
+        }
+        own += tile;
+    }
+    starts[n_pieces] = task->n;
+    return n_pieces;
+}
+
 int refresh(Refresh *task, int n_threads)
 {
+    int64_t n_tiles = (task->n + TILE - 1) / TILE, *starts = malloc((size_t)(n_tiles + 1) * sizeof(int64_t));
+    int has_memory = starts != NULL;
+    if (!has_memory)
+        return NO_MEMORY;
+    task->most_rows = TILE * tiles_for(n_tiles, task->space.d, 1);
     task->shared = (Shared){.work = refresh_piece,
                             .task = task,
-                            .n_pieces = (task->n + task->block - 1) / task->block,
+                            .n_pieces = cut(task, starts, n_threads),
                             .room_bytes = room_for(task)};
-    if (!share(&task->shared, n_threads))
-        return NO_MEMORY;
-    return task->shared.is_ended ? USELESS : REFRESHED;
+    task->starts = starts;
+    has_memory = share(&task->shared, n_threads);
+    free(starts);
+    return !has_memory ? NO_MEMORY : task->shared.is_ended ? USELESS : REFRESHED;
 }

@@ -29,14 +29,16 @@ typedef struct {
     const float *panels;                  /* (panels, width, PANEL): references' targets */
     int64_t width;                        /* numbers in a target */
     Figures figures;
-    int64_t n, block;                     /* ``block``: rows in a piece */
+    int64_t n;
     const int64_t *rows;                  /* (n,) of the pool */
     const int32_t *seen;                  /* (n,) ascending */
     const double *weights;                /* (n,) */
     double *limits, *squared;             /* (n,) upper bounds on squared priorities; settled squared distances */
     uint8_t *is_out;                      /* (n,) fell under ``needed`` */
     int64_t n_bounded, n_passed;          /* pairs so far: looked at, and not ruled out */
-    int64_t *bounded, *passed;            /* (pieces,) the same of each piece */
+    int64_t bounded, passed;              /* the same of this call */
+    int64_t most_rows;                    /* in a piece */
+    const int64_t *starts;                /* (pieces + 1,) */
     Shared shared;
 } Refresh;
 
@@ -44,6 +46,35 @@ enum { REFRESHED = 0, USELESS = 1, NO_MEMORY = 2 };
 
 /* USELESS where a sketch leaves more to do than it saves: what was written then is not to be used. */
 int refresh(Refresh *task, int n_threads);
+
+/* References taken in from ``start`` on: see dubito.engines.cpu.references, whose targets these are. */
+typedef struct {
+    Space space;
+    References references;
+    const float *directions; /* as above */
+    int64_t width, start;
+    double slack;
+    double *sizes;           /* (references,) squared lengths */
+    float *targets, *panels; /* (references, width) and (panels, width, PANEL) */
+    int64_t tiles;           /* of a piece */
+    Shared shared;
+} TakeIn;
+
+int take_in(TakeIn *task, int n_threads);
+
+/* Rows compared with m columns by products. */
+typedef struct {
+    const float *rows, *panels; /* (n, k) and (panels, k, PANEL) */
+    const float *offsets;       /* (m,) taken off a column's products */
+    int64_t n, k, m;
+    int64_t stride, n_best;     /* ``places`` are of every so many columns; how many of them */
+    int32_t *places;            /* (n, n_best) largest first */
+    float *largest;             /* (n,) of all columns */
+    int64_t tiles;              /* of a piece */
+    Shared shared;
+} Closest;
+
+int find_closest(Closest *task, int n_threads);
 
 /* Each candidate's nearest of a few references, by products alone. */
 typedef struct {
@@ -53,8 +84,11 @@ typedef struct {
     const int64_t *rows;
     const float *panel, *sizes; /* (d, PANEL) and (PANEL,); where there are fewer, the rest is infinitely far */
     double grow, floor, unit;   /* of a point's own squared length; FLOOR; a squared length of 1 in scaled units */
+    const double *weights;      /* of the pool's rows; NULL where all are 1 */
+    double level;
     double *bounds;             /* (n,) upper bounds on squared distances */
     uint16_t *nearest;          /* (n,) */
+    uint8_t *is_high;           /* (n,) whether a bound, scaled, is above the level */
     Shared shared;
 } Nearest;
 

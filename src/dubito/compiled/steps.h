@@ -36,6 +36,12 @@ static inline int admits(Threshold bar, double value, int64_t row)
     return value > bar.value || (value == bar.value && row < bar.row);
 }
 
+/* The first ``size`` of n candidates by their bounds (largest first; of equal ones the lowest row), or of those ``among``,
+   which ascend; none that was picked, whose bound is below 0. Into ``rows``, ascending; how many, and what comes next. -1
+   where memory ran out. */
+int64_t first_in_order(const double *bound, const int64_t *among, int64_t n, int64_t size, int64_t *rows, Threshold *next,
+                       int n_threads);
+
 /* Greedy picks inside a front. */
 typedef struct {
     double *low, *high;   /* (n,) intervals, lowered in place */

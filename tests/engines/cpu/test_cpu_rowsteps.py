@@ -14,7 +14,7 @@ from dubito.distances import read_rows, settle, squared_radii
 from dubito.engines.cpu.anchors import FirstBounds
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.kernels import CpuKernels
-from dubito.engines.cpu.products import product
+from dubito.engines.cpu.products import closest, pack, product
 from dubito.engines.cpu.references import References
 from dubito.engines.cpu.rowsteps import RowSteps, row_steps
 from dubito.engines.cpu.sketch import SKETCH_WIDTH, fit_sketch, plain_sketch
@@ -237,26 +237,63 @@ def test_sketches_are_products(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=0.0, atol=1e-4)
 
 
-@pytest.mark.parametrize("size", [4, 64])
-def test_panels_grow_with_the_references(size: int) -> None:
-    problem = problem_of(points_of(300, 20, 5), 70)
-    references = References(problem, plain_sketch(np.asarray(problem.pool[:64], dtype=np.float64), 50.0), 1 << 24)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_sketched", [False, True])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_references_taken_in_are_those_of_numpy(
+    kind: str, is_sketched: bool, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module("dubito.engines.cpu.rowsteps"), "n_threads", lambda: threads)
+    problem = problem_of(points_of(400, 200, 5, kind), 70)
+    sketch = plain_sketch(np.asarray(problem.pool[:64], dtype=np.float64) + 300.0, 400.0)
+    sketch = fit_sketch(sketch, points_of(1024, 200, 5)) if is_sketched else sketch
+    ours, theirs = (References(problem, sketch, 1 << 24, in_c) for in_c in (row_steps(problem), None))
     for added in range(0, 200, 13):
-        references.add(problem.candidates[added : added + 13])
-        panels, n = references.panels(size), len(references)
-        unpacked = panels.transpose(0, 2, 1).reshape(-1, 21)
-        assert unpacked[:n].tolist() == references.targets(slice(0, n)).tolist()
+        ours.add(problem.candidates[added : added + 13])
+        theirs.add(problem.candidates[added : added + 13])
+        assert ours.panels is not None
+        unpacked, n = ours.panels.transpose(0, 2, 1).reshape(-1, sketch.width(200) + 1), len(ours)
+        assert unpacked[:n].tolist() == ours.targets(slice(0, n)).tolist()
         assert (unpacked[n:, -1] == -np.inf).all()
         assert (unpacked[n:, :-1] == 0.0).all()
+        np.testing.assert_allclose(unpacked[:n], theirs.targets(slice(0, n)), rtol=1e-4, atol=1e-2)
+        np.testing.assert_allclose(ours.sizes[:n], theirs.sizes[:n], rtol=1e-5)
+
+
+def test_where_a_sketch_is_of_no_use_and_whole_points_do_not_fit_numpy_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    pool = rng.standard_normal((700, 300)).astype(np.float32)
+    problem = Problem(pool, pool[:300], np.arange(300, 700), 400, largest=float(np.abs(pool).max()))
+    monkeypatch.setattr("dubito.engines.cpu.kernels.SMALL_PROBLEM", 0.0)
+    kernels = CpuKernels(problem)
+    kernels.references = References(problem, kernels.references.sketch, 4 * 700 * 66, kernels.in_c)
+    got, is_fresh = kernels.refresh(np.arange(400), np.full(400, np.inf), np.zeros(400, dtype=np.int32), 0.0)
+    assert kernels.references.panels is None
+    assert is_fresh.all()
+    assert got.tolist() == exactly(problem, np.empty(0, dtype=np.int64)).tolist()
+
+
+@pytest.mark.parametrize(("n", "m", "stride"), [(1, 1, 1), (5, 3, 2), (50, 64, 1), (100, 200, 7), (7, 1000, 10)])
+def test_the_closest_columns_are_those_of_numpy(n: int, m: int, stride: int) -> None:
+    assert compiled.steps is not None
+    rng = np.random.default_rng(n)
+    # Whole numbers: products are exact in any order, and many are level.
+    rows, columns = (rng.integers(-3, 4, (size, 20)).astype(np.float32) for size in (n, m))
+    offsets = rng.integers(0, 9, m).astype(np.float32)
+    near, n_best = rows @ columns.T - offsets, min(2, -(-m // stride))
+    places, largest = closest(compiled.steps, rows, pack(columns), offsets, stride=stride, n_best=n_best)
+    assert largest.tolist() == near.max(axis=1).tolist()
+    assert places.tolist() == (np.argsort(-near[:, ::stride], axis=1, kind="stable")[:, :n_best] * stride).tolist()
 
 
 def test_rows_that_are_not_there_are_refused() -> None:
     assert compiled.steps is not None
     one, rows = np.zeros((1, 4), dtype=np.float32), np.array([1])
     panel, sizes = np.zeros((4, 64), dtype=np.float32), np.zeros(64, dtype=np.float32)
-    arrays = (one, rows, np.empty(0), panel, sizes, np.empty(1), np.empty(1, dtype=np.uint16))
+    found = (np.empty(1), np.empty(1, dtype=np.uint16), np.empty(1, dtype=np.bool_))
+    arrays = (one, np.empty(0), panel, sizes, np.empty(0), rows, *found)
     with pytest.raises(IndexError, match="not as many rows"):
-        compiled.steps.nearest(arrays, 1, 4, 1, 6, 4, False, True, False, 1.0, 1.0, 0.0, 1.0, 1)
+        compiled.steps.nearest(arrays, 1, 4, 1, 6, 4, False, True, False, False, 1.0, 1.0, 0.0, 1.0, 0.0, 1)
 
 
 def test_a_broken_promise_of_the_largest_number_ends_no_process() -> None:

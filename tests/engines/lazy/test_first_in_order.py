@@ -1,10 +1,11 @@
-"""Who is first by bounds: as a plain sort has it, with and without a sample first."""
+"""Who is first by bounds: as a plain sort has it, with and without a sample first, compiled or not."""
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dubito import compiled
 from dubito.engines.lazy.bounds import MANY, SAMPLED, first_in_order
 from dubito.engines.lazy.front import Threshold
 from dubito.matrix import FloatArray
@@ -25,12 +26,30 @@ def found(bound: FloatArray, size: int) -> tuple[list[int], Threshold]:
     return rows.tolist(), threshold
 
 
+@pytest.fixture(params=["C", "NumPy"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "NumPy":
+        monkeypatch.setattr(compiled, "steps", None)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(LEVELS | st.floats(0.0, 2.0), max_size=40), st.integers(0, 45))
+@pytest.mark.usefixtures("way")
 def test_it_is_the_order_of_a_sort(bound: list[float], size: int) -> None:
     values = np.array(bound, dtype=np.float64)
     assert found(values, size) == by_sorting(values, size)
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(LEVELS, st.booleans()), max_size=40), st.integers(0, 45))
+@pytest.mark.usefixtures("way")
+def test_of_some_alone_it_is_their_order(bounds: list[tuple[float, bool]], size: int) -> None:
+    values, is_among = np.array([bound for bound, _ in bounds]), np.array([own for _, own in bounds], dtype=np.bool_)
+    rows, threshold = first_in_order(values, size, np.flatnonzero(is_among))
+    assert (rows.tolist(), threshold) == by_sorting(np.where(is_among, values, -1.0), size)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("n_levels", [1, 3, 1000, 10**9])
 @pytest.mark.parametrize("picked", [0.0, 0.5, 0.999])
 @pytest.mark.parametrize("size", [0, 1, 300, 5000])

@@ -9,8 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from dubito import compiled
 from dubito.engines.cpu.memory import CpuPlan
-from dubito.engines.cpu.products import product
+from dubito.engines.cpu.products import closest, pack, product
 from dubito.engines.cpu.references import References
 from dubito.engines.cpu.rowsteps import Grouped, RowSteps
 from dubito.engines.cpu.sketch import Sketch
@@ -26,7 +27,6 @@ CELL_ROWS = 512
 """References of a cell that are looked at."""
 CLOSER = 4
 """Candidates worth a closer look, for each pick; half as many where doubts draw priorities apart."""
-SPAN = 1 << 16
 
 
 class Reach:
@@ -86,13 +86,15 @@ class FirstBounds:
         """(n,) bounds."""
         n_candidates, reach = len(self.problem.candidates), self._reach(self.anchors)
         if self.in_c is not None:
-            bounds, nearest = self.in_c.first_bounds(self.full, reach.others, reach.sizes)
+            bounds, nearest, is_high = self.in_c.first_bounds(self.full, reach.others, reach.sizes, self.level)
         else:
             bounds, nearest = np.empty(n_candidates), np.empty(n_candidates, dtype=np.uint16)
+            is_high = np.empty(n_candidates, dtype=np.bool_)
             for span in blocks(n_candidates, 2 * self.plan.refresh_rows):
                 bounds[span], nearest[span] = reach.nearest(read_candidates(self.problem, self.full, span))
+                is_high[span] = bounds[span] * self._weights(span) > self.level
         if len(self.anchors) < len(self.references):
-            self._look_closer(bounds, nearest)
+            self._look_closer(bounds, nearest, np.flatnonzero(is_high))
         return bounds
 
     def _reach(self, which: IntArray) -> Reach:
@@ -101,21 +103,36 @@ class FirstBounds:
     def _choose(self, n_anchors: int) -> tuple[IntArray, float]:
         """The references nearest to most of a few candidates, and a squared priority that few of all will reach."""
         problem, references = self.problem, self.references
-        among = slice(0, len(references), -(-len(references) // min(CHOICE, self.plan.reference_rows)))
-        chosen = np.arange(len(references))[among]
+        stride = -(-len(references) // min(CHOICE, self.plan.reference_rows))
+        chosen = np.arange(0, len(references), stride)
         step = -(-len(problem.candidates) // self.plan.refresh_rows)
         few = np.arange(0, len(problem.candidates), step)
         shifted = read_candidates(problem, self.full, few)
         sizes = squared_lengths(shifted)
         sketches, _ = references.sketch.apply(shifted, sizes)
-        # Points differ by what sketches leave out, too: whole lengths tell more of distances than those of sketches.
-        nearest = self._nearness(sketches, among).argmax(axis=1)
+        nearest, nearness = self._nearest(sketches, stride)
         popular = np.argsort(-np.bincount(nearest, minlength=len(chosen)), kind="stable")
-        squared = (sizes - self._largest_nearness(sketches)) / self.full.scale**2
+        squared = (sizes - nearness) / self.full.scale**2
         squared *= self._weights(few)
         n_closer = CLOSER * self.n_picks // (1 if problem.weights is None else 2)
         place = max(0, len(few) - 1 - n_closer // step)
         return np.sort(chosen[popular[:n_anchors]]), float(np.partition(squared, place)[place])
+
+    def _nearest(self, sketches: Float32Array, stride: int) -> tuple[AnyArray, Float32Array]:
+        """(r,) which of every so many references is nearest, and (r,) how near the nearest of all is.
+
+        Of a few alone, a level would be far above where picks end. Points differ by what sketches leave out, too: whole
+        lengths tell more of distances than those of sketches.
+        """
+        panels, n_references = self.references.panels, len(self.references)
+        if compiled.steps is not None and panels is not None:
+            sizes = self.references.sizes[:n_references].astype(np.float32)
+            probes = np.pad(sketches, ((0, 0), (0, 1)))
+            places, largest = closest(compiled.steps, probes, panels, sizes, stride=stride)
+            return places[:, 0] // stride, largest
+        spans = blocks(n_references, self.plan.reference_rows)
+        nearest: Float32Array = np.max([self._nearness(sketches, span).max(axis=1) for span in spans], axis=0)
+        return self._nearness(sketches, slice(0, n_references, stride)).argmax(axis=1), nearest
 
     def _nearness(self, sketches: Float32Array, span: slice) -> Float32Array:
         """(r, span) of sketches to references: the larger, the nearer."""
@@ -123,22 +140,12 @@ class FirstBounds:
         nearness -= self.references.sizes[span].astype(np.float32)
         return nearness
 
-    def _largest_nearness(self, sketches: Float32Array) -> Float32Array:
-        """(r,) to the nearest of all references: of a few alone, a level would be far above where picks end."""
-        spans = blocks(len(self.references), self.plan.reference_rows)
-        nearest: Float32Array = np.max([self._nearness(sketches, span).max(axis=1) for span in spans], axis=0)
-        return nearest
-
     def _weights(self, rows: slice | IntArray) -> FloatArray | float:
         weights = self.problem.weights
         return 1.0 if weights is None else weights[self.problem.candidates[rows]]
 
-    def _look_closer(self, bounds: FloatArray, nearest: AnyArray) -> None:
+    def _look_closer(self, bounds: FloatArray, nearest: AnyArray, rows: IntArray) -> None:
         """Lower the bounds that may come first by the cells of their anchors."""
-        spans = blocks(len(bounds), SPAN)
-        rows = np.concatenate(
-            [np.flatnonzero(bounds[span] * self._weights(span) > self.level) + span.start for span in spans]
-        )
         rows = rows[np.argsort(nearest[rows], kind="stable")]
         cells = self._cells()
         if self.in_c is not None and self.in_c.can_look_closer:
@@ -166,12 +173,23 @@ class FirstBounds:
         anchors = np.concatenate([targets(slice(anchor, anchor + 1)) for anchor in self.anchors.tolist()])
         nearest = np.empty((len(self.references), min(CELLS, len(anchors))), dtype=np.uint16)
         for span in blocks(len(nearest), self.plan.reference_rows):
-            nearness = product(targets(span)[:, :-1], np.float32(0.5) * anchors[:, :-1]) + anchors[:, -1]
-            for place in range(nearest.shape[1]):
-                nearest[span, place] = nearness.argmax(axis=1)
-                nearness[np.arange(len(nearness)), nearest[span, place]] = -np.inf
+            nearest[span] = _nearest_of(targets(span), anchors, nearest.shape[1])
         owners = nearest.ravel()
         members = np.argsort(owners, kind="stable") // nearest.shape[1]
         cells = np.split(members, np.searchsorted(np.sort(owners), np.arange(1, len(anchors))))
         most = min(CELL_ROWS, self.plan.reference_rows)
         return [cell[:: -(-len(cell) // most) or 1] for cell in cells]
+
+
+def _nearest_of(targets: Float32Array, anchors: Float32Array, n_best: int) -> AnyArray:
+    """(r, n_best) the nearest anchors, all given as targets."""
+    points = np.float32(0.5) * anchors
+    points[:, -1] = 0.0
+    if compiled.steps is not None:
+        return closest(compiled.steps, targets, pack(points), -anchors[:, -1], n_best=n_best)[0]
+    nearness, every = product(targets, points) + anchors[:, -1], np.arange(len(targets))
+    nearest = np.empty((len(targets), n_best), dtype=np.uint16)
+    for place in range(n_best):
+        nearest[:, place] = nearness.argmax(axis=1)
+        nearness[every, nearest[:, place]] = -np.inf
+    return nearest

@@ -55,8 +55,10 @@ class CpuKernels:
         kept = problem.known.kept if problem.known is not None else None
         sketch = kept.sketch if isinstance(kept, Kept) else self._fit()
         self.full = whole(sketch, problem.pool.shape[1])
-        self.references = References(problem, sketch, self.plan.cache_bytes)
         self.in_c = row_steps(problem) if self.plan.is_ample else None
+        # Where a pick's own weight scales what it leaves, bounds are of another kind.
+        takes_in = self.in_c if problem.scaling == "respective" else None
+        self.references = References(problem, sketch, self.plan.cache_bytes, takes_in)
 
     def _fit(self) -> Sketch:
         problem, d = self.problem, self.problem.pool.shape[1]
@@ -127,10 +129,12 @@ class CpuKernels:
 
     def _scale(self, squared: FloatArray, own: FloatArray | None) -> FloatArray:
         """Squared priorities, in place; scaled by pick already where ``own``, but without any doubt they are 0."""
-        if self.problem.weights is not None:
+        weights, rows = self.problem.weights, self.problem.candidates
+        if weights is not None:
             for span in blocks(len(squared), 1 << 16):
-                weights = self.problem.weights[self.problem.candidates[span]]
-                squared[span] *= weights if own is None else weights > 0.0
+                # Candidates ascend: as many as there are rows, they are the rows.
+                each = weights[span] if len(rows) == len(weights) else weights[rows[span]]
+                squared[span] *= each if own is None else each > 0.0
         return squared
 
     def _bounds_to(self, anchors: FloatArray, own: FloatArray | None, reduce: Reduction) -> FloatArray:
@@ -153,9 +157,9 @@ class CpuKernels:
         if self.learned is not None:
             needed = 0.0  # What is finished now need not be looked at again in the next run.
         order = np.argsort(seen, kind="stable")
-        # Where a pick's own weight scales what it leaves, bounds are of another kind.
-        if self.in_c is not None and self.references.has_panels and self.problem.scaling == "respective":
-            return self._refresh_in_c(self.in_c, rows, order, bounds, seen, needed)
+        in_c = None if self.in_c is None else self._refresh_in_c(self.in_c, rows, order, bounds, seen, needed)
+        if in_c is not None:
+            return in_c
         exact, is_fresh = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_)
         for part in self._parts(order, seen):
             group = self._bounded(rows[part], bounds[part], int(seen[part[0]]), needed)
@@ -168,10 +172,16 @@ class CpuKernels:
 
     def _refresh_in_c(
         self, in_c: RowSteps, rows: IntArray, order: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
-    ) -> tuple[FloatArray, BoolArray]:
-        ordered, exact, is_fresh = rows[order], np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_)
+    ) -> tuple[FloatArray, BoolArray] | None:
+        """None where what it reads is not kept."""
+        if self.references.panels is None:
+            return None
+        ordered = rows[order]
         stale = Stale(self.problem.candidates[ordered], bounds[order], self._weights(ordered), seen[order])
         done = in_c.refresh(self.references, stale, needed)
+        if done is None:
+            return None
+        exact, is_fresh = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_)
         exact[order], is_fresh[order] = done.limits, ~done.is_out
         self._learn(ordered, done.squared, done.is_out)
         return exact, is_fresh

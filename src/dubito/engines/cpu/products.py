@@ -4,6 +4,7 @@ import numpy as np
 
 from dubito import compiled
 from dubito.engines.lazy.rounding import Float32Array
+from dubito.matrix import AnyArray
 from dubito.threads import n_threads
 
 PANEL = 64
@@ -14,18 +15,42 @@ def product(left: Float32Array, right: Float32Array) -> Float32Array:
     """(n, m) of rows (n, k) and (m, k)."""
     if compiled.steps is None:
         return np.asarray(left @ right.T)
-    (m, k), n_panels = right.shape, -(-len(right) // PANEL)
-    padded = np.zeros((n_panels * PANEL, k), dtype=np.float32)
-    padded[:m] = right
-    panels = np.ascontiguousarray(padded.reshape(n_panels, PANEL, k).transpose(0, 2, 1))
-    return _multiply(compiled.steps, left, panels)[:, :m]
+    return _multiply(compiled.steps, left, pack(right))[:, : len(right)]
 
 
 def along(points: Float32Array, directions: Float32Array) -> Float32Array:
     """(n, k) coordinates of points (n, d) along directions (d, k)."""
-    if compiled.steps is None or directions.shape[1] != PANEL:
-        return np.asarray(points @ directions)
-    return _multiply(compiled.steps, points, np.ascontiguousarray(directions)[None])
+    return product(points, directions.T)
+
+
+def pack(rows: Float32Array) -> Float32Array:
+    """(panels, k, 64) rows (m, k) by columns, as C reads them; 0 beyond the last."""
+    (m, k), n_whole = rows.shape, len(rows) // PANEL
+    panels = np.empty((-(-m // PANEL), k, PANEL), dtype=np.float32)
+    panels[:n_whole] = rows[: n_whole * PANEL].reshape(n_whole, PANEL, k).transpose(0, 2, 1)
+    for last in panels[n_whole:]:
+        last[:, : m % PANEL], last[:, m % PANEL :] = rows[n_whole * PANEL :].T, 0.0
+    return panels
+
+
+def closest(
+    steps: compiled.CompiledSteps,
+    rows: Float32Array,
+    panels: Float32Array,
+    offsets: Float32Array,
+    *,
+    stride: int = 1,
+    n_best: int = 1,
+) -> tuple[AnyArray, Float32Array]:
+    """(n, n_best) the best of every so many columns for rows (n, k), and (n,) how near the best of all is.
+
+    What is nearer has a larger product, less the column's offset.
+    """
+    places, largest = np.empty((len(rows), n_best), dtype=np.int32), np.empty(len(rows), dtype=np.float32)
+    arrays = (np.ascontiguousarray(rows), panels, np.ascontiguousarray(offsets), places, largest)
+    n, k = rows.shape
+    steps.closest(arrays, n, k, len(offsets), stride, n_best, n_threads())
+    return places, largest
 
 
 def _multiply(steps: compiled.CompiledSteps, rows: Float32Array, panels: Float32Array) -> Float32Array:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dubito.distances import read_rows
+from dubito.engines.cpu.products import PANEL
 from dubito.engines.cpu.sketch import Sketch, whole
 from dubito.engines.lazy.rounding import Float32Array, squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of
@@ -21,6 +23,25 @@ LOOKING = 100.0
 """What looking at a pair costs that a sketch passes on, in times of bounding it."""
 
 
+class Room(NamedTuple):
+    """Where references are taken in, labelled points first, then picks."""
+
+    sizes: FloatArray
+    """(room,) squared lengths of shifted references."""
+    targets: Float32Array
+    """(room, k + 1)."""
+    panels: Float32Array
+    """(panels, k + 1, 64) the same by columns, as products in C read them; beyond the last, what is infinitely far."""
+
+
+class TakesIn(Protocol):
+    """Sketches references and packs them; see `dubito.engines.cpu.rowsteps`."""
+
+    def take_in(self, sketch: Sketch, picks: IntArray, start: int, into: Room) -> None:
+        """All from ``start`` on."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """References of an earlier run that are the first of the next."""
@@ -28,6 +49,7 @@ class Kept:
     sketch: Sketch
     sizes: FloatArray
     targets: Float32Array
+    panels: Float32Array | None
     rows: Float32Array | None
 
 
@@ -39,8 +61,9 @@ class References:
     shifted float32 rows.
     """
 
-    def __init__(self, problem: Problem, sketch: Sketch, memory: int) -> None:
-        self.problem, self.sketch, self.memory = problem, sketch, memory
+    def __init__(self, problem: Problem, sketch: Sketch, memory: int, in_c: TakesIn | None = None) -> None:
+        """``in_c``: who takes references in, where their targets are kept."""
+        self.problem, self.sketch, self.memory, self._in_c = problem, sketch, memory, in_c
         self.longest = 2.0 * np.sqrt(problem.pool.shape[1]) * problem.largest * sketch.scale
         """No shifted point is longer."""
         self.n_labelled = len_of(problem.references)
@@ -50,22 +73,25 @@ class References:
         self._make_room()
         self._fill(self._take_over(problem.known.kept if problem.known else None))
 
-    _panels: Float32Array | None
-    _n_packed: int
-
     def _make_room(self) -> None:
         room, d = self.n_labelled + self.problem.budget, self.problem.pool.shape[1]
         width = self.sketch.width(d) + 1
         target_bytes, row_bytes = 4 * room * width, 4 * room * d
         keeps_targets = target_bytes <= self.memory
-        keeps_rows = keeps_targets and target_bytes + row_bytes <= self.memory
+        keeps_rows = keeps_targets and self._in_c is None and target_bytes + row_bytes <= self.memory
         self.sizes = np.empty(room)
         """Squared lengths of shifted references."""
         self._targets = np.empty((room, width), dtype=np.float32) if keeps_targets else None
-        self._panels, self._n_packed = None, 0
+        has_panels = keeps_targets and self._in_c is not None
+        self._panels = np.empty((-(-room // PANEL), width, PANEL), dtype=np.float32) if has_panels else None
         self._rows = np.empty((room, d), dtype=np.float32) if keeps_rows else None
 
     def _fill(self, start: int) -> None:
+        """Take in all from ``start`` on."""
+        if self._in_c is not None and self._targets is not None and self._panels is not None:
+            room = Room(self.sizes, self._targets, self._panels)
+            self._in_c.take_in(self.sketch, self.picks, start, room)
+            return
         for span in blocks(len(self) - start, READ_ROWS):
             rows = np.arange(start + span.start, start + span.stop)
             self._store(start + span.start, self._read(rows))
@@ -95,8 +121,12 @@ class References:
         """Copy what an earlier run kept; how many references that is."""
         if not isinstance(kept, Kept) or self._targets is None or (self._rows is not None and kept.rows is None):
             return 0
+        if self._panels is not None and kept.panels is None:
+            return 0
         n_kept = len(kept.targets)
         self.sizes[:n_kept], self._targets[:n_kept] = kept.sizes, kept.targets
+        if self._panels is not None and kept.panels is not None:
+            self._panels[: len(kept.panels)] = kept.panels
         if self._rows is not None and kept.rows is not None:
             self._rows[:n_kept] = kept.rows
         return n_kept
@@ -106,7 +136,8 @@ class References:
         if self._targets is None:
             return None
         rows = None if self._rows is None else self._rows[:n_kept]
-        return Kept(self.sketch, self.sizes[:n_kept], self._targets[:n_kept], rows)
+        panels = None if self._panels is None else self._panels[: -(-n_kept // PANEL)]
+        return Kept(self.sketch, self.sizes[:n_kept], self._targets[:n_kept], panels, rows)
 
     def __len__(self) -> int:
         return self.n_labelled + len(self.picks)
@@ -115,8 +146,7 @@ class References:
         """Rows of the pool that were picked."""
         start = len(self)
         self.picks = np.concatenate([self.picks, picks])
-        for span in blocks(len(picks), READ_ROWS):
-            self._store(start + span.start, self.sketch.read(self.problem.pool, picks[span], self.problem.metric))
+        self._fill(start)
 
     def _store(self, start: int, shifted: Float32Array) -> None:
         stop = start + len(shifted)
@@ -140,25 +170,9 @@ class References:
         return self._target(self._read(np.arange(span.start, span.stop, span.step)), self.sizes[span])
 
     @property
-    def has_panels(self) -> bool:
-        """Whether targets are kept at all."""
-        return self._targets is not None
-
-    def panels(self, size: int) -> Float32Array:
-        """(panels, k + 1, size) all targets, as products in C read them; beyond the last, what is infinitely far."""
-        if self._targets is None:
-            raise ValueError("targets are not kept")
-        room, width = self._targets.shape
-        if self._panels is None:
-            self._panels = np.empty((-(-room // size), width, size), dtype=np.float32)
-        first, stop = self._n_packed // size, -(-len(self) // size)
-        if self._n_packed < len(self):
-            fresh = np.zeros(((stop - first) * size, width), dtype=np.float32)
-            fresh[:, -1] = -np.inf
-            fresh[: len(self) - first * size] = self._targets[first * size : len(self)]
-            self._panels[first:stop] = fresh.reshape(stop - first, size, width).transpose(0, 2, 1)
-            self._n_packed = len(self)
-        return self._panels[:stop]
+    def panels(self) -> Float32Array | None:
+        """(panels, k + 1, 64) all targets, as products in C read them; None where they are not kept."""
+        return None if self._panels is None else self._panels[: -(-len(self) // PANEL)]
 
     def rows(self, references: IntArray) -> Float32Array:
         """Shifted rows (r, d)."""

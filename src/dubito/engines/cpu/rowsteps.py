@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dubito import compiled
-from dubito.engines.cpu.products import PANEL
-from dubito.engines.cpu.references import References
+from dubito.engines.cpu.products import PANEL, pack
+from dubito.engines.cpu.references import References, Room
 from dubito.engines.cpu.sketch import Sketch, is_single
 from dubito.engines.lazy.rounding import (
     BEYOND,
@@ -28,18 +28,14 @@ from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Row
 from dubito.problem import Problem
 from dubito.threads import n_threads
 
-TILE, MOST_TILES = 6, 8
-"""Rows that are multiplied together, and how many such tiles make a piece of work at most."""
 WIDE = 4096
-"""Features beyond which a piece is one tile."""
+"""Features beyond which a thread has no room for many points."""
 PIECE_ROWS = 240
-SHARES = 2
-"""Pieces of work that each thread has at least, so that none waits long for the last."""
 CALL_ROWS = 1 << 18
 """Rows between two looks at whether Ctrl-C was pressed."""
 USELESS = 0.1
 """The share of pairs passed on beyond which a sketch is given up in the middle of the work."""
-NO_CENTRE = np.empty(0)
+NO_CENTRE = NO_WEIGHTS = np.empty(0)
 NO_DIRECTIONS = np.empty(0, dtype=np.float32)
 
 
@@ -121,24 +117,43 @@ class RowSteps:
     pool: AnyArray
     labelled: AnyArray
     labelled_rows: IntArray
+    workers: int
+    """Threads."""
 
-    def first_bounds(self, full: Sketch, anchors: Float32Array, sizes: Float32Array) -> tuple[FloatArray, AnyArray]:
+    def take_in(self, sketch: Sketch, picks: IntArray, start: int, into: Room) -> None:
+        """References from ``start`` on."""
+        n_pool, d = self.pool.shape
+        self.steps.take_in(
+            (*self._references(picks), *_maps(sketch), *into),
+            *(d, n_pool, len(self.labelled), len(self.labelled_rows), len(picks), sketch.width(d) + 1, start),
+            *(len(into.sizes), self.pool.itemsize, self.labelled.itemsize, self._is_cosine, is_single(sketch.scale)),
+            *(sketch.centre is not None, sketch.directions is not None, sketch.scale, sketch.slack, self.workers),
+        )
+
+    def _references(self, picks: IntArray) -> compiled.Arrays:
+        return self.pool, self.labelled, self.labelled_rows, picks
+
+    def first_bounds(
+        self, full: Sketch, anchors: Float32Array, sizes: Float32Array, level: float
+    ) -> tuple[FloatArray, AnyArray, BoolArray]:
         """(n,) upper bounds on squared distances to the nearest of up to `PANEL` anchors, and which that is.
 
-        ``anchors`` are shifted, and ``sizes`` is what each adds to a squared distance.
+        ``anchors`` are shifted, and ``sizes`` is what each adds to a squared distance. Also (n,) whether a bound, once
+        scaled, is above a level.
         """
-        rows, (n_pool, d) = self.problem.candidates, self.pool.shape
-        panel, padded = np.zeros((d, PANEL), dtype=np.float32), np.full(PANEL, np.inf, dtype=np.float32)
-        panel[:, : len(anchors)], padded[: len(anchors)] = anchors.T, sizes
-        bounds, nearest = np.empty(len(rows)), np.empty(len(rows), dtype=np.uint16)
-        centre, size = NO_CENTRE if full.centre is None else full.centre, self.pool.itemsize
+        rows, (n_pool, d), weights = self.problem.candidates, self.pool.shape, self.problem.weights
+        padded = np.full(PANEL, np.inf, dtype=np.float32)
+        padded[: len(anchors)] = sizes
+        bounds, nearest, is_high = np.empty(len(rows)), np.empty(len(rows), np.uint16), np.empty(len(rows), np.bool_)
+        own = (self.pool, _maps(full)[0], pack(anchors), padded, NO_WEIGHTS if weights is None else weights)
         for span in blocks(len(rows), CALL_ROWS):
-            arrays = (self.pool, rows[span], centre, panel, padded, bounds[span], nearest[span])
+            arrays = (*own, rows[span], bounds[span], nearest[span], is_high[span])
             self.steps.nearest(
-                *(arrays, len(rows[span]), d, n_pool, PIECE_ROWS, size, self._is_cosine, is_single(full.scale)),
-                *(full.centre is not None, full.scale, 1.0 + full.slack, FLOOR, full.scale**2, n_threads()),
+                *(arrays, len(rows[span]), d, n_pool, PIECE_ROWS, self.pool.itemsize, self._is_cosine),
+                *(is_single(full.scale), full.centre is not None, weights is not None, full.scale, 1.0 + full.slack),
+                *(FLOOR, full.scale**2, level, self.workers),
             )
-        return bounds, nearest
+        return bounds, nearest, is_high
 
     @property
     def can_look_closer(self) -> bool:
@@ -154,7 +169,7 @@ class RowSteps:
         (n_pool, d), (starts, of_cells) = self.pool.shape, grouped.pieces()
         members = np.concatenate(grouped.cells)
         arrays = (
-            *(self.pool, self.labelled, self.labelled_rows, picks, NO_CENTRE if full.centre is None else full.centre),
+            *(*self._references(picks), _maps(full)[0]),
             *(sizes, members, np.cumsum([0, *map(len, grouped.cells)])),
             *(self.problem.candidates[grouped.rows], starts, of_cells, bounds),
         )
@@ -162,7 +177,7 @@ class RowSteps:
             *(arrays, len(grouped.rows), d, n_pool, len(self.labelled), len(self.labelled_rows), len(picks)),
             *(len(members), len(grouped.cells), len(of_cells), self.pool.itemsize, self.labelled.itemsize),
             *(self._is_cosine, is_single(full.scale), full.centre is not None, full.scale, 1.0 + full.slack),
-            *(FLOOR, full.scale**2, n_threads()),
+            *(FLOOR, full.scale**2, self.workers),
         )
 
     def among(self, rows: IntArray, middle: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
@@ -170,7 +185,7 @@ class RowSteps:
         (n_pool, d), n = self.pool.shape, len(rows)
         squared, sizes = np.empty((n, n)), np.empty(n)
         arrays = (self.pool, rows, middle, sizes, squared)
-        self.steps.among(arrays, n, d, n_pool, self.pool.itemsize, self._is_cosine, scale, n_threads())
+        self.steps.among(arrays, n, d, n_pool, self.pool.itemsize, self._is_cosine, scale, self.workers)
         return squared, sizes
 
     def pick_small(self, full: Sketch, others: Float32Array, run: SmallRun, limit: int) -> None:
@@ -178,7 +193,7 @@ class RowSteps:
         (n_pool, d), room = self.pool.shape, len(run.places)
         arrays = (
             *(self.pool, self.labelled, self.problem.candidates, self.labelled_rows),
-            *(NO_CENTRE if full.centre is None else full.centre, others, _figures(full, d, 0.0)),
+            *(_maps(full)[0], others, _figures(full, d, 0.0)),
             *(run.weights, run.bounds, run.exact, run.seen, run.places, run.squared, run.picked),
         )
         self.steps.small(
@@ -192,40 +207,45 @@ class RowSteps:
     def _is_cosine(self) -> bool:
         return self.problem.metric == "cosine"
 
-    def refresh(self, references: References, stale: Stale, needed: float) -> Refreshed:
-        """Candidates against all references."""
+    def refresh(self, references: References, stale: Stale, needed: float) -> Refreshed | None:
+        """Candidates against all references; None where a sketch is dropped, and there is no room for whole points."""
         n_rows = len(stale.rows)
         done = Refreshed(stale.bounds.copy(), np.full(n_rows, np.inf), np.empty(n_rows, dtype=np.bool_))
         for span in blocks(n_rows, CALL_ROWS):
-            while not self._refresh(references, stale.part(span), needed, done.part(span)):
-                references.drop_sketch()
+            is_done = False
+            while not is_done:
+                if references.panels is None:
+                    return None
+                is_done = self._refresh(references, references.panels, stale.part(span), needed, done.part(span))
+                if not is_done:
+                    references.drop_sketch()
             references.drop_useless_sketch()
         return done
 
-    def _refresh(self, references: References, stale: Stale, needed: float, into: Refreshed) -> bool:
+    def _refresh(
+        self, references: References, panels: Float32Array, stale: Stale, needed: float, into: Refreshed
+    ) -> bool:
         """Lower the limits and distances; False where the sketches are of no use."""
         rows, _, weights, seen = stale
-        sketch, (n_pool, d), workers = references.sketch, self.pool.shape, n_threads()
-        tiles = -(-len(rows) // (SHARES * workers * TILE))
-        block = TILE * (1 if d > WIDE else max(1, min(tiles, MOST_TILES)))
-        counts = np.zeros((2, -(-len(rows) // block)), dtype=np.int64)
-        picks, width = references.picks, sketch.width(d) + 1
+        sketch, (n_pool, d), picks = references.sketch, self.pool.shape, references.picks
         arrays = (
-            *(self.pool, self.labelled, self.labelled_rows, picks),
-            NO_CENTRE if sketch.centre is None else sketch.centre,
-            NO_DIRECTIONS if sketch.directions is None else np.ascontiguousarray(sketch.directions),
-            references.panels(PANEL),
-            _figures(sketch, d, needed),
-            *(rows, seen, weights, into.limits, into.squared, into.is_out, counts[0], counts[1]),
+            *(*self._references(picks), *_maps(sketch), panels, _figures(sketch, d, needed)),
+            *(rows, seen, weights, into.limits, into.squared, into.is_out),
         )
-        is_done = self.steps.refresh(
-            *(arrays, len(rows), d, n_pool, len(self.labelled), len(self.labelled_rows), len(picks), width, block),
-            *(references.n_bounded, references.n_passed, self.pool.itemsize, self.labelled.itemsize),
-            *(self._is_cosine, is_single(sketch.scale), sketch.centre is not None, sketch.directions is not None),
-            workers,
+        is_done, n_bounded, n_passed = self.steps.refresh(
+            *(arrays, len(rows), d, n_pool, len(self.labelled), len(self.labelled_rows), len(picks)),
+            *(sketch.width(d) + 1, references.n_bounded, references.n_passed, self.pool.itemsize),
+            *(self.labelled.itemsize, self._is_cosine, is_single(sketch.scale)),
+            *(sketch.centre is not None, sketch.directions is not None, self.workers),
         )
-        references.note(*counts.sum(axis=1).tolist())
+        references.note(n_bounded, n_passed)
         return is_done
+
+
+def _maps(sketch: Sketch) -> compiled.Arrays:
+    """What moves points, and what sketches them; empty for nothing."""
+    centre = NO_CENTRE if sketch.centre is None else sketch.centre
+    return centre, NO_DIRECTIONS if sketch.directions is None else sketch.directions
 
 
 def _figures(sketch: Sketch, d: int, needed: float) -> FloatArray:
@@ -240,7 +260,8 @@ def row_steps(problem: Problem) -> RowSteps | None:
     if compiled.steps is None or pool is None or labelled is None or pool.rows is not None:
         return None
     rows = np.arange(len_of(problem.references)) if labelled.rows is None else labelled.rows
-    return RowSteps(compiled.steps, problem, pool.array, labelled.array, np.ascontiguousarray(rows, dtype=np.int64))
+    rows = np.ascontiguousarray(rows, dtype=np.int64)
+    return RowSteps(compiled.steps, problem, pool.array, labelled.array, rows, n_threads())
 
 
 class Located(NamedTuple):

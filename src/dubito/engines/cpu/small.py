@@ -76,7 +76,7 @@ def _read(problem: Problem, steps: compiled.CompiledSteps) -> RowSteps:
     points = read_rows(problem.pool, slice(None), problem.metric)
     labelled = read_rows(problem.references, slice(None), problem.metric)
     own = replace(problem, pool=points, references=labelled, metric="euclidean")
-    return RowSteps(steps, own, points, labelled, np.arange(len(labelled)))
+    return RowSteps(steps, own, points, labelled, np.arange(len(labelled)), workers=1)
 
 
 def _first_bounds(in_c: RowSteps, sketch: Sketch, others: Float32Array) -> FloatArray:

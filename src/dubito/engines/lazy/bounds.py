@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from dubito import compiled
 from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.front import Front, Threshold
 from dubito.engines.lazy.frontier import Fresh
@@ -9,10 +10,12 @@ from dubito.engines.lazy.kernels import Kernels
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, len_of
 from dubito.problem import Configuration, Problem
 from dubito.reference import cold_order
+from dubito.threads import n_threads
 
-LOOK_AHEAD = 512
-"""Where fewer candidates are to be brought up to date, as many again go with them, and some at least."""
-FEWEST_AHEAD = 256
+LOOK_AHEAD, LEAST_LOOK = 2.7, 512
+"""Where fewer candidates than so many fronts are to be brought up to date, as many again go with them."""
+AHEAD, LEAST_AHEAD = 1.7, 256
+"""Fronts that go with them at least."""
 SPARE = 0.8
 """The share of the threshold under which a candidate is left unfinished."""
 MANY = 8
@@ -21,6 +24,9 @@ SAMPLED = 64
 """Of so many, one is in the sample."""
 TOP_FRONTS = 8
 """Fronts that the candidates looked through between passes over the pool would fill."""
+ALONE = 1 << 16
+"""Fewer bounds are quicker gone through by one thread."""
+NONE = np.empty(0, dtype=np.int64)
 
 
 class Bounds:
@@ -120,23 +126,21 @@ class Bounds:
 
     def _first_of_top(self, size: int) -> tuple[IntArray, Threshold] | None:
         """The first among those that once came first; None where others may come before one of them."""
-        bound, rest = self.bound[self._top], self._rest
-        places, after = first_in_order(bound, size)
-        rows = self._top[places]
-        if rest.row < 0:
-            return rows, after if after.row < 0 else Threshold(after.value, int(self._top[after.row]))
-        last = float(bound[places].min(initial=np.inf))
-        if after.row < 0 or not rest.admits(last, int(rows[bound[places] == last].max())):
+        rows, after = first_in_order(self.bound, size, self._top)
+        if self._rest.row < 0 or self._rest.admits(after.value, after.row):
+            return rows, after
+        last = float(self.bound[rows].min(initial=np.inf))
+        if after.row < 0 or not self._rest.admits(last, int(rows[self.bound[rows] == last].max())):
             return None
-        after = Threshold(after.value, int(self._top[after.row]))
-        return rows, after if rest.admits(after.value, after.row) else rest
+        return rows, self._rest
 
     def refresh_first(self, rows: IntArray, threshold: Threshold) -> bool:
         """Bring the first candidates in order up to date, or under the threshold; False where they all were."""
-        n_stale = int(np.count_nonzero(self._is_stale(rows)))
-        if 0 < n_stale < LOOK_AHEAD:
+        n_stale, size = int(np.count_nonzero(self._is_stale(rows))), len(rows)
+        n_most, n_ahead = max(LEAST_LOOK, int(LOOK_AHEAD * size)), max(LEAST_AHEAD, int(AHEAD * size))
+        if 0 < n_stale < n_most:
             # A few take nearly as long as many, and those that fall make room for others.
-            rows, threshold = self.first(len(rows) + min(max(n_stale, FEWEST_AHEAD), LOOK_AHEAD - n_stale))
+            rows, threshold = self.first(size + min(max(n_stale, n_ahead), n_most - n_stale))
         # One that falls just under the threshold will be wanted soon.
         return self.refresh(rows, SPARE * threshold.value)
 
@@ -152,17 +156,10 @@ class Bounds:
         return len(stale) > 0
 
 
-def _level_of(bound: FloatArray, n_above: int) -> float:
-    """A level of at least 0 that about so many are above, by a sample."""
-    sample = bound[::SAMPLED]
-    place = max(0, len(sample) - 1 - n_above // SAMPLED)
-    return max(0.0, float(np.partition(sample, place)[place]))
-
-
-def first_in_order(bound: FloatArray, size: int) -> tuple[IntArray, Threshold]:
+def first_in_order(bound: FloatArray, size: int, among: IntArray | None = None) -> tuple[IntArray, Threshold]:
     """The first candidates by (bound, largest first; index, lowest first), ascending, and what comes next.
 
-    An arbitrary choice among equal bounds could pick wrongly, or never advance.
+    ``among``: of these alone, which ascend. An arbitrary choice of equal bounds could pick wrongly, or never advance.
 
     Examples
     --------
@@ -170,10 +167,29 @@ def first_in_order(bound: FloatArray, size: int) -> tuple[IntArray, Threshold]:
     >>> rows.tolist(), threshold
     ([0, 1], Threshold(value=2.0, row=2))
     """
+    if compiled.steps is not None:
+        return _first_in_c(compiled.steps, bound, size, among)
+    if among is None:
+        return _first_of_all(bound, size)
+    places, after = _first_of_all(bound[among], size)
+    return among[places], after if after.row < 0 else Threshold(after.value, int(among[after.row]))
+
+
+def _first_in_c(
+    steps: compiled.CompiledSteps, bound: FloatArray, size: int, among: IntArray | None
+) -> tuple[IntArray, Threshold]:
+    some, workers = NONE if among is None else among, 1 if among is not None or len(bound) < ALONE else n_threads()
+    rows = np.empty(min(size, len(bound)), dtype=np.int64)
+    arrays = (bound, some, rows)
+    n_found, value, row = steps.first(arrays, len(bound), len(some), len(rows), among is not None, workers)
+    return rows[:n_found], Threshold(value, row)
+
+
+def _first_of_all(bound: FloatArray, size: int) -> tuple[IntArray, Threshold]:
     if len(bound) > MANY * max(size, SAMPLED * SAMPLED):
         rows = np.flatnonzero(bound > _level_of(bound, 2 * size + MANY * SAMPLED))
         if size < len(rows) < len(bound):
-            places, after = first_in_order(bound[rows], size)
+            places, after = _first_of_all(bound[rows], size)
             return rows[places], Threshold(after.value, int(rows[after.row]))
     place = len(bound) - size
     if place <= 0:
@@ -191,3 +207,10 @@ def first_in_order(bound: FloatArray, size: int) -> tuple[IntArray, Threshold]:
         rows = rows[(bound[rows] > last) | (rows < level[n_level])]
         return rows, Threshold(last, int(level[n_level]))
     return rows, Threshold(outside, int(np.argmax(bound == outside)))
+
+
+def _level_of(bound: FloatArray, n_above: int) -> float:
+    """A level of at least 0 that about so many are above, by a sample."""
+    sample = bound[::SAMPLED]
+    place = max(0, len(sample) - 1 - n_above // SAMPLED)
+    return max(0.0, float(np.partition(sample, place)[place]))
