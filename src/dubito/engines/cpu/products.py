@@ -11,11 +11,22 @@ PANEL = 64
 """Columns that are multiplied together."""
 
 
-def product(left: Float32Array, right: Float32Array) -> Float32Array:
-    """(n, m) of rows (n, k) and (m, k)."""
-    if compiled.steps is None:
-        return np.asarray(left @ right.T)
-    return _multiply(compiled.steps, left, pack(right))[:, : len(right)]
+def product(left: Float32Array, right: Float32Array, threads: int | None = None) -> Float32Array:
+    """(n, m) of rows (n, k) and (m, k), by so many threads: all there are, or 1 where the caller is one of many."""
+    return Packed(right).product(left, threads)
+
+
+class Packed:
+    """Rows (m, k), made ready for products with many others."""
+
+    def __init__(self, rows: Float32Array) -> None:
+        self.n_rows, self._columns = len(rows), rows.T if compiled.steps is None else pack(rows)
+
+    def product(self, left: Float32Array, threads: int | None = None) -> Float32Array:
+        """(n, m) of rows (n, k) and these; see `product`."""
+        if compiled.steps is None:
+            return np.asarray(left @ self._columns)
+        return _multiply(compiled.steps, left, self._columns, threads)[:, : self.n_rows]
 
 
 def along(points: Float32Array, directions: Float32Array) -> Float32Array:
@@ -53,8 +64,10 @@ def closest(
     return places, largest
 
 
-def _multiply(steps: compiled.CompiledSteps, rows: Float32Array, panels: Float32Array) -> Float32Array:
+def _multiply(
+    steps: compiled.CompiledSteps, rows: Float32Array, panels: Float32Array, threads: int | None
+) -> Float32Array:
     n_panels, k, _ = panels.shape
     out = np.empty((len(rows), n_panels * PANEL), dtype=np.float32)
-    steps.multiply((np.ascontiguousarray(rows), panels, out), len(rows), k, n_panels, n_threads())
+    steps.multiply((np.ascontiguousarray(rows), panels, out), len(rows), k, n_panels, threads or n_threads())
     return out

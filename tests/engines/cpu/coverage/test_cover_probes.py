@@ -12,6 +12,7 @@ from dubito.engines.cpu.coverage.pairs import upper_kernels
 from dubito.engines.cpu.coverage.probes import WIDTHS, Probes, fit_probes, right
 from dubito.engines.cpu.coverage.space import Space, evenly
 from dubito.engines.cpu.coverage.trial import choose_probes
+from dubito.engines.cpu.products import Packed
 from dubito.engines.lazy.rounding import Float32Array, squared_lengths
 from dubito.matrix import FloatArray
 from dubito.problem import Known
@@ -49,6 +50,40 @@ def test_wider_probes_bound_more_tightly() -> None:
     widest = fit_probes(shifted)
     bounds = [-2.0 * nearness(widest.narrow(width), shifted, shifted).mean() for width in (16, 32, 64, 96, 200)]
     assert bounds == sorted(bounds)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 20, 200])
+def test_directions_are_orthonormal_or_nothing(rank: int) -> None:
+    rng = np.random.default_rng(rank)
+    sample = rng.standard_normal((600, rank)) @ rng.standard_normal((rank, 200))
+    directions = fit_probes(sample.astype(np.float32)).directions
+    assert directions is not None
+    lengths = np.linalg.norm(directions.astype(np.float64), axis=0)
+    np.testing.assert_allclose(directions.T.astype(np.float64) @ directions, np.diag(lengths > 0.5), atol=1e-6)
+    assert np.count_nonzero(lengths) >= min(rank, directions.shape[1])
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_the_longest_directions_come_first_whatever_the_unit(size: float) -> None:
+    rng = np.random.default_rng(0)
+    sample = (rng.standard_normal((600, 200)) * np.geomspace(0.01, 1.0, 200) * size).astype(np.float32)
+    directions = fit_probes(sample).directions
+    assert directions is not None
+    along = squared_lengths((sample @ directions / size).T)
+    longest = np.linalg.svd(sample / size, compute_uv=False) ** 2
+    for width in (16, 32, 64):
+        assert along[:width].sum() > 0.98 * longest[:width].sum()
+
+
+@pytest.mark.parametrize("threads", [None, 1])
+@pytest.mark.parametrize("m", [1, 64, 100])
+def test_rows_that_are_packed_give_products_with_any_others(m: int, threads: int | None) -> None:
+    rng = np.random.default_rng(m)
+    packed_rows = rng.integers(-9, 9, (m, 35)).astype(np.float32)
+    packed = Packed(packed_rows)
+    for n in (1, 50):
+        left = rng.integers(-9, 9, (n, 35)).astype(np.float32)
+        assert packed.product(left, threads).tolist() == (left @ packed_rows.T).tolist()
 
 
 def test_few_features_are_their_own_probe() -> None:

@@ -55,7 +55,9 @@ class Lists:
         near = self.found.rows[span]
         terms = self.found.kernels[span] - self.cover[near]
         np.maximum(terms, 0.0, out=terms)
-        return float(terms @ self.weights[near]) * ROUND_UP + SMALLEST * int(np.count_nonzero(terms))
+        n_terms = int(np.count_nonzero(terms))
+        terms *= self.weights[near]
+        return float(terms.sum()) * ROUND_UP + SMALLEST * n_terms
 
     def bounds(self, first: int, last: int) -> FloatArray:
         """Upper bounds of the candidates from one number to before another, none of them settled."""
@@ -88,7 +90,8 @@ class Lists:
         rows, points = self.found.rows[places].astype(np.int64), self.space.shifted(self.candidates[candidates])
         products, edges = np.empty(len(rows)), np.searchsorted(owner, np.arange(len(candidates) + 1)).tolist()
         for point, start, stop in zip(points, edges[:-1], edges[1:], strict=True):
-            products[start:stop] = self.space.shifted(rows[start:stop]) @ point
+            # A row at a time, for which BLAS begins no threads.
+            products[start:stop] = np.matmul(self.space.shifted(rows[start:stop])[:, None], point[:, None])[:, 0, 0]
         own = sizes[self.candidates[candidates]][owner]
         highest = upper_kernels(product_bounds(products, sizes[rows] + own, points.shape[1]), self.scaled_reach)
         self.found.kernels[places] = np.minimum(self.found.kernels[places], highest)

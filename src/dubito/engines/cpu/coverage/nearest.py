@@ -9,6 +9,7 @@ import numpy as np
 from dubito.distances import settle
 from dubito.engines.cpu.coverage.probes import Probes, right
 from dubito.engines.cpu.coverage.space import Space, difference_bounds
+from dubito.engines.cpu.products import Packed
 from dubito.engines.lazy.rounding import Float32Array, squared_lengths
 from dubito.matrix import FloatArray, IntArray, Rows, blocks, len_of
 from dubito.problem import Known
@@ -56,14 +57,14 @@ class Search:
         self.space, self.probes, self.references = space, probes, references
         spans = blocks(len_of(references), REFERENCES)
         self.blocks = [(span.start, space.shifted(span, references)) for span in spans]
-        self.rights = [right(probes.left(shifted, squared_lengths(shifted))) for _, shifted in self.blocks]
+        self.rights = [Packed(right(probes.left(shifted, squared_lengths(shifted)))) for _, shifted in self.blocks]
 
     def lower(self, rows: IntArray, squared: FloatArray) -> None:
         """Lower ``squared`` (n,), at these rows, to their squared distances to the nearest reference."""
         block = Block(self.space, rows, squared[rows])
-        left = self.probes.left(block.shifted, block.sizes)
+        left = self.probes.left(block.shifted, block.sizes, threads=1)
         for (start, others), rights in zip(self.blocks, self.rights, strict=True):
-            block.look_at(left @ rights.T, start, others)
+            block.look_at(rights.product(left, threads=1), start, others)
         squared[rows] = block.settled(self.references)
 
 

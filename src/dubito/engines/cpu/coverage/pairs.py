@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dubito.engines.cpu.coverage.probes import Probed, right
+from dubito.engines.cpu.products import Packed
 from dubito.engines.lazy.rounding import Float32Array
 from dubito.matrix import BoolArray, FloatArray, IntArray
 from dubito.threads import each
@@ -90,8 +91,8 @@ class PairSearch:
         for earlier, near in enumerate(self.blocks[: place + 1]):
             if near.wants(far) or far.wants(near):
                 if rights is None:
-                    rights = right(self.probed.left(far.rows)).T
-                self._tile(earlier, place, self.probed.left(near.rows) @ rights)
+                    rights = Packed(right(self.probed.left(far.rows)))
+                self._tile(earlier, place, rights.product(self.probed.left(near.rows), threads=1))
 
     def _tile(self, near: int, far: int, nearness: Float32Array) -> None:
         """``nearness`` is minus half of the squared distances, or more."""

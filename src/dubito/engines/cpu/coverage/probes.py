@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dubito.engines.cpu.coverage.space import Space
+from dubito.engines.cpu.products import product
+from dubito.engines.cpu.sketch import orthonormal
 from dubito.engines.lazy.rounding import FLOOR, UNIT, Float32Array, product_slack, squared_lengths
 from dubito.matrix import BoolArray, FloatArray, IntArray, blocks, len_of
 
@@ -17,8 +19,6 @@ WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256)
 """Directions that a probe may have."""
 NARROWEST = 48
 """Fewer features than this are compared as they are."""
-STEPS = 2
-"""Of subspace iteration; any directions give true bounds, good ones tight bounds."""
 READ_ROWS = 1024
 
 
@@ -42,11 +42,11 @@ class Probes:
             return Probes(None, self.width if self.directions is None else len(self.directions))
         return Probes(np.ascontiguousarray(self.directions[:, :width]), width)
 
-    def left(self, shifted: Float32Array, sizes: FloatArray) -> Float32Array:
-        """(r, width + 3) left probes of shifted points, given their squared lengths."""
+    def left(self, shifted: Float32Array, sizes: FloatArray, threads: int | None = None) -> Float32Array:
+        """(r, width + 3) left probes of shifted points, given their squared lengths; for `threads` see `product`."""
         probes = np.empty((len(shifted), self.width + 3), dtype=np.float32)
         inner = probes[:, : self.width]
-        np.copyto(inner, shifted if self.directions is None else shifted @ self.directions)
+        np.copyto(inner, shifted if self.directions is None else product(shifted, self.directions.T, threads))
         rest = np.maximum(sizes - squared_lengths(inner), 0.0) if self.directions is not None else 0.0
         probes[:, -3] = np.sqrt(rest + self._off * sizes)
         probes[:, -2] = 1.0
@@ -77,20 +77,30 @@ def right(left: Float32Array) -> Float32Array:
 
 
 def fit_probes(sample: Float32Array) -> Probes:
-    """Directions along which a sample (r, d) of shifted points is long, as many as the widest probe holds."""
+    """Directions along which a sample (r, d) of shifted points is long, as many as the widest probe holds.
+
+    Any directions give true bounds, good ones tight bounds. They are found by a step of subspace iteration from some of
+    the points; without LAPACK, see `dubito.engines.cpu.sketch.orthonormal`.
+    """
     d = sample.shape[1]
     width = max((each for each in WIDTHS if 2 * each <= d), default=0)
     if d < NARROWEST or len(sample) < 2 * width:
         return Probes(None, d)
-    basis = sample[:: len(sample) // width][:width].T.astype(np.float64)
-    for _ in range(STEPS):
-        basis, _ = np.linalg.qr(basis)
-        basis = (sample.T @ (sample @ basis.astype(np.float32))).astype(np.float64)
-    basis, _ = np.linalg.qr(basis)
-    # The longest directions first, so that a narrow probe is the beginning of a wide one.
-    inside = sample @ basis.astype(np.float32)
-    _, turns = np.linalg.eigh((inside.T @ inside).astype(np.float64))
-    return Probes((basis @ turns[:, ::-1]).astype(np.float32), width)
+    start = sample[:: len(sample) // width][:width]
+    basis = orthonormal(product(product(sample, start).T, sample.T).astype(np.float64))
+    directions = np.einsum("ij,jd->id", _turns(product(sample, basis.astype(np.float32))), basis)
+    return Probes(np.ascontiguousarray(directions.T, dtype=np.float32), width)
+
+
+def _turns(inside: Float32Array) -> FloatArray:
+    """(k, k) orthonormal rows that turn the axes of points (r, k) to where they are long, about the longest first.
+
+    So a narrow probe is the beginning of a wide one. Three steps more of subspace iteration, among the few coordinates;
+    further ones would drown short directions in rounding.
+    """
+    spread = product(inside.T, inside.T)
+    spread /= max(float(spread.max(initial=0.0)), FLOOR)
+    return orthonormal(product(product(spread, spread), spread).astype(np.float64))
 
 
 class Probed:
@@ -122,4 +132,4 @@ class Probed:
     def _make(self, rows: IntArray) -> Float32Array:
         shifted = self.space.shifted(rows)
         self.sizes[rows] = squared_lengths(shifted)
-        return self.probes.left(shifted, self.sizes[rows])
+        return self.probes.left(shifted, self.sizes[rows], threads=1)

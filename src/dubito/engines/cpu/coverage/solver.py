@@ -15,7 +15,7 @@ from dubito.engines.lazy.progress import Reporter
 from dubito.matrix import FloatArray, len_of
 from dubito.problem import Solution
 
-SMALL_PROBLEM = 4e9
+SMALL_PROBLEM = 2e10
 """Products of features below which fitting probes costs more than it saves."""
 FIRST_WIDTH = 128
 """Of the probes that find the reach: then it is known what width is best."""

@@ -4,6 +4,7 @@ import numpy as np
 
 from dubito.engines.cpu.coverage.probes import WIDTHS, Probes, right
 from dubito.engines.cpu.coverage.space import Space, evenly
+from dubito.engines.cpu.products import product
 from dubito.engines.lazy.rounding import squared_lengths
 from dubito.matrix import FloatArray, IntArray
 
@@ -26,8 +27,8 @@ def choose_probes(space: Space, widest: Probes, rows: IntArray, limits: FloatArr
     tried = list[tuple[float, Probes, float]]()
     for width in (*widths, near.shape[1]):
         probes = widest.narrow(width)
-        lefts = probes.left(near, squared_lengths(near))
-        share = float(np.mean(lefts @ right(probes.left(far, squared_lengths(far))).T > floor)) if len(few) else 0.0
+        nearness = product(probes.left(near, squared_lengths(near)), right(probes.left(far, squared_lengths(far))))
+        share = float(np.mean(nearness > floor)) if len(few) else 0.0
         # A product serves both ways about.
         closer = 0.0 if probes.directions is None else share * CLOSER_LOOK * near.shape[1]
         tried.append((0.5 * probes.width + closer, probes, share))
