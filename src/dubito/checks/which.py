@@ -115,6 +115,8 @@ def refuse_ids(name: str, rows: AnyArray, ids: Ids | None) -> None:
 
 def check_candidates(candidates: object, n_pool: int, labelled_rows: IntArray, names: RowNames = NO_NAMES) -> IntArray:
     """Rows that may be picked, ascending: the candidates, or every row, less what is labelled."""
+    if candidates is None and len(labelled_rows) == 0:
+        return np.arange(n_pool)
     if candidates is None:
         allowed: BoolArray = np.ones(n_pool, dtype=np.bool_)
     else:

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#define TOGETHER 16 /* features of a point that a processor reads at once */
+
 static int64_t room_for(const Closer *task)
 {
     int64_t d = task->space.d;
@@ -15,9 +17,10 @@ static int64_t room_for(const Closer *task)
 /* Points (n, d) by columns, 0 beyond the last. */
 static void pack(const float *points, int64_t n, int64_t d, float *panel)
 {
-    for (int64_t i = 0; i < d; i++)
+    for (int64_t start = 0; start < d; start += TOGETHER)
         for (int64_t column = 0; column < PANEL; column++)
-            panel[i * PANEL + column] = column < n ? points[column * d + i] : 0.0f;
+            for (int64_t i = start; i < d && i < start + TOGETHER; i++)
+                panel[i * PANEL + column] = column < n ? points[column * d + i] : 0.0f;
 }
 
 static void lower_all(float *restrict least, const float *restrict products, float size)

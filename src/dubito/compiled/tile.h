@@ -15,9 +15,6 @@ TARGET static void NAME(const NUMBER *rows, int64_t step, int64_t k, const NUMBE
                 sums[row][place] = adds ? *(const VECTOR *)(out + row * stride + column + place * LANES) : (VECTOR){0};
         for (int64_t i = 0; i < k; i++) {
             const NUMBER *line = panel + i * COLUMNS + column;
-            /* What lies behind is most often next, and far away. */
-            for (int place = 0; place < LANES * VECTORS; place += 64 / (int)sizeof(NUMBER))
-                __builtin_prefetch(line + k * COLUMNS + place, 0, 2);
 #pragma GCC unroll 6
             for (int row = 0; row < TILE; row++) {
                 NUMBER own = rows[row * step + i];

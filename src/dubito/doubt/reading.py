@@ -101,9 +101,8 @@ def check_doubt(doubt: object, n_pool: int) -> FloatArray:
         mend = f"pass one number a pool row, shape ({n_pool},)."
         raise InvalidArgument(f"has shape {array.shape}", argument="doubt", mend=mend)
     check_finite("doubt", array)
-    outside = (array < 0) | (array > 1)
-    if outside.any():
-        row = int(np.argmax(outside))
+    if len(array) and (array.min() < 0 or array.max() > 1):
+        row = int(np.argmax((array < 0) | (array > 1)))
         problem = f"holds {array[row]:g} at {at_row(row)}"
         raise InvalidData(problem, argument="doubt", mend="pass numbers from 0 to 1.")
     return array.astype(np.float64)
