@@ -10,7 +10,7 @@
 #define SPAN_BYTES (1 << 18) /* of panels that stay near the processor while all rows of a piece are multiplied */
 #define MOST_PANELS 8
 #define PROOF 10000          /* pairs after which a sketch is judged */
-#define SHARES 2             /* pieces of each thread, about */
+#define SHARES 4             /* pieces of each thread, about */
 #define OWN_COST 1000        /* references that comparing a row with takes as long as reading and sketching it */
 
 /* A pair that may matter: a row of the piece, a reference, and a lower bound on what it would leave. */

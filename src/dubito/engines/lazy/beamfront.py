@@ -90,7 +90,6 @@ class BeamFront:
         if compiled.steps is not None and any_order:
             for made in run_compiled(compiled.steps, short, scores, self.width, limit):
                 self.n_steps += made
-                self._share()
             return
         for step in range(limit):
             proposals = short.propose(self.width, any_order=any_order)

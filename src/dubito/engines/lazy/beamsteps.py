@@ -43,7 +43,7 @@ def run_compiled(
 ) -> Iterator[int]:
     """Step while the short list allows it; yields how many steps were made, whenever the leaves are up to date.
 
-    The caller may take picks out of all leaves meanwhile, that all of them hold.
+    Picks that all leaves hold by then are common, and no longer their own.
     """
     why, n_words = compiled.DONE, -(-len(short.rows) // 64)
     low, high = _padded(short.own_low, width), _padded(short.own_high, width)
@@ -65,14 +65,16 @@ def run_compiled(
             *(arrays, len(short.listed), width, n_words, len(short.leaves)),
             *(at_most, short.bar.value, short.bar.row),
         )
+        held = np.bitwise_and.reduce(sets[:n_leaves])
+        shared = np.flatnonzero(_bits(held[None])[0])
+        sets &= ~held
         _adopt(short, log, made, totals[:n_leaves], sets)
+        if len(shared):
+            short.common.add(shared)
         short.own_low, short.own_high = low[:n_leaves], high[:n_leaves]
         short.merge()
         limit -= made
-        held = short.leaves[0].own
         yield made
-        if taken := held - short.leaves[0].own:
-            sets &= ~_sets([taken], n_words)
         n_idle = n_idle + 1 if made == 0 else 0
         if n_idle > MOST_IDLE:
             mend = "pass a copy that nobody writes to meanwhile."
@@ -101,9 +103,12 @@ def _sets(owns: list[frozenset[int]], n_words: int) -> Words:
     return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
+def _bits(sets: Words) -> npt.NDArray[np.uint8]:
+    return np.unpackbits(sets.astype("<u8").view(np.uint8), axis=1, bitorder="little")
+
+
 def _picks_of(sets: Words) -> list[frozenset[int]]:
-    bits = np.unpackbits(sets.astype("<u8").view(np.uint8), axis=1, bitorder="little")
-    ranks, picks = np.nonzero(bits)
+    ranks, picks = np.nonzero(_bits(sets))
     stops = np.cumsum(np.bincount(ranks, minlength=len(sets))).tolist()
     listed = picks.tolist()
     return [frozenset(listed[start:stop]) for start, stop in pairwise([0, *stops])]
@@ -111,7 +116,9 @@ def _picks_of(sets: Words) -> list[frozenset[int]]:
 
 def _adopt(short: ShortList, log: Log, n_steps: int, totals: IntArray, sets: Words) -> None:
     """Make nodes of the ancestors of the configurations that are left."""
+    owns = _picks_of(sets[: len(totals)])
     if n_steps == 0:
+        short.leaves[:] = [leaf._replace(own=own) for leaf, own in zip(short.leaves, owns, strict=True)]
         return
     steps, ranks = np.nonzero(log.parents[:n_steps] >= 0)
     made = log.parents[steps, ranks], short.listed[log.picks[steps, ranks]], log.heights[steps, ranks]
@@ -123,7 +130,6 @@ def _adopt(short: ShortList, log: Log, n_steps: int, totals: IntArray, sets: Wor
         if step != present:
             before, nodes, present = nodes, {}, step
         nodes[rank] = Node(pick, before[parent], height, is_exact)
-    owns = _picks_of(sets[: len(totals)])
     short.leaves[:] = [
         Leaf(nodes[rank], total, own) for rank, (total, own) in enumerate(zip(totals.tolist(), owns, strict=True))
     ]

@@ -22,8 +22,8 @@ MANY = 8
 """How many times as many as are wanted make it worth while to look at a sample first."""
 SAMPLED = 64
 """Of so many, one is in the sample."""
-TOP_FRONTS = 8
-"""Fronts that the candidates looked through between passes over the pool would fill."""
+TOP_FRONTS = 5
+"""Times as many as are asked for that are looked through between passes over the pool."""
 ALONE = 1 << 16
 """Fewer bounds are quicker gone through by one thread."""
 NONE = np.empty(0, dtype=np.int64)
@@ -151,6 +151,8 @@ class Bounds:
         """Bring candidates up to date, or under ``needed``; False where they all were."""
         stale = rows[self._is_stale(rows)]
         if len(stale):
+            # What fell under the rest will not come before it again.
+            self._top = self._top[self.bound[self._top] >= self._rest.value]
             self.bound[stale], is_fresh = self.kernels.refresh(stale, self.bound[stale], self.seen[stale], needed)
             self.seen[stale[is_fresh]] = self.n_references
         return len(stale) > 0
