@@ -3,7 +3,7 @@
 import numpy as np
 
 from dubito.doubt import beam_scores
-from dubito.engines.lazy.configurations import finished, finished_beam
+from dubito.engines.lazy.configurations import NO_NODE, Leaf, Nodes, finished, finished_beam
 from dubito.problem import Problem
 
 
@@ -34,3 +34,28 @@ def test_a_beam_without_picks_or_without_doubt_has_no_uncertainty() -> None:
     doubted = Problem(np.zeros((4, 2)), np.zeros((1, 2)), np.arange(4), 2, np.full(4, 0.5))
     nothing = np.empty((2, 0), dtype=np.int64)
     assert [each.uncertainty for each in finished_beam(doubted, nothing, np.zeros((2, 0)), np.zeros(2))] == [None, None]
+
+
+def test_paths_are_those_of_plain_lists_and_what_no_one_holds_is_dropped() -> None:
+    rng, nodes = np.random.default_rng(1), Nodes()
+    ends, picks = [NO_NODE] * 4, [list[int]() for _ in range(4)]
+    for front in range(5):
+        start = len(nodes)
+        for step in range(20):
+            parents, new = rng.integers(0, 4, 4), rng.integers(0, 999, 4)
+            heights = np.asarray(new + 0.5, dtype=np.float64)
+            numbers = nodes.add(new, np.array(ends)[parents], heights, new % 2 == 0)
+            ends, picks = numbers.tolist(), [[*picks[parent], pick] for parent, pick in zip(parents, new, strict=True)]
+            assert len(nodes) == start + 4 * (step + 1)
+        leaves = [Leaf(end, 0, frozenset()) for end in ends]
+        found = list(nodes.paths(leaves, start))
+        assert [nodes.picks[path].tolist() for path, _ in found] == [each[20 * front :] for each in picks]
+        assert all(before < start for _, before in found)
+        used = np.unique(np.concatenate([path for path, _ in found]))
+        ends = nodes.keep(used, start)(np.array(ends)).tolist()
+        assert len(nodes) == start + len(used) < start + 80
+    for (path, before), each in zip(nodes.paths([Leaf(end, 0, frozenset()) for end in ends]), picks, strict=True):
+        assert before == NO_NODE
+        assert nodes.picks[path].tolist() == each
+        assert nodes.heights[path].tolist() == [pick + 0.5 for pick in each]
+        assert nodes.is_exact[path].tolist() == [pick % 2 == 0 for pick in each]

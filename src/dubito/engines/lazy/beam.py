@@ -12,7 +12,7 @@ configurations only gain picks. It may lie under the base's own priority, but ne
 import numpy as np
 
 from dubito.engines.lazy.beamfront import BeamFront
-from dubito.engines.lazy.configurations import Leaf, Node, own_picks, path_from, paths_of
+from dubito.engines.lazy.configurations import NO_NODE, Leaf, Nodes, own_picks
 from dubito.engines.lazy.frontier import Fresh, Frontier
 from dubito.engines.lazy.progress import Reporter
 from dubito.problem import Configuration, Problem, Solution
@@ -23,7 +23,8 @@ class Beam:
 
     def __init__(self, problem: Problem, frontier: Frontier) -> None:
         self.problem, self.frontier = problem, frontier
-        self.leaves = [Leaf(None, 0, frozenset())]
+        self.nodes = Nodes()
+        self.leaves = [Leaf(NO_NODE, 0, frozenset())]
         self.n_steps = 0
         self.size = max(frontier.front_rows, 8 * problem.beam_width)
 
@@ -38,9 +39,11 @@ class Beam:
         first = self.frontier.cold_order(self.problem.beam_width)
         scores = self.frontier.scores(first)
         order = np.lexsort((first, -scores))
+        none, is_exact = np.full(len(first), NO_NODE), np.ones(len(first), dtype=np.bool_)
+        nodes = self.nodes.add(first[order], none, np.full(len(first), np.inf), is_exact)
         self.leaves = [
-            Leaf(Node(pick, None, np.inf, True), score, frozenset({pick}))
-            for pick, score in zip(first[order].tolist(), scores[order].tolist(), strict=True)
+            Leaf(node, score, frozenset({pick}))
+            for node, score, pick in zip(nodes.tolist(), scores[order].tolist(), first[order].tolist(), strict=True)
         ]
         self.n_steps = 1
         self.frontier.open_apart(first[order])
@@ -58,11 +61,11 @@ class Beam:
 
     def _step(self) -> None:
         front = self._front(self._fresh())
-        before = {leaf.node: leaf.own for leaf in front.leaves}
+        before, n_nodes = {leaf.node: leaf.own for leaf in front.leaves}, len(self.nodes)
         try:
             front.run(self.problem.budget - self.n_steps)
         finally:
-            self._close(front, before)
+            self._close(front, before, n_nodes)
         if front.n_steps == 0:
             self.size *= 2
 
@@ -75,31 +78,32 @@ class Beam:
         place = {int(row): position for position, row in enumerate(rows)}
         leaves = [leaf._replace(own=frozenset(place[pick] for pick in leaf.own)) for leaf in self.leaves]
         front, scores = self.frontier.front(rows), self.frontier.scores(rows)
-        return BeamFront(front, rows, fresh.values, scores, fresh.threshold, leaves, self.problem.beam_width)
+        width = self.problem.beam_width
+        return BeamFront(front, rows, fresh.values, scores, fresh.threshold, self.nodes, leaves, width)
 
-    def _close(self, front: BeamFront, before: dict[Node | None, frozenset[int]]) -> None:
+    def _close(self, front: BeamFront, before: dict[int, frozenset[int]], n_before: int) -> None:
         """Leave a front: settle its picks' priorities, write bounds back, and let the base have what is common."""
-        rows, seen, new_nodes = front.rows, set(before), list[Node]()
-        for leaf in front.leaves:
-            # What another configuration holds, too, is settled by then, and so is all before it.
-            fresh, _ = path_from(seen, leaf.node)
-            if not all(node.is_exact for node in fresh):
-                nodes, start = path_from(before, leaf.node)
-                front.settle_nodes(before[start], nodes)
-            seen.update(fresh)
-            new_nodes += fresh
+        rows, nodes = front.rows, self.nodes
+        paths = list(nodes.paths(front.leaves, n_before))
+        for path, start in paths:
+            # What another configuration holds, too, is settled by then.
+            front.settle_nodes(before[start], path)
         self.frontier.close(rows, front.highest(), rows[front.common.picks])
-        for node in new_nodes:
-            node.pick = int(rows[node.pick])
-        self.leaves = [leaf._replace(own=frozenset(rows[list(leaf.own)].tolist())) for leaf in front.leaves]
+        renumber = nodes.keep(np.unique(np.concatenate([path for path, _ in paths])), n_before)
+        nodes.picks[n_before : len(nodes)] = rows[nodes.picks[n_before : len(nodes)]]
+        numbers = renumber(np.array([leaf.node for leaf in front.leaves])).tolist()
+        self.leaves = [
+            Leaf(node, leaf.score, frozenset(rows[list(leaf.own)].tolist()))
+            for node, leaf in zip(numbers, front.leaves, strict=True)
+        ]
         self.n_steps += front.n_steps
 
     def _configurations(self) -> tuple[Configuration, ...]:
-        tops = None
+        tops, nodes = None, self.nodes
         while tops is None:
             tops = self._front(self._fresh()).tops()
             self.size *= 2
         return tuple(
-            self.frontier.configuration(picks, heights, float(np.sqrt(max(top, 0.0))))
-            for (picks, heights), top in zip(paths_of(self.leaves), tops.tolist(), strict=True)
+            self.frontier.configuration(nodes.picks[path], nodes.heights[path], float(np.sqrt(max(top, 0.0))))
+            for (path, _), top in zip(nodes.paths(self.leaves), tops.tolist(), strict=True)
         )

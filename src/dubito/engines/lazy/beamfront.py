@@ -8,7 +8,7 @@ import numpy as np
 
 from dubito import compiled
 from dubito.engines.lazy.beamsteps import run_compiled
-from dubito.engines.lazy.configurations import Leaf, Node
+from dubito.engines.lazy.configurations import Leaf, Nodes
 from dubito.engines.lazy.front import Front, Threshold
 from dubito.engines.lazy.shortlist import Common, Proposals, ShortList, own_intervals
 from dubito.matrix import FloatArray, IntArray
@@ -28,11 +28,12 @@ class BeamFront:
         start: FloatArray,
         scores: IntArray,
         threshold: Threshold,
+        nodes: Nodes,
         leaves: list[Leaf],
         width: int,
     ) -> None:
         self.front, self.rows, self.start, self.scores = front, rows, start, scores
-        self.threshold, self.leaves, self.width = threshold, leaves, width
+        self.threshold, self.nodes, self.leaves, self.width = threshold, nodes, leaves, width
         self.common = Common(front, start)
         self.list_size = max(FIRST_LIST, 4 * width)
         self.n_steps = 0
@@ -88,7 +89,7 @@ class BeamFront:
         any_order = len(np.unique(scores)) == len(scores)
         # Where the order of equal scores counts, nearly every step has something to settle: that is not for C.
         if compiled.steps is not None and any_order:
-            for made in run_compiled(compiled.steps, short, scores, self.width, limit):
+            for made in run_compiled(compiled.steps, short, self.nodes, scores, self.width, limit):
                 self.n_steps += made
             return
         for step in range(limit):
@@ -122,33 +123,20 @@ class BeamFront:
         parents, places = chosen
         heights = short.high[parents, places]
         is_exact = short.low[parents, places] == heights
-        nodes = [leaf.node for leaf in self.leaves]
-        self.leaves[:] = [
-            Leaf(Node(pick, nodes[parent], height, exact), total, own)
-            for pick, parent, height, exact, total, own in zip(
-                short.listed[places].tolist(),
-                parents.tolist(),
-                heights.tolist(),
-                is_exact.tolist(),
-                totals.tolist(),
-                owns,
-                strict=True,
-            )
-        ]
+        before = np.array([leaf.node for leaf in self.leaves])
+        nodes = self.nodes.add(short.listed[places], before[parents], heights, is_exact)
+        self.leaves[:] = map(Leaf, nodes.tolist(), totals.tolist(), owns)
         short.grow(parents, places)
 
-    def settle_nodes(self, first_own: frozenset[int], new_nodes: list[Node]) -> None:
+    def settle_nodes(self, first_own: frozenset[int], path: IntArray) -> None:
         """Make the priorities of one configuration's picks in this front exact; oldest pick first."""
-        unsure = [place for place, node in enumerate(new_nodes) if not node.is_exact]
-        if not unsure:
+        nodes, places = self.nodes, np.flatnonzero(~self.nodes.is_exact[path])
+        if not len(places):
             return
-        picks = np.array([*first_own, *(node.pick for node in new_nodes)], dtype=np.int64)
-        places = np.array(unsure)
-        heights = np.array([new_nodes[place].height for place in unsure])
-        is_earlier = np.arange(len(picks)) < (places + len(first_own))[:, None]
-        candidates = picks[places + len(first_own)]
-        exact = self.front.settled(
-            candidates, picks, self.start[candidates], np.where(is_earlier, heights[:, None], -1.0)
-        )
-        for place, value in zip(unsure, exact.tolist(), strict=True):
-            new_nodes[place].height, new_nodes[place].is_exact = value, True
+        unsure, n_before = path[places], len(first_own)
+        picks = np.append(np.fromiter(first_own, dtype=np.int64), nodes.picks[path])
+        is_earlier = np.arange(len(picks)) < (places + n_before)[:, None]
+        candidates = nodes.picks[unsure]
+        limits = np.where(is_earlier, nodes.heights[unsure, None], -1.0)
+        nodes.heights[unsure] = self.front.settled(candidates, picks, self.start[candidates], limits)
+        nodes.is_exact[unsure] = True

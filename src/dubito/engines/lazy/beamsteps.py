@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dubito import compiled
-from dubito.engines.lazy.configurations import Leaf, Node
+from dubito.engines.lazy.configurations import Leaf, Nodes
 from dubito.engines.lazy.shortlist import ShortList
 from dubito.errors import InvalidData
 from dubito.matrix import BoolArray, FloatArray, IntArray
@@ -39,7 +39,7 @@ class Log(NamedTuple):
 
 
 def run_compiled(
-    steps: compiled.CompiledSteps, short: ShortList, scores: IntArray, width: int, limit: int
+    steps: compiled.CompiledSteps, short: ShortList, nodes: Nodes, scores: IntArray, width: int, limit: int
 ) -> Iterator[int]:
     """Step while the short list allows it; yields how many steps were made, whenever the leaves are up to date.
 
@@ -68,7 +68,7 @@ def run_compiled(
         held = np.bitwise_and.reduce(sets[:n_leaves])
         shared = np.flatnonzero(_bits(held[None])[0])
         sets &= ~held
-        _adopt(short, log, made, totals[:n_leaves], sets)
+        _adopt(short, nodes, log, made, totals[:n_leaves], sets)
         if len(shared):
             short.common.add(shared)
         short.own_low, short.own_high = low[:n_leaves], high[:n_leaves]
@@ -114,22 +114,16 @@ def _picks_of(sets: Words) -> list[frozenset[int]]:
     return [frozenset(listed[start:stop]) for start, stop in pairwise([0, *stops])]
 
 
-def _adopt(short: ShortList, log: Log, n_steps: int, totals: IntArray, sets: Words) -> None:
+def _adopt(short: ShortList, nodes: Nodes, log: Log, n_steps: int, totals: IntArray, sets: Words) -> None:
     """Make nodes of the ancestors of the configurations that are left."""
-    owns = _picks_of(sets[: len(totals)])
+    owns, width = _picks_of(sets[: len(totals)]), log.parents.shape[1]
     if n_steps == 0:
         short.leaves[:] = [leaf._replace(own=own) for leaf, own in zip(short.leaves, owns, strict=True)]
         return
     steps, ranks = np.nonzero(log.parents[:n_steps] >= 0)
-    made = log.parents[steps, ranks], short.listed[log.picks[steps, ranks]], log.heights[steps, ranks]
-    columns = (steps, ranks, *made, log.is_exact[steps, ranks])
-    nodes: dict[int, Node | None] = {}
-    before: dict[int, Node | None] = {rank: leaf.node for rank, leaf in enumerate(short.leaves)}
-    present = 0
-    for step, rank, parent, pick, height, is_exact in zip(*(each.tolist() for each in columns), strict=True):
-        if step != present:
-            before, nodes, present = nodes, {}, step
-        nodes[rank] = Node(pick, before[parent], height, is_exact)
-    short.leaves[:] = [
-        Leaf(nodes[rank], total, own) for rank, (total, own) in enumerate(zip(totals.tolist(), owns, strict=True))
-    ]
+    numbers = np.empty((n_steps + 1, width), dtype=np.int64)
+    numbers[0, : len(short.leaves)] = [leaf.node for leaf in short.leaves]
+    numbers[steps + 1, ranks] = np.arange(len(nodes), len(nodes) + len(steps))
+    parents = numbers[steps, log.parents[steps, ranks]]
+    nodes.add(short.listed[log.picks[steps, ranks]], parents, log.heights[steps, ranks], log.is_exact[steps, ranks])
+    short.leaves[:] = map(Leaf, numbers[n_steps, : len(totals)].tolist(), totals.tolist(), owns)
