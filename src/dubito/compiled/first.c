@@ -13,7 +13,7 @@
 typedef struct {
     double *values, *parted;
     int64_t *rows;
-    int64_t n;
+    int64_t n, room;
 } Candidates;
 
 typedef struct {
@@ -52,7 +52,8 @@ static double value_at(double *values, int64_t n, int64_t place)
             continue;
         }
         above += part(values + above, n - above, by, 1);
-        if (place < above)
+        /* Nothing is level with what is no number. */
+        if (place < above || above == 0)
             return by;
         values += above;
         place -= above;
@@ -72,8 +73,11 @@ static void look_through(void *given, int64_t piece, void *room)
     }
 }
 
+/* There is room for all, unless some bound is no number. */
 static void add(Candidates *into, double value, int64_t row)
 {
+    if (into->n == into->room)
+        return;
     into->values[into->n] = value;
     into->rows[into->n++] = row;
 }
@@ -138,9 +142,8 @@ int64_t first_in_order(const double *bound, const int64_t *among, int64_t n, int
                        int n_threads)
 {
     int by_blocks = among == NULL && n / BLOCK > size, is_done = 1;
-    size_t room = (size_t)(by_blocks ? (BLOCK + 1) * (size + 1) : n) + 1;
-    int64_t found = -1;
-    Candidates candidates = {.values = malloc(room * (2 * sizeof(double) + sizeof(int64_t)))};
+    int64_t found = -1, room = (by_blocks ? (BLOCK + 1) * (size + 1) : n) + 1;
+    Candidates candidates = {.values = malloc((size_t)room * (2 * sizeof(double) + sizeof(int64_t))), .room = room};
     if (candidates.values == NULL)
         return found;
     candidates.parted = candidates.values + room;

@@ -60,3 +60,16 @@ def test_a_sample_first_changes_nothing(n_levels: int, picked: float, size: int)
     assert found(bound, size) == by_sorting(bound, size)
     bound.sort()
     assert found(bound, size) == by_sorting(bound, size)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.5, 1.0])
+@pytest.mark.usefixtures("way")
+def test_bounds_that_are_no_numbers_end_no_process(share: float) -> None:
+    """What comes of them is anybody's guess, but it comes, and is a row."""
+    rng = np.random.default_rng(3)
+    bound = rng.random(40_000)
+    bound[rng.random(40_000) < share] = np.nan
+    for size in (0, 1, 300):
+        rows, _ = first_in_order(bound, size)
+        assert len(rows) <= 40_000
+        assert ((rows >= 0) & (rows < 40_000)).all()
