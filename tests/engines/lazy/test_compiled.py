@@ -9,9 +9,13 @@ import pytest
 
 import dubito
 from dubito import compiled
+from dubito.distances import squared_radii
+from dubito.doubt import beam_scores, scaling_weights
+from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.lazy.front import Front, FrontPicking, Threshold
-from dubito.matrix import AnyArray
-from dubito.problem import Selection
+from dubito.engines.lazy.shortlist import Common
+from dubito.matrix import AnyArray, IntArray
+from dubito.problem import Problem, Selection
 
 pytestmark = pytest.mark.skipif(compiled.steps is None, reason="there was no C compiler to build the steps with")
 
@@ -81,3 +85,34 @@ def test_it_can_be_done_without() -> None:
     without = os.environ | {"DUBITO_COMPILED": "0"}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=without)
     assert said.stdout == "None\n"
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+def test_ctrl_c_while_picks_become_common_loses_none(is_done: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it is done as well as after: the covering radius is that of the picks there are."""
+    real, n_calls = Common.add, 0
+
+    def interrupted(self: Common, picks: IntArray) -> None:
+        nonlocal n_calls
+        n_calls += 1
+        if is_done or n_calls != 2:
+            real(self, picks)
+        if n_calls == 2:
+            raise KeyboardInterrupt
+
+    rng = np.random.default_rng(4)
+    pool, labelled, doubt = rng.standard_normal((3000, 8)), rng.standard_normal((5, 8)), rng.random(3000)
+    problem = Problem(
+        *(pool, labelled, np.arange(3000), 400, doubt, scaling_weights(doubt, 1.0), beam_scores(doubt)),
+        beam_width=8,
+        largest=float(np.abs(pool).max()),
+    )
+    monkeypatch.setattr(Common, "add", interrupted)
+    solution = CpuEngine().solve(problem)
+    first = solution.configurations[0]
+    assert not solution.complete
+    assert 0 < len(first.indices) < 400
+    assert problem.weights is not None
+    left = np.setdiff1d(problem.candidates, first.indices)
+    squared = squared_radii(pool[left], np.concatenate([labelled, pool[first.indices]])) * problem.weights[left]
+    assert first.radius == np.sqrt(squared.max())

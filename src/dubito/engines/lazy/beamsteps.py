@@ -68,9 +68,12 @@ def run_compiled(
         held = np.bitwise_and.reduce(sets[:n_leaves])
         shared = np.flatnonzero(_bits(held[None])[0])
         sets &= ~held
-        _adopt(short, nodes, log, made, totals[:n_leaves], sets)
-        if len(shared):
+        owns, common = _picks_of(sets[:n_leaves]), frozenset(shared.tolist())
+        # Wherever Ctrl-C comes between, a pick counts twice at worst, which is harmless, and never not at all.
+        _adopt(short, nodes, log, made, totals[:n_leaves], [own | common for own in owns])
+        if common:
             short.common.add(shared)
+            short.leaves[:] = [leaf._replace(own=own) for leaf, own in zip(short.leaves, owns, strict=True)]
         short.own_low, short.own_high = low[:n_leaves], high[:n_leaves]
         short.merge()
         limit -= made
@@ -114,14 +117,14 @@ def _picks_of(sets: Words) -> list[frozenset[int]]:
     return [frozenset(listed[start:stop]) for start, stop in pairwise([0, *stops])]
 
 
-def _adopt(short: ShortList, nodes: Nodes, log: Log, n_steps: int, totals: IntArray, sets: Words) -> None:
+def _adopt(
+    short: ShortList, nodes: Nodes, log: Log, n_steps: int, totals: IntArray, owns: list[frozenset[int]]
+) -> None:
     """Make nodes of the ancestors of the configurations that are left."""
-    owns, width = _picks_of(sets[: len(totals)]), log.parents.shape[1]
     if n_steps == 0:
-        short.leaves[:] = [leaf._replace(own=own) for leaf, own in zip(short.leaves, owns, strict=True)]
         return
     steps, ranks = np.nonzero(log.parents[:n_steps] >= 0)
-    numbers = np.empty((n_steps + 1, width), dtype=np.int64)
+    numbers = np.empty((n_steps + 1, log.parents.shape[1]), dtype=np.int64)
     numbers[0, : len(short.leaves)] = [leaf.node for leaf in short.leaves]
     numbers[steps + 1, ranks] = np.arange(len(nodes), len(nodes) + len(steps))
     parents = numbers[steps, log.parents[steps, ranks]]
