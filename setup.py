@@ -1,20 +1,17 @@
 """The one part that is compiled; everything else is in pyproject.toml."""
 
+from pathlib import Path
+
 from setuptools import Extension, setup
 
-HERE = "src/dubito/compiled"
-SOURCES = (
-    *("module", "greedy", "beam", "halves", "points", "products", "refresh", "nearest", "among", "small", "extremes"),
-    *("crew", "magnitude", "closer", "multiply", "between"),
-)
-HEADERS = ("steps", "crew", "points", "products", "tile", "refresh", "extremes", "magnitude", "among")
+HERE = Path("src/dubito/compiled")
 
 setup(
     ext_modules=[
         Extension(
             "dubito.compiled._steps",
-            sources=[f"{HERE}/{name}.c" for name in SOURCES],
-            depends=[f"{HERE}/{name}.h" for name in HEADERS],
+            sources=sorted(path.as_posix() for path in HERE.glob("*.c")),
+            depends=sorted(path.as_posix() for path in HERE.glob("*.h")),
             define_macros=[("Py_LIMITED_API", "0x030B0000")],
             # Additions and products as they are written, so that compiled steps have NumPy's own numbers.
             extra_compile_args=["-O3", "-std=c11", "-ffp-contract=off"],

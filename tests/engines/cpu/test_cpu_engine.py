@@ -137,7 +137,8 @@ def test_the_picks_do_not_depend_on_the_memory(memory: int, set_constant: SetCon
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("LOOK_AHEAD", 0), ("LOOK_AHEAD", 3), ("FEWEST_AHEAD", 0), ("SPARE", 0.0), ("WASTED_PAIRS", 0)]
+    ("name", "value"),
+    [("LEAST_LOOK", 0), ("LEAST_LOOK", 9999), ("AHEAD", 0.0), ("LEAST_AHEAD", 0), ("SPARE", 0.0), ("WASTED_PAIRS", 0)],
 )
 def test_the_picks_do_not_depend_on_what_is_brought_up_to_date_together(
     name: str, value: float, set_constant: SetConstant
