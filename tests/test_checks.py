@@ -1,7 +1,9 @@
 """The door: what comes in, in which forms, and what is sent back with its mend."""
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -190,6 +192,22 @@ def test_what_is_no_number_is_found_wherever_it_is(
     pool[row, 1] = bad
     with pytest.raises(InvalidData, match=rf"holds -?(nan|inf) at row {row}, column 1"):
         checks.check_features("pool", pool)
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_no_pool_is_copied_to_be_checked(
+    is_compiled: bool, order: Literal["C", "F"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_compiled:
+        monkeypatch.setattr(compiled, "steps", None)
+    pool = np.ones((100_000, 100), dtype=np.float16, order=order)
+    tracemalloc.start()
+    try:
+        checks.check_finite("pool", pool)
+        assert tracemalloc.get_traced_memory()[1] < pool.nbytes / 5
+    finally:
+        tracemalloc.stop()
 
 
 def test_nothing_has_no_magnitude() -> None:

@@ -14,7 +14,7 @@ from dubito.wording import at_row, in_python, named
 LARGEST_FEATURE = 1e140
 """Beyond this, squared distances could overflow float64."""
 BLOCKS = 256
-"""Blocks of what is in memory that are looked through together, by all threads."""
+"""Blocks of what C reads as it lies that are looked through together, by all threads."""
 ALONE = 1 << 18
 """Numbers that one thread looks through as quickly as many."""
 
@@ -49,7 +49,7 @@ def check_finite(name: str, matrix: Matrix) -> float:
     if isinstance(matrix, OnDevice) and (largest := matrix.magnitude()) <= LARGEST_FEATURE:
         return largest
     largest, n_rows = 0.0, rows_per_read(matrix, matrix.dtype.itemsize)
-    for span in blocks(len_of(matrix), BLOCKS * n_rows if isinstance(matrix, np.ndarray) else n_rows):
+    for span in blocks(len_of(matrix), n_rows if _steps_for(matrix) is None else BLOCKS * n_rows):
         own = _magnitude(np.asarray(matrix[span]))
         if not own <= LARGEST_FEATURE:
             raise _unusable(name, matrix, span)
@@ -57,16 +57,21 @@ def check_finite(name: str, matrix: Matrix) -> float:
     return largest
 
 
+def _steps_for(matrix: Matrix) -> compiled.CompiledSteps | None:
+    """C, where it looks through a matrix as it lies; None for NumPy, which copies a block at a time."""
+    return compiled.steps if isinstance(matrix, np.ndarray) and compiled.can_read(matrix) else None
+
+
 def _magnitude(block: AnyArray) -> float:
     """Largest magnitude; a NaN where there is one."""
     if block.size == 0:
         return 0.0
-    if compiled.steps is not None and compiled.can_read(block):
+    if (steps := _steps_for(block)) is not None:
         workers = n_threads() if block.size > ALONE else 1
-        return compiled.steps.magnitude((block,), block.size, block.itemsize, workers)
+        return steps.magnitude((block,), block.size, block.itemsize, workers)
     if block.dtype == np.float16 and block.dtype.isnative:
         # Magnitudes order as their bits do, and integer maxima are far faster than half-precision ones.
-        bits = (np.ascontiguousarray(block).view(np.uint16) & np.uint16(0x7FFF)).max()
+        bits = (block.view(np.uint16) & np.uint16(0x7FFF)).max()
         return float(bits.view(np.float16))
     return max(float(block.max()), -float(block.min()))
 
