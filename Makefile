@@ -24,7 +24,7 @@ COMPILED = $(wildcard setup.py src/dubito/compiled/*.[ch])
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check cluster page postgres labelling docs bench ratios cores faults models integrations fiftyone label-studio-test clean
+.PHONY: help demo test without-c check cluster page postgres labelling docs bench ratios cores faults models integrations fiftyone label-studio-test clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 27
@@ -38,6 +38,10 @@ test: .venv/.ready ## Run every test and doctest, and hold branch coverage at 95
 	.venv/bin/python -m coverage run -m pytest -n $(JOBS) $(ARGS)
 	@.venv/bin/python -m coverage combine --quiet
 	.venv/bin/python -m coverage report
+
+without-c: .venv/.ready ## Run the tests of the engine on a CPU as where there is no C compiler
+	DUBITO_COMPILED=0 .venv/bin/python -m pytest -n $(JOBS) -k "not gpu" \
+	  tests/engines/cpu tests/engines/lazy tests/golden/test_golden_picks.py tests/test_checks.py $(ARGS)
 
 check: .venv/.ready ## Check format, lint, types and the layers of imports
 	.venv/bin/python -m ruff format --check .
