@@ -12,605 +12,475 @@
 
 #define MOST 17
 
-/* The buffers of a call, so that all of them are given back together. */
+_Static_assert(sizeof(long long) == sizeof(int64_t), "whole numbers are read by the format L, straight to their places");
+
+/* A call: its arrays, and their buffers, which are given back together. Once something is wrong, with an error, nothing
+   more is taken or looked at. */
 typedef struct {
+    PyObject *arrays;
+    int n, is_wrong;
     Py_buffer each[MOST];
-    int n;
-} Buffers;
+} Call;
 
-static void give_back(Buffers *buffers)
+/* The memory of the next of a call's arrays, of ``count`` items; NULL where it is not that. */
+static void *take(Call *call, int64_t count, int64_t itemsize, int flags)
 {
-    while (buffers->n > 0)
-        PyBuffer_Release(&buffers->each[--buffers->n]);
-}
-
-/* The memory of the next of a call's arrays, of ``count`` items; NULL, with an error, where it is not that. */
-static void *take(Buffers *buffers, PyObject *arrays, Py_ssize_t count, Py_ssize_t itemsize, int flags)
-{
-    PyObject *array = PyTuple_GetItem(arrays, buffers->n);
-    Py_buffer *buffer = &buffers->each[buffers->n];
-    if (array == NULL || PyObject_GetBuffer(array, buffer, flags) < 0)
+    if (call->is_wrong)
         return NULL;
-    buffers->n++;
+    PyObject *array = PyTuple_GetItem(call->arrays, call->n);
+    Py_buffer *buffer = &call->each[call->n];
+    call->is_wrong = array == NULL || PyObject_GetBuffer(array, buffer, flags) < 0;
+    if (call->is_wrong)
+        return NULL;
+    call->n++;
     if (buffer->len != count * itemsize) {
-        PyErr_Format(PyExc_ValueError, "array %d has %zd bytes, not %zd", buffers->n - 1, buffer->len,
-                     count * itemsize);
+        call->is_wrong = 1;
+        PyErr_Format(PyExc_ValueError, "array %d has %zd bytes, not %lld", call->n - 1, buffer->len,
+                     (long long)(count * itemsize));
         return NULL;
     }
     return buffer->buf;
 }
 
-#define READ(type, count) (const type *)take(&buffers, arrays, count, sizeof(type), PyBUF_C_CONTIGUOUS)
-#define WRITE(type, count) (type *)take(&buffers, arrays, count, sizeof(type), PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
+/* In every function ``call`` is a pointer: of the module's own, to an array of one. */
+#define PARSE(format, ...) \
+    (call->n = call->is_wrong = 0, PyArg_ParseTuple(args, "O!" format, &PyTuple_Type, &call->arrays, __VA_ARGS__))
+#define READ_BYTES(count, itemsize) take(call, count, itemsize, PyBUF_C_CONTIGUOUS)
+#define READ(type, count) (const type *)READ_BYTES(count, sizeof(type))
+#define WRITE(type, count) (type *)take(call, count, sizeof(type), PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
 
-static PyObject *step(PyObject *self, PyObject *args)
+/* An array that is empty where there is none of it: NULL then. */
+#define READ_IF(has, type, count) (const type *)take_if(call, has, count, sizeof(type))
+
+static void *take_if(Call *call, int has, int64_t count, int64_t itemsize)
 {
-    PyObject *arrays;
-    Beam beam = {0};
-    Threshold bar;
-    Py_ssize_t m, width, n_words, n_leaves, limit;
-    long long row;
-    int64_t made;
-    Buffers buffers = {.n = 0};
-    int why = DONE;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnnndL", &PyTuple_Type, &arrays, &m, &width, &n_words, &n_leaves, &limit,
-                          &bar.value, &row))
+    void *memory = READ_BYTES(has ? count : 0, itemsize);
+    return has ? memory : NULL;
+}
+
+/* Work without the interpreter's lock, if nothing is wrong; the arrays are done with after it. */
+#define RUN(work)                \
+    if (!call->is_wrong) {       \
+        Py_BEGIN_ALLOW_THREADS   \
+        work;                    \
+        Py_END_ALLOW_THREADS     \
+    }                            \
+    while (call->n > 0)          \
+        PyBuffer_Release(&call->each[--call->n])
+
+/* What a call returns that has nothing to tell; ``is_done``: there was memory for it. */
+static PyObject *answer(const Call *call, int is_done)
+{
+    if (call->is_wrong)
         return NULL;
-    beam.m = m;
-    beam.width = width;
-    beam.n_words = n_words;
-    beam.n_leaves = n_leaves;
-    bar.row = row;
-    if (!(beam.common_low = READ(double, m)) || !(beam.common_high = READ(double, m)) ||
-        !(beam.near = READ(double, m * m)) || !(beam.far = READ(double, m * m)) || !(beam.scores = READ(int64_t, m)) ||
-        !(beam.places = READ(int64_t, m)) || !(beam.rows = READ(int64_t, m)) ||
-        !(beam.own_low = WRITE(double, width * m)) || !(beam.own_high = WRITE(double, width * m)) ||
-        !(beam.order = WRITE(int32_t, width * m)) || !(beam.sets = WRITE(uint64_t, width * n_words)) ||
-        !(beam.totals = WRITE(int64_t, width)) || !(beam.parents = WRITE(int32_t, limit * width)) ||
-        !(beam.picks = WRITE(int32_t, limit * width)) || !(beam.heights = WRITE(double, limit * width)) ||
-        !(beam.is_exact = WRITE(uint8_t, limit * width)) || !(beam.unsure = WRITE(int64_t, width))) {
-        give_back(&buffers);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    made = step_beam(&beam, bar, limit, &why);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    if (made < 0)
+    if (!is_done)
         return PyErr_NoMemory();
-    return Py_BuildValue("innn", why, (Py_ssize_t)made, (Py_ssize_t)beam.n_leaves, (Py_ssize_t)beam.n_unsure);
+    Py_RETURN_NONE;
 }
 
-/* Whether all row numbers are of a matrix of n rows; with an error where not. */
-static int are_rows(const int64_t *rows, Py_ssize_t many, Py_ssize_t n)
+static void refuse(Call *call, PyObject *kind, const char *message)
 {
-    for (Py_ssize_t i = 0; i < many; i++) {
-        if (rows[i] < 0 || rows[i] >= n) {
-            PyErr_SetString(PyExc_IndexError, "there are not as many rows");
-            return 0;
-        }
-    }
-    return 1;
+    call->is_wrong = 1;
+    PyErr_SetString(kind, message);
 }
 
-/* Whether parts, one after another, are all there is: starts (parts + 1,) that go up from 0 to n, by ``most`` at most. */
-static int are_starts(const int64_t *starts, Py_ssize_t parts, Py_ssize_t n, int64_t most)
+static void expect(Call *call, int is_so, const char *message)
 {
-    int are = starts[0] == 0 && starts[parts] == n;
-    for (Py_ssize_t i = 0; are && i < parts; i++)
+    if (!call->is_wrong && !is_so)
+        refuse(call, PyExc_ValueError, message);
+}
+
+/* All row numbers are of a matrix of n rows. */
+static void expect_rows(Call *call, const int64_t *rows, int64_t many, int64_t n)
+{
+    for (int64_t i = 0; !call->is_wrong && i < many; i++)
+        if (rows[i] < 0 || rows[i] >= n)
+            refuse(call, PyExc_IndexError, "there are not as many rows");
+}
+
+/* Parts, one after another, are all there is: starts (parts + 1,) that go up from 0 to n, by ``most`` at most. */
+static void expect_starts(Call *call, const int64_t *starts, int64_t parts, int64_t n, int64_t most)
+{
+    int are = call->is_wrong || (starts[0] == 0 && starts[parts] == n);
+    for (int64_t i = 0; !call->is_wrong && are && i < parts; i++)
         are = starts[i] <= starts[i + 1] && starts[i + 1] - starts[i] <= most;
-    if (!are)
-        PyErr_SetString(PyExc_ValueError, "parts do not come one after another, or are too large");
-    return are;
+    expect(call, are, "parts do not come one after another, or are too large");
 }
 
-static PyObject *first(PyObject *self, PyObject *args)
+static void take_front(Call *call, Front *into)
 {
-    PyObject *arrays;
-    Py_ssize_t n, n_among, size;
-    Buffers buffers = {.n = 0};
-    const double *bound;
-    const int64_t *among;
-    int64_t *rows, found;
-    Threshold next;
-    int is_part, n_threads;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnpi", &PyTuple_Type, &arrays, &n, &n_among, &size, &is_part, &n_threads))
-        return NULL;
-    if (!(bound = READ(double, n)) || !(among = READ(int64_t, n_among)) || !(rows = WRITE(int64_t, size)) ||
-        !are_rows(among, n_among, n)) {
-        give_back(&buffers);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    found = first_in_order(bound, is_part ? among : NULL, is_part ? n_among : n, size, rows, &next, n_threads);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    if (found < 0)
-        return PyErr_NoMemory();
-    return Py_BuildValue("ndn", (Py_ssize_t)found, next.value, (Py_ssize_t)next.row);
-}
-
-static int take_front(Buffers *buffers, PyObject *arrays, Front *into, Py_ssize_t n)
-{
-    into->n = n;
-    return (into->squared = take(buffers, arrays, n * n, sizeof(double), PyBUF_C_CONTIGUOUS)) &&
-           (into->error = take(buffers, arrays, n, sizeof(double), PyBUF_C_CONTIGUOUS)) &&
-           (into->weights = take(buffers, arrays, n, sizeof(double), PyBUF_C_CONTIGUOUS));
-}
-
-static PyObject *pick(PyObject *self, PyObject *args)
-{
-    PyObject *arrays;
-    Front front = {0};
-    Picking run = {0};
-    Threshold bar;
-    Py_ssize_t n, limit, n_picks;
-    long long row;
-    Buffers buffers = {.n = 0};
-    int why;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnndpdL", &PyTuple_Type, &arrays, &n, &limit, &n_picks, &front.unit, &front.by_pick,
-                          &bar.value, &row))
-        return NULL;
-    bar.row = row;
-    run.n_picks = n_picks;
-    if (!take_front(&buffers, arrays, &front, n) || !(run.low = WRITE(double, n)) || !(run.high = WRITE(double, n)) ||
-        !(run.rows = READ(int64_t, n)) || !(run.picks = WRITE(int64_t, limit)) ||
-        !(run.heights = WRITE(double, limit)) || !(run.is_exact = WRITE(uint8_t, limit)) ||
-        !(run.unsure = WRITE(int64_t, n))) {
-        give_back(&buffers);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    why = pick_greedily(&front, &run, bar, limit);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    return Py_BuildValue("inn", why, (Py_ssize_t)run.n_picks, (Py_ssize_t)run.n_unsure);
-}
-
-static PyObject *between(PyObject *self, PyObject *args)
-{
-    PyObject *arrays;
-    Front front = {0};
-    Py_ssize_t n, m, n_picks;
-    Buffers buffers = {.n = 0};
-    const int64_t *picks, *listed;
-    double *low, *high;
-    int is_done;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnndp", &PyTuple_Type, &arrays, &n, &m, &n_picks, &front.unit, &front.by_pick))
-        return NULL;
-    if (!take_front(&buffers, arrays, &front, n) || !(picks = READ(int64_t, n_picks)) ||
-        !(listed = READ(int64_t, m)) || !(low = WRITE(double, n_picks * m)) || !(high = WRITE(double, n_picks * m)) ||
-        !are_rows(picks, n_picks, n) || !are_rows(listed, m, n)) {
-        give_back(&buffers);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    is_done = bounds_between(&front, picks, n_picks, listed, m, low, high);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    if (!is_done)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
-}
-
-static PyObject *intervals(PyObject *self, PyObject *args)
-{
-    PyObject *arrays;
-    Front front = {0};
-    Py_ssize_t n, m, n_leaves, n_picks;
-    Buffers buffers = {.n = 0};
-    const int64_t *picks, *starts, *listed;
-    double *low, *high;
-    int is_done;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnndp", &PyTuple_Type, &arrays, &n, &m, &n_leaves, &n_picks, &front.unit,
-                          &front.by_pick))
-        return NULL;
-    if (!take_front(&buffers, arrays, &front, n) || !(picks = READ(int64_t, n_picks)) ||
-        !(starts = READ(int64_t, n_leaves + 1)) || !(listed = READ(int64_t, m)) ||
-        !(low = WRITE(double, n_leaves * m)) || !(high = WRITE(double, n_leaves * m)) ||
-        !are_rows(picks, n_picks, n) || !are_rows(listed, m, n) || !are_starts(starts, n_leaves, n_picks, n_picks)) {
-        give_back(&buffers);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    is_done = own_intervals(&front, picks, starts, n_leaves, listed, m, low, high);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    if (!is_done)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
-}
-
-static PyObject *widen(PyObject *self, PyObject *args)
-{
-    PyObject *arrays;
-    Py_ssize_t n_matrix, n, d;
-    Buffers buffers = {.n = 0};
-    const uint16_t *halves;
-    const int64_t *rows = NULL;
-    float *out;
-    int has_rows;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnp", &PyTuple_Type, &arrays, &n_matrix, &n, &d, &has_rows))
-        return NULL;
-    if (!(halves = READ(uint16_t, n_matrix * d)) || !(out = WRITE(float, n * d)) ||
-        (has_rows && !(rows = READ(int64_t, n)))) {
-        give_back(&buffers);
-        return NULL;
-    }
-    if (rows ? !are_rows(rows, n, n_matrix) : n > n_matrix) {
-        give_back(&buffers);
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "there are not as many rows");
-    }
-    Py_BEGIN_ALLOW_THREADS
-    widen_rows(halves, rows, out, n, d);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    Py_RETURN_NONE;
+    into->squared = READ(double, into->n * into->n);
+    into->error = READ(double, into->n);
+    into->weights = READ(double, into->n);
 }
 
 /* The arrays of references: pool, what is labelled, which of its rows, picks. */
-static int take_references(Buffers *buffers, PyObject *arrays, References *into, Py_ssize_t n_pool, Py_ssize_t n_others,
-                           Py_ssize_t n_labelled, Py_ssize_t n_picks, Py_ssize_t d)
+static void take_references(Call *call, References *into, int64_t n_pool, int64_t n_others, int64_t n_picks, int64_t d)
 {
-    into->n_labelled = n_labelled;
-    into->n_all = n_labelled + n_picks;
-    return (into->pool.data = take(buffers, arrays, n_pool * d, into->pool.itemsize, PyBUF_C_CONTIGUOUS)) &&
-           (into->labelled.data = take(buffers, arrays, n_others * d, into->labelled.itemsize, PyBUF_C_CONTIGUOUS)) &&
-           (into->labelled_rows = take(buffers, arrays, n_labelled, sizeof(int64_t), PyBUF_C_CONTIGUOUS)) &&
-           (into->picks = take(buffers, arrays, n_picks, sizeof(int64_t), PyBUF_C_CONTIGUOUS)) &&
-           are_rows(into->labelled_rows, n_labelled, n_others) && are_rows(into->picks, n_picks, n_pool);
+    into->n_all = into->n_labelled + n_picks;
+    into->pool.data = READ_BYTES(n_pool * d, into->pool.itemsize);
+    into->labelled.data = READ_BYTES(n_others * d, into->labelled.itemsize);
+    into->labelled_rows = READ(int64_t, into->n_labelled);
+    into->picks = READ(int64_t, n_picks);
+    expect_rows(call, into->labelled_rows, into->n_labelled, n_others);
+    expect_rows(call, into->picks, n_picks, n_pool);
 }
 
-static PyObject *bring_up_to_date(PyObject *self, PyObject *args)
+static void take_figures(Call *call, Figures *into, Space *space)
 {
-    PyObject *arrays;
+    const double *figures = READ(double, N_FIGURES);
+    if (figures != NULL)
+        memcpy(into, figures, sizeof *into);
+    space->scale = into->scale;
+}
+
+static PyObject *step(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    Beam beam = {0};
+    Threshold bar;
+    int64_t limit, made = 0;
+    int why = DONE;
+    if (!PARSE("LLLLLdL", &beam.m, &beam.width, &beam.n_words, &beam.n_leaves, &limit, &bar.value, &bar.row))
+        return NULL;
+    int64_t m = beam.m, width = beam.width;
+    beam.common_low = READ(double, m);
+    beam.common_high = READ(double, m);
+    beam.near = READ(double, m * m);
+    beam.far = READ(double, m * m);
+    beam.scores = READ(int64_t, m);
+    beam.places = READ(int64_t, m);
+    beam.rows = READ(int64_t, m);
+    beam.own_low = WRITE(double, width * m);
+    beam.own_high = WRITE(double, width * m);
+    beam.order = WRITE(int32_t, width * m);
+    beam.sets = WRITE(uint64_t, width * beam.n_words);
+    beam.totals = WRITE(int64_t, width);
+    beam.parents = WRITE(int32_t, limit * width);
+    beam.picks = WRITE(int32_t, limit * width);
+    beam.heights = WRITE(double, limit * width);
+    beam.is_exact = WRITE(uint8_t, limit * width);
+    beam.unsure = WRITE(int64_t, width);
+    RUN(made = step_beam(&beam, bar, limit, &why));
+    if (call->is_wrong || made < 0)
+        return answer(call, 0);
+    return Py_BuildValue("iLLL", why, (long long)made, (long long)beam.n_leaves, (long long)beam.n_unsure);
+}
+
+static PyObject *first(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    int64_t n, n_among, size, found = 0;
+    Threshold next = {0};
+    int is_part, n_threads;
+    if (!PARSE("LLLpi", &n, &n_among, &size, &is_part, &n_threads))
+        return NULL;
+    const double *bound = READ(double, n);
+    const int64_t *among = READ(int64_t, n_among);
+    int64_t *rows = WRITE(int64_t, size);
+    expect_rows(call, among, n_among, n);
+    RUN(found = first_in_order(bound, is_part ? among : NULL, is_part ? n_among : n, size, rows, &next, n_threads));
+    if (call->is_wrong || found < 0)
+        return answer(call, 0);
+    return Py_BuildValue("LdL", (long long)found, next.value, (long long)next.row);
+}
+
+static PyObject *pick(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    Front front = {0};
+    Picking run = {0};
+    Threshold bar;
+    int64_t limit;
+    int why = DONE;
+    if (!PARSE("LLLdpdL", &front.n, &limit, &run.n_picks, &front.unit, &front.by_pick, &bar.value, &bar.row))
+        return NULL;
+    take_front(call, &front);
+    run.low = WRITE(double, front.n);
+    run.high = WRITE(double, front.n);
+    run.rows = READ(int64_t, front.n);
+    run.picks = WRITE(int64_t, limit);
+    run.heights = WRITE(double, limit);
+    run.is_exact = WRITE(uint8_t, limit);
+    run.unsure = WRITE(int64_t, front.n);
+    RUN(why = pick_greedily(&front, &run, bar, limit));
+    if (call->is_wrong)
+        return NULL;
+    return Py_BuildValue("iLL", why, (long long)run.n_picks, (long long)run.n_unsure);
+}
+
+static PyObject *between(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    Front front = {0};
+    int64_t m, n_picks;
+    int is_done = 0;
+    if (!PARSE("LLLdp", &front.n, &m, &n_picks, &front.unit, &front.by_pick))
+        return NULL;
+    take_front(call, &front);
+    const int64_t *picks = READ(int64_t, n_picks), *listed = READ(int64_t, m);
+    double *low = WRITE(double, n_picks * m), *high = WRITE(double, n_picks * m);
+    expect_rows(call, picks, n_picks, front.n);
+    expect_rows(call, listed, m, front.n);
+    RUN(is_done = bounds_between(&front, picks, n_picks, listed, m, low, high));
+    return answer(call, is_done);
+}
+
+static PyObject *intervals(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    Front front = {0};
+    int64_t m, n_leaves, n_picks;
+    int is_done = 0;
+    if (!PARSE("LLLLdp", &front.n, &m, &n_leaves, &n_picks, &front.unit, &front.by_pick))
+        return NULL;
+    take_front(call, &front);
+    const int64_t *picks = READ(int64_t, n_picks), *starts = READ(int64_t, n_leaves + 1), *listed = READ(int64_t, m);
+    double *low = WRITE(double, n_leaves * m), *high = WRITE(double, n_leaves * m);
+    expect_rows(call, picks, n_picks, front.n);
+    expect_rows(call, listed, m, front.n);
+    expect_starts(call, starts, n_leaves, n_picks, n_picks);
+    RUN(is_done = own_intervals(&front, picks, starts, n_leaves, listed, m, low, high));
+    return answer(call, is_done);
+}
+
+static PyObject *widen(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
+    int64_t n_matrix, n, d;
+    int has_rows;
+    if (!PARSE("LLLp", &n_matrix, &n, &d, &has_rows))
+        return NULL;
+    const uint16_t *halves = READ(uint16_t, n_matrix * d);
+    float *out = WRITE(float, n * d);
+    const int64_t *rows = has_rows ? READ(int64_t, n) : NULL, last = n - 1;
+    expect_rows(call, has_rows ? rows : &last, has_rows ? n : n > 0, n_matrix);
+    RUN(widen_rows(halves, rows, out, n, d));
+    return answer(call, 1);
+}
+
+static PyObject *bring_up_to_date(PyObject *Py_UNUSED(self), PyObject *args)
+{
+    Call call[1];
     Refresh task = {0};
     Space *space = &task.space;
-    Py_ssize_t n, d, n_pool, n_others, n_labelled, n_picks, width, n_bounded, n_passed;
-    int has_centre, has_directions, n_threads, why;
-    const double *figures;
-    Buffers buffers = {.n = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnnnnnnniippppi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &n_others, &n_labelled,
-                          &n_picks, &width, &n_bounded, &n_passed, &task.references.pool.itemsize,
-                          &task.references.labelled.itemsize, &space->is_cosine, &space->in_single, &has_centre, &has_directions,
-                          &n_threads))
+    References *references = &task.references;
+    int64_t n_pool, n_others, n_picks;
+    int has_centre, has_directions, n_threads, why = REFRESHED;
+    if (!PARSE("LLLLLLLLLiippppi", &task.n, &space->d, &n_pool, &n_others, &references->n_labelled, &n_picks, &task.width,
+               &task.n_bounded, &task.n_passed, &references->pool.itemsize, &references->labelled.itemsize,
+               &space->is_cosine, &space->in_single, &has_centre, &has_directions, &n_threads))
         return NULL;
-    if (n_threads < 1 || width != (has_directions ? PANEL : d) + 1) {
-        PyErr_SetString(PyExc_ValueError, "there is a thread, and sketches are as wide as a panel");
-        return NULL;
-    }
-    Py_ssize_t n_panels = (n_labelled + n_picks + PANEL - 1) / PANEL;
-    if (!take_references(&buffers, arrays, &task.references, n_pool, n_others, n_labelled, n_picks, d) ||
-        !(space->centre = READ(double, has_centre ? d : 0)) ||
-        !(task.directions = READ(float, has_directions ? d * PANEL : 0)) ||
-        !(task.panels = READ(float, n_panels * width * PANEL)) || !(figures = READ(double, N_FIGURES)) ||
-        !(task.rows = READ(int64_t, n)) || !(task.seen = READ(int32_t, n)) || !(task.weights = READ(double, n)) ||
-        !(task.limits = WRITE(double, n)) || !(task.squared = WRITE(double, n)) ||
-        !(task.is_out = WRITE(uint8_t, n)) || !are_rows(task.rows, n, n_pool)) {
-        give_back(&buffers);
-        return NULL;
-    }
-    memcpy(&task.figures, figures, sizeof task.figures);
-    space->d = d;
-    space->scale = task.figures.scale;
-    space->centre = has_centre ? space->centre : NULL;
-    task.directions = has_directions ? task.directions : NULL;
-    task.n = n;
-    task.width = width;
-    task.n_bounded = n_bounded;
-    task.n_passed = n_passed;
-    Py_BEGIN_ALLOW_THREADS
-    why = refresh(&task, n_threads);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    if (why == NO_MEMORY)
-        return PyErr_NoMemory();
-    return Py_BuildValue("Onn", why == REFRESHED ? Py_True : Py_False, (Py_ssize_t)task.bounded, (Py_ssize_t)task.passed);
+    expect(call, n_threads >= 1 && task.width == (has_directions ? PANEL : space->d) + 1,
+           "there is a thread, and sketches are as wide as a panel");
+    take_references(call, references, n_pool, n_others, n_picks, space->d);
+    space->centre = READ_IF(has_centre, double, space->d);
+    task.directions = READ_IF(has_directions, float, space->d * PANEL);
+    task.panels = READ(float, (references->n_all + PANEL - 1) / PANEL * task.width * PANEL);
+    take_figures(call, &task.figures, space);
+    task.rows = READ(int64_t, task.n);
+    task.seen = READ(int32_t, task.n);
+    task.weights = READ(double, task.n);
+    task.limits = WRITE(double, task.n);
+    task.squared = WRITE(double, task.n);
+    task.is_out = WRITE(uint8_t, task.n);
+    expect_rows(call, task.rows, task.n, n_pool);
+    RUN(why = refresh(&task, n_threads));
+    if (call->is_wrong || why == NO_MEMORY)
+        return answer(call, 0);
+    return Py_BuildValue("OLL", why == REFRESHED ? Py_True : Py_False, (long long)task.bounded, (long long)task.passed);
 }
 
-static PyObject *take_in_references(PyObject *self, PyObject *args)
+static PyObject *take_in_references(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *arrays;
+    Call call[1];
     TakeIn task = {0};
     Space *space = &task.space;
-    Py_ssize_t d, n_pool, n_others, n_labelled, n_picks, width, start, room;
-    int has_centre, has_directions, n_threads, is_done;
-    Buffers buffers = {.n = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnnnnnniippppddi", &PyTuple_Type, &arrays, &d, &n_pool, &n_others, &n_labelled,
-                          &n_picks, &width, &start, &room, &task.references.pool.itemsize,
-                          &task.references.labelled.itemsize, &space->is_cosine, &space->in_single, &has_centre,
-                          &has_directions, &space->scale, &task.slack, &n_threads))
+    References *references = &task.references;
+    int64_t n_pool, n_others, n_picks, room;
+    int has_centre, has_directions, n_threads, is_done = 0;
+    if (!PARSE("LLLLLLLLiippppddi", &space->d, &n_pool, &n_others, &references->n_labelled, &n_picks, &task.width,
+               &task.start, &room, &references->pool.itemsize, &references->labelled.itemsize, &space->is_cosine,
+               &space->in_single, &has_centre, &has_directions, &space->scale, &task.slack, &n_threads))
         return NULL;
-    if (start < 0 || start > n_labelled + n_picks || n_labelled + n_picks > room ||
-        width != (has_directions ? PANEL : d) + 1) {
-        PyErr_SetString(PyExc_ValueError, "there is no room for as many references, or sketches are not as wide as a panel");
-        return NULL;
-    }
-    if (!take_references(&buffers, arrays, &task.references, n_pool, n_others, n_labelled, n_picks, d) ||
-        !(space->centre = READ(double, has_centre ? d : 0)) ||
-        !(task.directions = READ(float, has_directions ? d * PANEL : 0)) || !(task.sizes = WRITE(double, room)) ||
-        !(task.targets = WRITE(float, room * width)) ||
-        !(task.panels = WRITE(float, (room + PANEL - 1) / PANEL * width * PANEL))) {
-        give_back(&buffers);
-        return NULL;
-    }
-    space->d = d;
-    space->centre = has_centre ? space->centre : NULL;
-    task.directions = has_directions ? task.directions : NULL;
-    task.width = width;
-    task.start = start;
-    Py_BEGIN_ALLOW_THREADS
-    is_done = take_in(&task, n_threads);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    if (!is_done)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    int64_t n_all = references->n_labelled + n_picks;
+    expect(call, task.start >= 0 && task.start <= n_all && n_all <= room &&
+           task.width == (has_directions ? PANEL : space->d) + 1,
+           "there is no room for as many references, or sketches are not as wide as a panel");
+    take_references(call, references, n_pool, n_others, n_picks, space->d);
+    space->centre = READ_IF(has_centre, double, space->d);
+    task.directions = READ_IF(has_directions, float, space->d * PANEL);
+    task.sizes = WRITE(double, room);
+    task.targets = WRITE(float, room * task.width);
+    task.panels = WRITE(float, (room + PANEL - 1) / PANEL * task.width * PANEL);
+    RUN(is_done = take_in(&task, n_threads));
+    return answer(call, is_done);
 }
 
-static PyObject *closest(PyObject *self, PyObject *args)
+static PyObject *closest(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *arrays;
+    Call call[1];
     Closest task = {0};
-    Py_ssize_t n, k, m, stride, n_best;
-    int n_threads, is_done;
-    Buffers buffers = {.n = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnnni", &PyTuple_Type, &arrays, &n, &k, &m, &stride, &n_best, &n_threads))
+    int n_threads, is_done = 0;
+    if (!PARSE("LLLLLi", &task.n, &task.k, &task.m, &task.stride, &task.n_best, &n_threads))
         return NULL;
-    if (stride < 1 || n_best < 1 || m < 1 || m > INT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "there is something to compare with, and a best of it");
-        return NULL;
-    }
-    if (!(task.rows = READ(float, n * k)) || !(task.panels = READ(float, (m + PANEL - 1) / PANEL * k * PANEL)) ||
-        !(task.offsets = READ(float, m)) || !(task.places = WRITE(int32_t, n * n_best)) ||
-        !(task.largest = WRITE(float, n))) {
-        give_back(&buffers);
-        return NULL;
-    }
-    task.n = n;
-    task.k = k;
-    task.m = m;
-    task.stride = stride;
-    task.n_best = n_best;
-    Py_BEGIN_ALLOW_THREADS
-    is_done = find_closest(&task, n_threads);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    if (!is_done)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    expect(call, task.stride >= 1 && task.n_best >= 1 && task.m >= 1 && task.m <= INT32_MAX,
+           "there is something to compare with, and a best of it");
+    task.rows = READ(float, task.n * task.k);
+    task.panels = READ(float, (task.m + PANEL - 1) / PANEL * task.k * PANEL);
+    task.offsets = READ(float, task.m);
+    task.places = WRITE(int32_t, task.n * task.n_best);
+    task.largest = WRITE(float, task.n);
+    RUN(is_done = find_closest(&task, n_threads));
+    return answer(call, is_done);
 }
 
-static PyObject *nearest(PyObject *self, PyObject *args)
+static PyObject *nearest(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *arrays;
+    Call call[1];
     Nearest task = {0};
     Space *space = &task.space;
-    Py_ssize_t n, d, n_pool, block;
-    int has_centre, has_weights, n_threads, is_done;
-    Buffers buffers = {.n = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnnippppdddddi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &block,
-                          &task.pool.itemsize, &space->is_cosine, &space->in_single, &has_centre, &has_weights,
-                          &space->scale, &task.grow, &task.floor, &task.unit, &task.level, &n_threads))
+    int64_t n_pool;
+    int has_centre, has_weights, n_threads, is_done = 0;
+    if (!PARSE("LLLLippppdddddi", &task.n, &space->d, &n_pool, &task.block, &task.pool.itemsize, &space->is_cosine,
+               &space->in_single, &has_centre, &has_weights, &space->scale, &task.grow, &task.floor, &task.unit,
+               &task.level, &n_threads))
         return NULL;
-    if (block <= 0) {
-        PyErr_SetString(PyExc_ValueError, "a piece has rows");
-        return NULL;
-    }
-    if (!(task.pool.data = take(&buffers, arrays, n_pool * d, task.pool.itemsize, PyBUF_C_CONTIGUOUS)) ||
-        !(space->centre = READ(double, has_centre ? d : 0)) || !(task.panel = READ(float, d * PANEL)) ||
-        !(task.sizes = READ(float, PANEL)) || !(task.weights = READ(double, has_weights ? n_pool : 0)) ||
-        !(task.rows = READ(int64_t, n)) || !(task.bounds = WRITE(double, n)) ||
-        !(task.nearest = WRITE(uint16_t, n)) || !(task.is_high = WRITE(uint8_t, n)) ||
-        !are_rows(task.rows, n, n_pool)) {
-        give_back(&buffers);
-        return NULL;
-    }
-    space->d = d;
-    space->centre = has_centre ? space->centre : NULL;
-    task.weights = has_weights ? task.weights : NULL;
-    task.n = n;
-    task.block = block;
-    Py_BEGIN_ALLOW_THREADS
-    is_done = find_nearest(&task, n_threads);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    if (!is_done)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    expect(call, task.block > 0, "a piece has rows");
+    task.pool.data = READ_BYTES(n_pool * space->d, task.pool.itemsize);
+    space->centre = READ_IF(has_centre, double, space->d);
+    task.panel = READ(float, space->d * PANEL);
+    task.sizes = READ(float, PANEL);
+    task.weights = READ_IF(has_weights, double, n_pool);
+    task.rows = READ(int64_t, task.n);
+    task.bounds = WRITE(double, task.n);
+    task.nearest = WRITE(uint16_t, task.n);
+    task.is_high = WRITE(uint8_t, task.n);
+    expect_rows(call, task.rows, task.n, n_pool);
+    RUN(is_done = find_nearest(&task, n_threads));
+    return answer(call, is_done);
 }
 
-static PyObject *bound(PyObject *self, PyObject *args)
+static PyObject *bound(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *arrays;
-    Py_ssize_t n, m, d;
-    double grow, floor, unit, *bounds;
-    Buffers buffers = {.n = 0};
-    const float *points, *products, *sizes;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnddd", &PyTuple_Type, &arrays, &n, &m, &d, &grow, &floor, &unit))
+    Call call[1];
+    int64_t n, m, d;
+    double grow, floor, unit;
+    if (!PARSE("LLLddd", &n, &m, &d, &grow, &floor, &unit))
         return NULL;
-    if (!(points = READ(float, n * d)) || !(products = READ(float, n * m)) || !(sizes = READ(float, m)) ||
-        !(bounds = WRITE(double, n))) {
-        give_back(&buffers);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    bound_rows(points, products, sizes, bounds, n, m, d, grow, floor, unit);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    Py_RETURN_NONE;
+    const float *points = READ(float, n * d), *products = READ(float, n * m), *sizes = READ(float, m);
+    double *bounds = WRITE(double, n);
+    RUN(bound_rows(points, products, sizes, bounds, n, m, d, grow, floor, unit));
+    return answer(call, 1);
 }
 
-static PyObject *small(PyObject *self, PyObject *args)
+static PyObject *small(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *arrays;
+    Call call[1];
     Small task = {0};
     Space *space = &task.space;
-    Py_ssize_t n, d, n_pool, n_others, n_labelled, n_before, n_picks, limit, room;
-    int has_centre, is_done;
-    const double *figures;
-    Buffers buffers = {.n = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnnnnnnniippp", &PyTuple_Type, &arrays, &n, &d, &n_pool, &n_others, &n_labelled,
-                          &n_before, &n_picks, &limit, &room, &task.pool.itemsize, &task.labelled.itemsize,
-                          &space->is_cosine, &space->in_single, &has_centre))
+    int64_t n_pool, n_others;
+    int has_centre, is_done = 0;
+    if (!PARSE("LLLLLLLLLiippp", &task.n, &space->d, &n_pool, &n_others, &task.n_labelled, &task.n_before, &task.n_picks,
+               &task.limit, &task.room, &task.pool.itemsize, &task.labelled.itemsize, &space->is_cosine,
+               &space->in_single, &has_centre))
         return NULL;
-    if (n_labelled < 1 || n_before < 0 || n_picks < n_before || limit > room || room > n) {
-        PyErr_SetString(PyExc_ValueError, "something is labelled, and there are as many candidates as picks");
-        return NULL;
-    }
-    if (!(task.pool.data = take(&buffers, arrays, n_pool * d, task.pool.itemsize, PyBUF_C_CONTIGUOUS)) ||
-        !(task.labelled.data = take(&buffers, arrays, n_others * d, task.labelled.itemsize, PyBUF_C_CONTIGUOUS)) ||
-        !(task.rows = READ(int64_t, n)) || !(task.labelled_rows = READ(int64_t, n_labelled)) ||
-        !(space->centre = READ(double, has_centre ? d : 0)) || !(task.others = READ(float, n_labelled * d)) ||
-        !(figures = READ(double, N_FIGURES)) || !(task.weights = READ(double, n)) ||
-        !(task.bounds = WRITE(double, n)) || !(task.exact = WRITE(double, n)) || !(task.seen = WRITE(int32_t, n)) ||
-        !(task.picks = WRITE(int64_t, room)) || !(task.heights = WRITE(double, room)) ||
-        !(task.picked = WRITE(double, room * d)) || !are_rows(task.rows, n, n_pool) ||
-        !are_rows(task.labelled_rows, n_labelled, n_others)) {
-        give_back(&buffers);
-        return NULL;
-    }
-    memcpy(&task.figures, figures, sizeof task.figures);
-    space->d = d;
-    space->scale = task.figures.scale;
-    space->centre = has_centre ? space->centre : NULL;
-    task.n = n;
-    task.n_labelled = n_labelled;
-    task.n_before = n_before;
-    task.n_picks = n_picks;
-    task.limit = limit;
-    task.room = room;
-    Py_BEGIN_ALLOW_THREADS
-    is_done = pick_small(&task);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    if (!is_done)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    expect(call, task.n_labelled >= 1 && task.n_before >= 0 && task.n_picks >= task.n_before && task.limit <= task.room &&
+           task.room <= task.n, "something is labelled, and there are as many candidates as picks");
+    task.pool.data = READ_BYTES(n_pool * space->d, task.pool.itemsize);
+    task.labelled.data = READ_BYTES(n_others * space->d, task.labelled.itemsize);
+    task.rows = READ(int64_t, task.n);
+    task.labelled_rows = READ(int64_t, task.n_labelled);
+    space->centre = READ_IF(has_centre, double, space->d);
+    task.others = READ(float, task.n_labelled * space->d);
+    take_figures(call, &task.figures, space);
+    task.weights = READ(double, task.n);
+    task.bounds = WRITE(double, task.n);
+    task.exact = WRITE(double, task.n);
+    task.seen = WRITE(int32_t, task.n);
+    task.picks = WRITE(int64_t, task.room);
+    task.heights = WRITE(double, task.room);
+    task.picked = WRITE(double, task.room * space->d);
+    expect_rows(call, task.rows, task.n, n_pool);
+    expect_rows(call, task.labelled_rows, task.n_labelled, n_others);
+    RUN(is_done = pick_small(&task));
+    return answer(call, is_done);
 }
 
-static PyObject *closer(PyObject *self, PyObject *args)
+static PyObject *closer(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *arrays;
+    Call call[1];
     Closer task = {0};
     Space *space = &task.space;
-    Py_ssize_t n, d, n_pool, n_others, n_labelled, n_picks, n_members, n_cells, n_pieces;
-    int has_centre, n_threads, is_done;
-    Buffers buffers = {.n = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnnnnnnniipppddddi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &n_others,
-                          &n_labelled, &n_picks, &n_members, &n_cells, &n_pieces, &task.references.pool.itemsize,
-                          &task.references.labelled.itemsize, &space->is_cosine, &space->in_single, &has_centre,
-                          &space->scale, &task.grow, &task.floor, &task.unit, &n_threads))
+    References *references = &task.references;
+    int64_t n, n_pool, n_others, n_picks, n_members, n_cells;
+    int has_centre, n_threads, is_done = 0;
+    if (!PARSE("LLLLLLLLLiipppddddi", &n, &space->d, &n_pool, &n_others, &references->n_labelled, &n_picks, &n_members,
+               &n_cells, &task.n_pieces, &references->pool.itemsize, &references->labelled.itemsize, &space->is_cosine,
+               &space->in_single, &has_centre, &space->scale, &task.grow, &task.floor, &task.unit, &n_threads))
         return NULL;
-    if (!take_references(&buffers, arrays, &task.references, n_pool, n_others, n_labelled, n_picks, d) ||
-        !(space->centre = READ(double, has_centre ? d : 0)) || !(task.sizes = READ(float, n_labelled + n_picks)) ||
-        !(task.members = READ(int64_t, n_members)) || !(task.cell_starts = READ(int64_t, n_cells + 1)) ||
-        !(task.rows = READ(int64_t, n)) || !(task.piece_starts = READ(int64_t, n_pieces + 1)) ||
-        !(task.piece_cells = READ(int64_t, n_pieces)) || !(task.bounds = WRITE(double, n)) ||
-        !are_rows(task.rows, n, n_pool) || !are_rows(task.members, n_members, n_labelled + n_picks) ||
-        !are_rows(task.piece_cells, n_pieces, n_cells) || !are_starts(task.cell_starts, n_cells, n_members, n_members) ||
-        !are_starts(task.piece_starts, n_pieces, n, PANEL)) {
-        give_back(&buffers);
-        return NULL;
-    }
-    space->d = d;
-    space->centre = has_centre ? space->centre : NULL;
-    task.n_pieces = n_pieces;
-    Py_BEGIN_ALLOW_THREADS
-    is_done = look_closer(&task, n_threads);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    if (!is_done)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    take_references(call, references, n_pool, n_others, n_picks, space->d);
+    space->centre = READ_IF(has_centre, double, space->d);
+    task.sizes = READ(float, references->n_all);
+    task.members = READ(int64_t, n_members);
+    task.cell_starts = READ(int64_t, n_cells + 1);
+    task.rows = READ(int64_t, n);
+    task.piece_starts = READ(int64_t, task.n_pieces + 1);
+    task.piece_cells = READ(int64_t, task.n_pieces);
+    task.bounds = WRITE(double, n);
+    expect_rows(call, task.rows, n, n_pool);
+    expect_rows(call, task.members, n_members, references->n_all);
+    expect_rows(call, task.piece_cells, task.n_pieces, n_cells);
+    expect_starts(call, task.cell_starts, n_cells, n_members, n_members);
+    expect_starts(call, task.piece_starts, task.n_pieces, n, PANEL);
+    RUN(is_done = look_closer(&task, n_threads));
+    return answer(call, is_done);
 }
 
-static PyObject *multiply(PyObject *self, PyObject *args)
+static PyObject *multiply(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *arrays;
-    Py_ssize_t n, k, n_panels;
-    Buffers buffers = {.n = 0};
-    const float *rows, *panels;
-    float *out;
-    int n_threads, is_done;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnni", &PyTuple_Type, &arrays, &n, &k, &n_panels, &n_threads))
+    Call call[1];
+    int64_t n, k, n_panels;
+    int n_threads, is_done = 0;
+    if (!PARSE("LLLi", &n, &k, &n_panels, &n_threads))
         return NULL;
-    if (!(rows = READ(float, n * k)) || !(panels = READ(float, n_panels * k * PANEL)) ||
-        !(out = WRITE(float, n * n_panels * PANEL))) {
-        give_back(&buffers);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    is_done = multiply_rows(rows, panels, out, n, k, n_panels, n_threads);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    if (!is_done)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    const float *rows = READ(float, n * k), *panels = READ(float, n_panels * k * PANEL);
+    float *out = WRITE(float, n * n_panels * PANEL);
+    RUN(is_done = multiply_rows(rows, panels, out, n, k, n_panels, n_threads));
+    return answer(call, is_done);
 }
 
-static PyObject *among(PyObject *self, PyObject *args)
+static PyObject *among(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *arrays;
+    Call call[1];
     Among task = {0};
-    Py_ssize_t n, d, n_pool;
-    Buffers buffers = {.n = 0};
-    int n_threads, is_done;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nnnipdi", &PyTuple_Type, &arrays, &n, &d, &n_pool, &task.pool.itemsize,
-                          &task.space.is_cosine, &task.space.scale, &n_threads))
+    Space *space = &task.space;
+    int64_t n_pool;
+    int n_threads, is_done = 0;
+    if (!PARSE("LLLipdi", &task.n, &space->d, &n_pool, &task.pool.itemsize, &space->is_cosine, &space->scale, &n_threads))
         return NULL;
-    if (!(task.pool.data = take(&buffers, arrays, n_pool * d, task.pool.itemsize, PyBUF_C_CONTIGUOUS)) ||
-        !(task.rows = READ(int64_t, n)) || !(task.middle = READ(double, d)) || !(task.sizes = WRITE(double, n)) ||
-        !(task.squared = WRITE(double, n * n)) || !are_rows(task.rows, n, n_pool)) {
-        give_back(&buffers);
-        return NULL;
-    }
-    task.space.d = d;
-    task.n = n;
-    Py_BEGIN_ALLOW_THREADS
-    is_done = distances_among(&task, n_threads);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    if (!is_done)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    task.pool.data = READ_BYTES(n_pool * space->d, task.pool.itemsize);
+    task.rows = READ(int64_t, task.n);
+    task.middle = READ(double, space->d);
+    task.sizes = WRITE(double, task.n);
+    task.squared = WRITE(double, task.n * task.n);
+    expect_rows(call, task.rows, task.n, n_pool);
+    RUN(is_done = distances_among(&task, n_threads));
+    return answer(call, is_done);
 }
 
-static PyObject *largest_magnitude(PyObject *self, PyObject *args)
+static PyObject *largest_magnitude(PyObject *Py_UNUSED(self), PyObject *args)
 {
-    PyObject *arrays;
+    Call call[1];
     Numbers numbers = {0};
-    Py_ssize_t n;
-    Buffers buffers = {.n = 0};
+    int64_t n;
     int n_threads;
-    double found;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O!nii", &PyTuple_Type, &arrays, &n, &numbers.itemsize, &n_threads))
+    double found = 0.0;
+    if (!PARSE("Lii", &n, &numbers.itemsize, &n_threads))
         return NULL;
-    if (!(numbers.data = take(&buffers, arrays, n, numbers.itemsize, PyBUF_C_CONTIGUOUS))) {
-        give_back(&buffers);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    found = magnitude(&numbers, n, n_threads);
-    Py_END_ALLOW_THREADS
-    give_back(&buffers);
-    return found < 0.0 ? PyErr_NoMemory() : PyFloat_FromDouble(found);
+    numbers.data = READ_BYTES(n, numbers.itemsize);
+    RUN(found = magnitude(&numbers, n, n_threads));
+    return call->is_wrong || found < 0.0 ? answer(call, 0) : PyFloat_FromDouble(found);
 }
 
 static PyMethodDef methods[] = {
