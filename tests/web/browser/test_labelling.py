@@ -114,6 +114,7 @@ def test_guidelines_are_written_once_and_seen_by_others_at_once(demo: Server, co
     ann.page.get_by_label("Guidelines, plain text").fill("A 7 may have a bar.\n\nA 1 has none.")
     ann.page.get_by_role("button", name="Save").click()
     ben.wait("() => document.querySelector('.agreed').textContent.includes('A 1 has none.')")
+    assert ben.page.locator(".agreed").all_text_contents() == ["A 7 may have a bar.\n\nA 1 has none."]
 
 
 def test_labels_are_exported(demo: Server, come: Come) -> None:

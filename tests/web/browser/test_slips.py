@@ -174,4 +174,5 @@ def test_agreement_is_called_by_the_name_that_it_has_for_so_many_people(bare: Se
                 say(bare, who, row, name)
         ida.page.locator("#open-who").click()
         ida.page.wait_for_selector(f'.others:has-text("{named}")')
+        assert [f"({named} " in said for said in ida.page.locator(".others p").all_text_contents()] == [True]
         ida.page.keyboard.press("Escape")

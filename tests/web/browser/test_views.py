@@ -52,6 +52,8 @@ def test_a_grid_shows_the_class_whose_key_is_pressed(taught: Server, come: Come)
     for key in "07":
         person.page.keyboard.press(key)
         person.page.wait_for_selector(f".groups .class[aria-pressed=true] bdi:text-is('{key}')")
+        assert person.page.locator(".groups .class[aria-pressed=true]").count() == 1
+    assert person.complaints == []
 
 
 def draw_around(person: Person, share: float = 0.5) -> None:
