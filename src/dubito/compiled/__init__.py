@@ -164,9 +164,10 @@ class CompiledSteps(Protocol):
         is_cosine: bool,
         in_single: bool,
         has_centre: bool,
+        is_bounded: bool,
         /,
     ) -> None:
-        """Picks of a small problem, given upper bounds; it goes on behind those there are."""
+        """Picks of a small problem; it goes on behind those there are."""
         ...
 
     def closer(

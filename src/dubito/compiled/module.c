@@ -379,20 +379,23 @@ static PyObject *small(PyObject *Py_UNUSED(self), PyObject *args)
     Call call[1];
     Small task = {0};
     Space *space = &task.space;
-    int64_t n_pool, n_others;
+    int64_t n_pool, n_others, n_columns;
     int has_centre, is_done = 0;
-    if (!PARSE("LLLLLLLLLiippp", &task.n, &space->d, &n_pool, &n_others, &task.n_labelled, &task.n_before, &task.n_picks,
+    if (!PARSE("LLLLLLLLLiipppp", &task.n, &space->d, &n_pool, &n_others, &task.n_labelled, &task.n_before, &task.n_picks,
                &task.limit, &task.room, &task.pool.itemsize, &task.labelled.itemsize, &space->is_cosine,
-               &space->in_single, &has_centre))
+               &space->in_single, &has_centre, &task.is_bounded))
         return NULL;
-    expect(call, task.n_labelled >= 1 && task.n_before >= 0 && task.n_picks >= task.n_before && task.limit <= task.room &&
-           task.room <= task.n, "something is labelled, and there are as many candidates as picks");
+    expect(call, task.n_labelled >= 1 && task.n_before >= 0 && task.n_picks >= task.n_before && task.n_picks <= task.room &&
+           task.limit <= task.room && task.room <= task.n, "something is labelled, and there are as many candidates as picks");
     task.pool.data = READ_BYTES(n_pool * space->d, task.pool.itemsize);
     task.labelled.data = READ_BYTES(n_others * space->d, task.labelled.itemsize);
     task.rows = READ(int64_t, task.n);
     task.labelled_rows = READ(int64_t, task.n_labelled);
     space->centre = READ_IF(has_centre, double, space->d);
     task.others = READ(float, task.n_labelled * space->d);
+    n_columns = (task.n_labelled + PANEL - 1) / PANEL * PANEL;
+    task.panels = WRITE(float, n_columns * space->d);
+    task.sizes = WRITE(float, n_columns);
     take_figures(call, &task.figures, space);
     task.weights = READ(double, task.n);
     task.bounds = WRITE(double, task.n);
@@ -403,7 +406,8 @@ static PyObject *small(PyObject *Py_UNUSED(self), PyObject *args)
     task.picked = WRITE(double, task.room * space->d);
     expect_rows(call, task.rows, task.n, n_pool);
     expect_rows(call, task.labelled_rows, task.n_labelled, n_others);
-    RUN(is_done = pick_small(&task));
+    expect_rows(call, task.picks, task.n_picks, task.n);
+    RUN(is_done = (task.n_picks > task.n_before || begin_small(&task)) && pick_small(&task));
     return answer(call, is_done);
 }
 

@@ -2,6 +2,7 @@
    any order: dubito.engines.lazy.rounding has room for that. */
 
 #include "products.h"
+#include "steps.h"
 
 #include <stddef.h>
 
@@ -131,4 +132,14 @@ void multiply_tiles_wide(const double *rows, int64_t n_tiles, int64_t k, const d
         for (int64_t tile = 0; tile < n_tiles; tile++)
             multiply(rows + tile * TILE * k + start, k, k - start < CHUNK ? k - start : CHUNK,
                      panel + start * WIDE_PANEL, out + tile * TILE * stride, stride, start > 0);
+}
+
+WIDE void multiply_row(const float *row, int64_t k, const float *panel, const float *added, float *out)
+{
+    float sums[PANEL] = {0.0f};
+    for (int64_t i = 0; i < k; i++)
+        for (int column = 0; column < PANEL; column++)
+            sums[column] += row[i] * panel[i * PANEL + column];
+    for (int column = 0; column < PANEL; column++)
+        out[column] = sums[column] + added[column];
 }

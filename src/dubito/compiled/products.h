@@ -17,6 +17,9 @@ void multiply_tiles(const float *rows, int64_t n_tiles, int64_t k, const float *
 void multiply_tiles_wide(const double *rows, int64_t n_tiles, int64_t k, const double *panel, double *out,
                          int64_t stride);
 
+/* One row by a panel, and what is added to each product. */
+void multiply_row(const float *row, int64_t k, const float *panel, const float *added, float *out);
+
 /* Tiles of rows (k,) in a piece of work: few, where all threads would not have one else, or where rows are wide. */
 int64_t tiles_for(int64_t n_tiles, int64_t k, int n_threads);
 

@@ -119,6 +119,8 @@ typedef struct {
     const int64_t *rows, *labelled_rows; /* (n,) of the pool, (n_labelled,) of what is labelled */
     int64_t n, n_labelled;
     const float *others;                 /* (n_labelled, d) shifted */
+    int is_bounded;                      /* whether bounds are given: else it begins with its own products */
+    float *panels, *sizes;               /* (panels, d, PANEL) those times -2, and (panels · PANEL,) what each adds */
     Figures figures;
     const double *weights;               /* (n,) */
     double *bounds;                      /* (n,) upper bounds on squared priorities; -1 once picked */
@@ -135,6 +137,11 @@ typedef struct {
    times -2, and what a reference adds (m,). */
 void bound_rows(const float *points, const float *products, const float *sizes, double *bounds, int64_t n, int64_t m,
                 int64_t d, double grow, double floor, double unit);
+
+#define PICKED (-1.0)
+
+/* How it begins: what is labelled is packed, and candidates are bounded by it. Whether there was memory for it. */
+int begin_small(const Small *task);
 
 /* Whether there was memory for it. */
 int pick_small(const Small *task);

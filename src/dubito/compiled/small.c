@@ -7,8 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define PICKED (-1.0)
 #define BLOCK 64
+
+static const float NOTHING[PANEL];
 
 void bound_rows(const float *points, const float *products, const float *sizes, double *bounds, int64_t n, int64_t m,
                 int64_t d, double grow, double floor, double unit)
@@ -24,20 +25,20 @@ typedef struct {
     double *tops;               /* (blocks,) the highest bound of each block */
     double *one, *other, *room; /* (d,), (d,), (2·d,) */
     float *point;               /* (d,) */
-    float *squared;             /* (m,) */
+    float longest;              /* what a labelled point adds at most */
 } Run;
 
 static int make_room(const Small *task, Run *run)
 {
     int64_t d = task->space.d, n_blocks = (task->n + BLOCK - 1) / BLOCK;
-    run->tops = malloc(sizeof(double) * (size_t)(n_blocks + 4 * d) + sizeof(float) * (size_t)(d + task->n_labelled));
+    run->tops = malloc(sizeof(double) * (size_t)(n_blocks + 4 * d) + sizeof(float) * (size_t)d);
     if (run->tops == NULL)
         return 0;
     run->one = run->tops + n_blocks;
     run->other = run->one + d;
     run->room = run->other + d;
     run->point = (float *)(run->room + 2 * d);
-    run->squared = run->point + d;
+    run->longest = largest(task->sizes, task->n_labelled);
     return 1;
 }
 
@@ -64,29 +65,37 @@ static void set_bound(const Small *task, Run *run, int64_t place, double bound)
     find_top(task, run, place / BLOCK);
 }
 
-/* The exact squared distance to the nearest of what is labelled; float32 tells which those may be. */
+/* The exact squared distance to those of a panel that may be nearest. */
+static double settle_near(const Small *task, Run *run, const float *squared, int64_t start, double limit, double exact)
+{
+    int64_t stop = task->n_labelled - start < PANEL ? task->n_labelled - start : PANEL;
+    for (int64_t other = 0; other < stop; other++) {
+        double found;
+        if (squared[other] > limit)
+            continue;
+        read_exactly(&task->labelled, task->labelled_rows[start + other], &task->space, run->room, run->other);
+        found = settle(run->one, run->other, run->room, task->space.d);
+        exact = found < exact ? found : exact;
+    }
+    return exact;
+}
+
+/* The exact squared distance to the nearest of what is labelled; products tell which those may be. A bound is off by twice
+   the slack at most; the third covers what comparing rounds. */
 static double nearest_labelled(const Small *task, Run *run, int64_t row)
 {
     const Figures *figures = &task->figures;
     int64_t d = task->space.d;
-    double own, limit = INFINITY, exact = INFINITY;
+    double error, limit = INFINITY, exact = INFINITY;
+    float squared[PANEL];
     read_shifted(&task->pool, row, &task->space, run->room, run->point);
-    own = sqrt(squared_length(run->point, d));
-    for (int64_t other = 0; other < task->n_labelled; other++) {
-        double length, high;
-        run->squared[other] = squared_distance(run->point, task->others + other * d, d);
-        length = sqrt(run->squared[other]);
-        high = length * (1.0 + figures->spread) + figures->reach * (own + length) + figures->floor_length;
+    error = 3.0 * (figures->slack * ((double)squared_length(run->point, d) + run->longest) + figures->floor);
+    for (int64_t start = 0; start < task->n_labelled; start += PANEL) {
+        double high;
+        multiply_row(run->point, d, task->panels + start * d, task->sizes + start, squared);
+        high = (double)least_sum(squared, NOTHING, PANEL) + error;
         limit = high < limit ? high : limit;
-    }
-    limit = limit * figures->round_up;
-    for (int64_t other = 0; other < task->n_labelled; other++) {
-        double length = sqrt(run->squared[other]), squared;
-        if (length * (1.0 - figures->spread) - figures->reach * (own + length) - figures->floor_length > limit)
-            continue;
-        read_exactly(&task->labelled, task->labelled_rows[other], &task->space, run->room, run->other);
-        squared = settle(run->one, run->other, run->room, d);
-        exact = squared < exact ? squared : exact;
+        exact = settle_near(task, run, squared, start, limit, exact);
     }
     return exact;
 }

@@ -316,3 +316,31 @@ def test_ctrl_c_before_the_first_pick_is_an_answer_without_picks(monkeypatch: py
     solution = CpuEngine("lazy").solve(problem_of(points_of(300, 20, 3), 10))
     assert not solution.complete
     assert [len(each.indices) for each in solution.configurations] == [0]
+
+
+def test_ctrl_c_while_a_small_problem_is_picked_from_loses_no_pick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is heard when C is done, before anybody has counted what was picked."""
+
+    real: Any = compiled.steps
+
+    class Interrupted:
+        is_heard = False
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(real, name)
+
+        def small(self, *arguments: Any) -> None:
+            real.small(*arguments)
+            if not self.is_heard:
+                self.is_heard = True
+                raise KeyboardInterrupt
+
+    problem = problem_of(points_of(400, 20, 3), 10, weights=False)
+    whole = CpuEngine("small").solve(problem).configurations[0]
+    monkeypatch.setattr(compiled, "steps", Interrupted())
+    solution = CpuEngine("small").solve(problem)
+    part = solution.configurations[0]
+    assert not solution.complete
+    assert 0 < len(part.indices) < len(whole.indices)
+    assert part.indices.tolist() == whole.indices[: len(part.indices)].tolist()
+    assert part.radius == whole.priorities[len(part.indices)]

@@ -98,14 +98,23 @@ class SmallRun:
     seen: AnyArray
     """(n,) int32, picks seen; -1 where not even what is labelled was."""
     places: IntArray
-    """(room,) the picks."""
+    """(room,) the picks; -1 where there are none yet."""
     squared: FloatArray
     """(room,) their priorities, each when it was picked."""
     picked: FloatArray
     """(room, d)."""
+    panels: Float32Array
+    """(panels, d, 64) what is labelled, as C packs it, and ``sizes`` (panels · 64,) what each adds."""
+    sizes: Float32Array
+    is_bounded: bool
+    """Whether bounds are given: else C begins with products of its own."""
     n_before: int
     """Picks that are what is labelled: a cold start's first."""
-    n_picks: int
+
+    @property
+    def n_picks(self) -> int:
+        """So far: Ctrl-C may have come before a call's picks were counted."""
+        return int(np.count_nonzero(self.places >= 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,15 +202,14 @@ class RowSteps:
         (n_pool, d), room = self.pool.shape, len(run.places)
         arrays = (
             *(self.pool, self.labelled, self.problem.candidates, self.labelled_rows),
-            *(_maps(full)[0], others, _figures(full, d, 0.0)),
+            *(_maps(full)[0], others, run.panels, run.sizes, _figures(full, d, 0.0)),
             *(run.weights, run.bounds, run.exact, run.seen, run.places, run.squared, run.picked),
         )
         self.steps.small(
             *(arrays, len(run.bounds), d, n_pool, len(self.labelled), len(self.labelled_rows)),
             *(run.n_before, run.n_picks, limit, room, self.pool.itemsize, self.labelled.itemsize),
-            *(self._is_cosine, is_single(full.scale), full.centre is not None),
+            *(self._is_cosine, is_single(full.scale), full.centre is not None, run.is_bounded),
         )
-        run.n_picks = limit
 
     @property
     def _is_cosine(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from dubito import compiled
 from dubito.distances import read_rows
 from dubito.engines.cpu.anchors import read_candidates
+from dubito.engines.cpu.products import PANEL
 from dubito.engines.cpu.rowsteps import RowSteps, SmallRun, row_steps
 from dubito.engines.cpu.sketch import Sketch, plain_sketch
 from dubito.engines.lazy.configurations import finished
@@ -24,6 +25,8 @@ FEW = 16
 """Rows that say where the points lie."""
 AT_ONCE = 64
 """Picks between two reports."""
+TINY = 1 << 26
+"""Products of features up to which C makes them, on one core: waking others would take longer than it saves."""
 PRODUCTS = 1 << 20
 """Numbers in a block of products."""
 
@@ -37,18 +40,21 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
     few = problem.candidates[:: -(-len(problem.candidates) // FEW)]
     sketch = plain_sketch(read_rows(problem.pool, few, problem.metric), problem.largest)
     others = np.ascontiguousarray(sketch.read(in_c.labelled, in_c.labelled_rows, in_c.problem.metric))
-    run = _begin(in_c, first, _first_bounds(in_c, sketch, others))
-    budget, complete, reporter = problem.budget, True, Reporter(problem)
+    is_tiny = len(problem.candidates) * others.size < TINY
+    run = _begin(in_c, first, len(others), None if is_tiny else _first_bounds(in_c, sketch, others))
+    budget, room, complete, reporter = problem.budget, len(run.places), True, Reporter(problem)
     try:
-        while run.n_picks < budget:
-            in_c.pick_small(sketch, others, run, min(budget, max(1, run.n_picks) + AT_ONCE))
+        while run.n_picks < room:
+            in_c.pick_small(sketch, others, run, min(room, max(1, run.n_picks) + AT_ONCE))
             if run.n_picks < budget:
                 reporter.report(run.n_picks, lambda: float(run.bounds.max()))
     except KeyboardInterrupt:
         complete = False
-    n_picks, radius = run.n_picks, 0.0
-    if n_picks < len(run.places):
-        in_c.pick_small(sketch, others, run, n_picks + 1)
+    n_made, radius = run.n_picks, 0.0
+    n_picks = min(n_made, budget)
+    if n_picks < room:
+        if n_made == n_picks:
+            in_c.pick_small(sketch, others, run, n_picks + 1)
         radius = float(np.sqrt(run.squared[n_picks]))
     try:
         if complete:
@@ -59,16 +65,26 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
     return Solution((finished(problem, rows, run.squared[:n_picks], radius),), complete)
 
 
-def _begin(in_c: RowSteps, first: list[int], bounds: FloatArray) -> SmallRun:
-    problem, n = in_c.problem, len(bounds)
+def _begin(in_c: RowSteps, first: list[int], n_labelled: int, bounds: FloatArray | None) -> SmallRun:
+    problem, n, d = in_c.problem, len(in_c.problem.candidates), in_c.pool.shape[1]
     weights = np.ones(n) if problem.weights is None else problem.weights[problem.candidates]
-    bounds *= weights
-    bounds[first] = -1.0
-    room = min(problem.budget + 1, n)
-    places, squared = np.zeros(room, dtype=np.int64), np.full(room, np.inf)
+    room, n_panels = min(problem.budget + 1, n), -(-n_labelled // PANEL)
+    places, squared = np.full(room, -1), np.full(room, np.inf)
     places[: len(first)] = first
-    seen, picked = np.full(n, -1, dtype=np.int32), np.empty((room, in_c.pool.shape[1]))
-    return SmallRun(bounds, weights, np.full(n, np.inf), seen, places, squared, picked, len(first), len(first))
+    panels, sizes = np.empty((n_panels, d, PANEL), dtype=np.float32), np.empty(n_panels * PANEL, dtype=np.float32)
+    return SmallRun(
+        bounds=np.empty(n) if bounds is None else bounds,
+        weights=weights,
+        exact=np.full(n, np.inf),
+        seen=np.full(n, -1, dtype=np.int32),
+        places=places,
+        squared=squared,
+        picked=np.empty((room, d)),
+        panels=panels,
+        sizes=sizes,
+        is_bounded=bounds is not None,
+        n_before=len(first),
+    )
 
 
 def _read(problem: Problem, steps: compiled.CompiledSteps) -> RowSteps:
