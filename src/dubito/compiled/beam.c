@@ -17,12 +17,13 @@ typedef struct {
     int32_t parent, pick;
 } Child;
 
-/* What a call has for itself. */
+/* What a call has for itself: the next step's configurations, which change places with those there are. */
 typedef struct {
-    double *low, *high;           /* (width, m) what common and own picks leave */
-    double *next_low, *next_high; /* (width, m) own intervals in the making */
-    int32_t *next_order;          /* (width, m) */
-    uint64_t *next_sets;          /* (width, n_words) */
+    double *low, *high;           /* (width, m) */
+    int32_t *order;               /* (width, m) */
+    uint64_t *sets;               /* (width, n_words) */
+    int32_t *moved;               /* (m,) candidates that a pick has lowered */
+    uint8_t *is_moved;            /* (m,) */
     uint64_t *hashes;             /* (width,) of the sets */
     int64_t *n_firsts;            /* (width,) candidates that each would pick */
     Child *children;              /* (width,) best first */
@@ -46,10 +47,22 @@ static uint64_t hash_of(const uint64_t *set, int64_t n_words)
     return hash;
 }
 
-WIDE static void merge(double *restrict merged, const double *restrict own, const double *restrict common, int64_t m)
+/* What common picks leave counts, too. Of lower bounds only when they are looked at: settling may lift a common one. */
+WIDE static void lower(double *restrict high, const double *restrict common, int64_t m)
 {
     for (int64_t i = 0; i < m; i++)
-        merged[i] = own[i] < common[i] ? own[i] : common[i];
+        high[i] = common[i] < high[i] ? common[i] : high[i];
+}
+
+static double low_of(const Beam *beam, int64_t leaf, int32_t place)
+{
+    double own = beam->own_low[leaf * beam->m + place], common = beam->common_low[place];
+    return own < common ? own : common;
+}
+
+static int is_before(const double *high, int32_t one, int32_t other)
+{
+    return high[one] > high[other] || (high[one] == high[other] && one < other);
 }
 
 /* Put an order that was right before some values fell right again: of equals the lower place first. */
@@ -57,35 +70,49 @@ static void mend_order(int32_t *order, const double *high, int64_t m)
 {
     for (int64_t i = 1; i < m; i++) {
         int32_t moved = order[i];
-        double value = high[moved];
         int64_t j = i;
-        for (; j > 0; j--) {
-            double before = high[order[j - 1]];
-            if (before > value || (before == value && order[j - 1] < moved))
-                break;
+        for (; j > 0 && is_before(high, moved, order[j - 1]); j--)
             order[j] = order[j - 1];
-        }
         order[j] = moved;
+    }
+}
+
+/* The same where it is known which fell: those are taken out, and put in again from the end. */
+static void put_back(const Room *room, const int32_t *before, int32_t *restrict order, const double *high, int64_t m)
+{
+    int64_t n_left = 0, n_moved = 0;
+    for (int64_t i = 0; i < m; i++) {
+        int32_t place = before[i];
+        order[n_left] = room->moved[n_moved] = place;
+        n_moved += room->is_moved[place];
+        n_left += !room->is_moved[place];
+    }
+    mend_order(room->moved, high, n_moved);
+    for (int64_t free = m - 1; n_moved > 0; free--) {
+        int is_last = n_left == 0 || is_before(high, order[n_left - 1], room->moved[n_moved - 1]);
+        order[free] = is_last ? room->moved[--n_moved] : order[--n_left];
     }
 }
 
 /* How many candidates a configuration would pick; -1 where its intervals do not tell which, -2 where something outside
    may come first. */
-static int64_t count_firsts(const Beam *beam, const Room *room, Threshold bar, int64_t leaf)
+static int64_t count_firsts(const Beam *beam, Threshold bar, int64_t leaf)
 {
     int64_t m = beam->m, n_wanted = beam->width < m ? beam->width : m, count = 0;
-    const double *low = room->low + leaf * m, *high = room->high + leaf * m;
+    const double *high = beam->own_high + leaf * m;
     const int32_t *order = beam->order + leaf * m;
-    double floor = low[order[0]];
-    for (int64_t i = 1; i < n_wanted; i++)
-        floor = low[order[i]] < floor ? low[order[i]] : floor;
+    double floor = low_of(beam, leaf, order[0]);
+    for (int64_t i = 1; i < n_wanted; i++) {
+        double low = low_of(beam, leaf, order[i]);
+        floor = low < floor ? low : floor;
+    }
     if (m > n_wanted && floor > high[order[n_wanted]] && floor > bar.value && floor > 0.0)
         return n_wanted;
     /* Too low by an upper bound already: exactly, it would be no higher. */
     if (high[order[n_wanted - 1]] < bar.value)
         return -2;
     for (int64_t i = 0; i < m && high[order[i]] >= floor && high[order[i]] >= 0.0; i++)
-        if (low[order[i]] < high[order[i]])
+        if (low_of(beam, leaf, order[i]) < high[order[i]])
             return -1;
     if (bar.value >= 0.0 && !admits(bar, high[order[n_wanted - 1]], beam->rows[order[n_wanted - 1]]))
         return -2;
@@ -142,21 +169,33 @@ static void breed(const Beam *beam, Room *room)
     }
 }
 
-/* A child's own intervals, order and set. */
-WIDE static void adopt(const Beam *beam, Room *room, int64_t rank)
+/* A child's intervals: its parent's, lowered by its pick. */
+WIDE static void lower_by_pick(const Beam *beam, Room *room, int64_t rank)
 {
     int64_t m = beam->m;
     Child child = room->children[rank];
     const double *own_low = beam->own_low + child.parent * m, *own_high = beam->own_high + child.parent * m;
     const double *near = beam->near + child.pick * m, *far = beam->far + child.pick * m;
-    double *restrict low = room->next_low + rank * m, *restrict high = room->next_high + rank * m;
-    uint64_t *set = room->next_sets + rank * beam->n_words;
+    double *restrict low = room->low + rank * m, *restrict high = room->high + rank * m;
+    uint8_t *restrict is_moved = room->is_moved;
     for (int64_t i = 0; i < m; i++) {
         low[i] = near[i] < own_low[i] ? near[i] : own_low[i];
         high[i] = far[i] < own_high[i] ? far[i] : own_high[i];
     }
+    for (int64_t i = 0; i < m; i++)
+        is_moved[i] = far[i] < own_high[i];
     low[child.pick] = high[child.pick] = PICKED;
-    memcpy(room->next_order + rank * m, beam->order + child.parent * m, (size_t)m * sizeof(int32_t));
+    is_moved[child.pick] = 1;
+}
+
+/* A child's intervals, order and set. */
+static void adopt(const Beam *beam, Room *room, int64_t rank)
+{
+    int64_t m = beam->m;
+    Child child = room->children[rank];
+    uint64_t *set = room->sets + rank * beam->n_words;
+    lower_by_pick(beam, room, rank);
+    put_back(room, beam->order + child.parent * m, room->order + rank * m, room->high + rank * m, m);
     memcpy(set, beam->sets + child.parent * beam->n_words, (size_t)beam->n_words * sizeof(uint64_t));
     set[beam->places[child.pick] / 64] |= (uint64_t)1 << (beam->places[child.pick] % 64);
 }
@@ -167,40 +206,53 @@ static void note(const Beam *beam, const Room *room, int64_t step)
         int64_t entry = step * beam->width + rank;
         beam->parents[entry] = -1;
         if (rank < room->n_children) {
-            int64_t place = room->children[rank].parent * beam->m + room->children[rank].pick;
-            beam->parents[entry] = room->children[rank].parent;
-            beam->picks[entry] = room->children[rank].pick;
-            beam->heights[entry] = room->high[place];
-            beam->is_exact[entry] = room->low[place] == room->high[place];
+            Child child = room->children[rank];
+            double high = beam->own_high[child.parent * beam->m + child.pick];
+            beam->parents[entry] = child.parent;
+            beam->picks[entry] = child.pick;
+            beam->heights[entry] = high;
+            beam->is_exact[entry] = low_of(beam, child.parent, child.pick) == high;
         }
     }
 }
 
-static void merge_all(const Beam *beam, Room *room)
+#define SWAP(type, one, other)   \
+    do {                         \
+        type *swapped = (one);   \
+        (one) = (other);         \
+        (other) = swapped;       \
+    } while (0)
+
+/* Change places: the next step's configurations, and those there are. */
+static void change_places(Beam *beam, Room *room)
 {
-    for (int64_t leaf = 0; leaf < beam->n_leaves; leaf++) {
-        int64_t start = leaf * beam->m;
-        merge(room->low + start, beam->own_low + start, beam->common_low, beam->m);
-        merge(room->high + start, beam->own_high + start, beam->common_high, beam->m);
-        mend_order(beam->order + start, room->high + start, beam->m);
-    }
+    SWAP(double, beam->own_low, room->low);
+    SWAP(double, beam->own_high, room->high);
+    SWAP(int32_t, beam->order, room->order);
+    SWAP(uint64_t, beam->sets, room->sets);
 }
 
 static void grow(Beam *beam, Room *room)
 {
-    size_t n = (size_t)room->n_children, cells = n * (size_t)beam->m;
     for (int64_t rank = 0; rank < room->n_children; rank++)
         adopt(beam, room, rank);
-    memcpy(beam->own_low, room->next_low, cells * sizeof(double));
-    memcpy(beam->own_high, room->next_high, cells * sizeof(double));
-    memcpy(beam->order, room->next_order, cells * sizeof(int32_t));
-    memcpy(beam->sets, room->next_sets, n * (size_t)beam->n_words * sizeof(uint64_t));
     for (int64_t rank = 0; rank < room->n_children; rank++) {
         beam->totals[rank] = room->children[rank].total;
         room->hashes[rank] = room->children[rank].hash;
     }
     beam->n_leaves = room->n_children;
-    merge_all(beam, room);
+    change_places(beam, room);
+}
+
+/* Configurations are handed back where they came from. */
+static void hand_back(Beam *beam, Room *room)
+{
+    size_t n = (size_t)beam->n_leaves, cells = n * (size_t)beam->m;
+    change_places(beam, room);
+    memcpy(beam->own_low, room->low, cells * sizeof(double));
+    memcpy(beam->own_high, room->high, cells * sizeof(double));
+    memcpy(beam->order, room->order, cells * sizeof(int32_t));
+    memcpy(beam->sets, room->sets, n * (size_t)beam->n_words * sizeof(uint64_t));
 }
 
 /* Strike out the children that nobody who is left descends from. */
@@ -217,21 +269,22 @@ static void strike_out(const Beam *beam, const Room *room, int64_t n_steps)
             if (parents[rank] >= 0)
                 is_next[parents[rank]] = 1;
         }
-        int64_t *swapped = is_wanted;
-        is_wanted = is_next;
-        is_next = swapped;
+        SWAP(int64_t, is_wanted, is_next);
     }
 }
 
 static int64_t run(Beam *beam, Room *room, Threshold bar, int64_t limit, int *why)
 {
-    merge_all(beam, room);
-    for (int64_t leaf = 0; leaf < beam->n_leaves; leaf++)
+    for (int64_t leaf = 0; leaf < beam->n_leaves; leaf++) {
+        int64_t start = leaf * beam->m;
+        lower(beam->own_high + start, beam->common_high, beam->m);
+        mend_order(beam->order + start, beam->own_high + start, beam->m);
         room->hashes[leaf] = hash_of(beam->sets + leaf * beam->n_words, beam->n_words);
+    }
     for (int64_t step = 0; step < limit; step++) {
         beam->n_unsure = 0;
         for (int64_t leaf = 0; leaf < beam->n_leaves; leaf++) {
-            room->n_firsts[leaf] = count_firsts(beam, room, bar, leaf);
+            room->n_firsts[leaf] = count_firsts(beam, bar, leaf);
             if (room->n_firsts[leaf] == -2) {
                 *why = OUTSIDE;
                 return step;
@@ -253,25 +306,27 @@ static int64_t run(Beam *beam, Room *room, Threshold bar, int64_t limit, int *wh
 
 int64_t step_beam(Beam *beam, Threshold bar, int64_t limit, int *why)
 {
-    size_t cells = (size_t)(beam->width * beam->m), words = (size_t)(beam->width * beam->n_words);
-    size_t ranks = (size_t)beam->width, each = sizeof(uint64_t) + sizeof(int64_t) + sizeof(Child);
-    char *memory = malloc(4 * cells * sizeof(double) + words * sizeof(uint64_t) + (ranks + 1) * each +
-                          cells * sizeof(int32_t));
+    size_t m = (size_t)beam->m, ranks = (size_t)beam->width, cells = ranks * m, words = ranks * (size_t)beam->n_words;
+    size_t each = sizeof(uint64_t) + sizeof(int64_t) + sizeof(Child);
+    char *memory = malloc(2 * cells * sizeof(double) + words * sizeof(uint64_t) + (ranks + 1) * each +
+                          (cells + m + 1) * sizeof(int32_t) + m);
     int64_t made;
     Room room;
     if (memory == NULL)
         return -1;
     room.low = (double *)memory;
     room.high = room.low + cells;
-    room.next_low = room.high + cells;
-    room.next_high = room.next_low + cells;
-    room.next_sets = (uint64_t *)(room.next_high + cells);
-    room.hashes = room.next_sets + words;
+    room.sets = (uint64_t *)(room.high + cells);
+    room.hashes = room.sets + words;
     room.n_firsts = (int64_t *)(room.hashes + ranks + 1);
     room.children = (Child *)(room.n_firsts + ranks + 1);
-    room.next_order = (int32_t *)(room.children + ranks + 1);
+    room.order = (int32_t *)(room.children + ranks + 1);
+    room.moved = room.order + cells;
+    room.is_moved = (uint8_t *)(room.moved + m + 1);
     made = run(beam, &room, bar, limit, why);
     strike_out(beam, &room, made);
+    if (made % 2)
+        hand_back(beam, &room);
     free(memory);
     return made;
 }

@@ -143,6 +143,14 @@ void read_shifted(const Numbers *from, int64_t row, const Space *space, double *
         shift_single(out, space);
 }
 
+const float *see_shifted(const Numbers *from, int64_t row, const Space *space, double *room, float *out)
+{
+    if (from->itemsize == 4 && space->in_single && !space->is_cosine && !space->centre)
+        return (const float *)from->data + row * space->d;
+    read_shifted(from, row, space, room, out);
+    return out;
+}
+
 /* ``lanes`` is used up. */
 static inline float total(float *lanes)
 {

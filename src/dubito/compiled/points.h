@@ -39,6 +39,9 @@ double read_centred(const Numbers *from, int64_t row, const Space *space, const 
 /* A row shifted, in float32, as Sketch.read has it. */
 void read_shifted(const Numbers *from, int64_t row, const Space *space, double *room, float *out);
 
+/* The same, where it lies if nothing is to be done to it, else in ``out``. */
+const float *see_shifted(const Numbers *from, int64_t row, const Space *space, double *room, float *out);
+
 /* The sum of squared differences in the order of dubito.distances.settle; ``terms`` has room for d. */
 double settle(const double *one, const double *other, double *terms, int64_t d);
 

@@ -33,6 +33,7 @@ typedef struct {
     double *margins, *lengths;  /* (block,) */
     float *points, *probes;     /* (block, d), (block, width) */
     float *near;                /* (block, stride) */
+    float *nearest;             /* (block,) the highest nearness that was looked at closely */
     float *reference;           /* (d,) */
     Pairs pairs;
 } Piece;
@@ -47,7 +48,7 @@ static int64_t room_for(const Refresh *task)
 {
     int64_t d = task->space.d, block = task->most_rows, stride = panels_at_once(task) * PANEL;
     return (int64_t)sizeof(double) * (4 * d + 2 * block) +
-           (int64_t)sizeof(float) * (block * (d + task->width + stride) + d);
+           (int64_t)sizeof(float) * (block * (d + task->width + stride + 1) + d);
 }
 
 static Piece lay_out(const Refresh *task, int64_t number, void *room)
@@ -64,7 +65,8 @@ static Piece lay_out(const Refresh *task, int64_t number, void *room)
     piece.points = (float *)(piece.lengths + piece.block);
     piece.probes = piece.points + piece.block * d;
     piece.near = piece.probes + piece.block * task->width;
-    piece.reference = piece.near + piece.block * piece.stride;
+    piece.nearest = piece.near + piece.block * piece.stride;
+    piece.reference = piece.nearest + piece.block;
     return piece;
 }
 
@@ -104,6 +106,7 @@ static void prepare(const Refresh *task, Piece *piece)
         double sketch = task->directions ? squared_length(piece->probes + row * width, width - 1) : size;
         piece->lengths[row] = sqrt(size);
         piece->margins[row] = sketch - figures->slack * size - figures->floor;
+        piece->nearest[row] = -INFINITY;
     }
 }
 
@@ -128,8 +131,8 @@ static double tighten(const Refresh *task, Piece *piece, int64_t row, int64_t re
     double weight = task->weights[piece->first + row], length, reach, low, high;
     int64_t place, d = task->space.d;
     const Numbers *from = source(&task->references, reference, &place);
-    read_shifted(from, place, &task->space, piece->room, piece->reference);
-    length = sqrt(squared_distance(piece->points + row * d, piece->reference, d));
+    length = sqrt(squared_distance(
+        piece->points + row * d, see_shifted(from, place, &task->space, piece->room, piece->reference), d));
     /* A reference is no longer than its candidate and the way to it. */
     reach = figures->reach * (piece->lengths[row] + length) + figures->floor_length;
     low = length * (1.0 - figures->spread) - reach;
@@ -167,13 +170,26 @@ static int keep(Pairs *pairs, Pair pair)
     return 1;
 }
 
-/* Lower a row's limit by the nearest reference of a span, as sketches have it, then keep the pairs that may matter.
-   Nothing is kept by a bar that is no number: what stands beyond the last reference would be, too. */
+/* Lower a row's limit by the nearest reference of a span, as sketches have it. Whether there was memory for it. */
+static int look_closely(const Refresh *task, Piece *piece, int64_t row, int64_t reference)
+{
+    int64_t own = piece->first + row;
+    Pair nearest = {row, reference, tighten(task, piece, row, reference), 1};
+    /* A copy of a reference: nothing can come nearer, and all other copies would have to be settled too. */
+    if (nearest.lowest <= task->figures.smallest)
+        settle_pair(task, piece, row, reference);
+    task->is_out[own] = task->limits[own] < task->figures.needed;
+    return keep(&piece->pairs, nearest);
+}
+
+/* Keep the pairs of a row with a span that may matter. The nearest is looked at closely if none before was nearer: of the
+   others most are beyond the limit once all spans were looked at. Nothing is kept by a bar that is no number: what stands
+   beyond the last reference would be, too. */
 static int look_at(const Refresh *task, Piece *piece, int64_t row, int64_t start, int64_t n_panels)
 {
     const Figures *figures = &task->figures;
     float *near = piece->near + row * piece->stride, tops[MOST_PANELS], bar = threshold(task, piece, row);
-    int64_t own = piece->first + row, best;
+    int64_t own = piece->first + row;
     int top = 0;
     for (int panel = 0; panel < n_panels; panel++) {
         tops[panel] = largest(near + panel * PANEL, PANEL);
@@ -181,18 +197,16 @@ static int look_at(const Refresh *task, Piece *piece, int64_t row, int64_t start
     }
     if (!(tops[top] >= bar))
         return 1;
-    best = top * PANEL + place_of(near + top * PANEL, tops[top], PANEL);
-    Pair nearest = {row, start + best, tighten(task, piece, row, start + best), 1};
-    near[best] = -INFINITY;
-    /* A copy of a reference: nothing can come nearer, and all other copies would have to be settled too. */
-    if (nearest.lowest <= figures->smallest)
-        settle_pair(task, piece, row, nearest.reference);
-    if (!keep(&piece->pairs, nearest))
-        return 0;
-    task->is_out[own] = task->limits[own] < figures->needed;
-    if (!is_active(task, own))
-        return 1;
-    bar = threshold(task, piece, row);
+    if (tops[top] > piece->nearest[row]) {
+        int64_t best = top * PANEL + place_of(near + top * PANEL, tops[top], PANEL);
+        piece->nearest[row] = tops[top];
+        near[best] = -INFINITY;
+        if (!look_closely(task, piece, row, start + best))
+            return 0;
+        if (!is_active(task, own))
+            return 1;
+        bar = threshold(task, piece, row);
+    }
     for (int panel = 0; panel < n_panels; panel++) {
         if (!(tops[panel] >= bar))
             continue;

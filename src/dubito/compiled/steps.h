@@ -61,7 +61,7 @@ typedef struct {
     const double *common_low, *common_high; /* (m,) */
     const double *near, *far;               /* (m, m) */
     const int64_t *scores, *places, *rows;  /* (m,) fixed-point doubt, position in the front, candidate's index */
-    double *own_low, *own_high;             /* (width, m) */
+    double *own_low, *own_high;             /* (width, m) what own picks leave; of upper bounds, and common ones */
     int32_t *order;                         /* (width, m) candidates, highest first */
     uint64_t *sets;                         /* (width, n_words) own picks, a bit for each position in the front */
     int64_t *totals;                        /* (width,) */
