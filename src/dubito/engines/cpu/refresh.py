@@ -111,7 +111,8 @@ class CandidateGroup:
             # Some last digits less, because the products above were rounded to float32, and this is.
             reach = np.minimum((self.limits + SMALLEST) * self.unit, BEYOND)
             return np.asarray(reach * -(1.0 + PICK_UNITS * UNIT) - FLOAT32_SMALLEST, dtype=np.float32)
-        with np.errstate(over="ignore"):
+        # A weight may be 0: whatever its limit then is, nothing of it counts.
+        with np.errstate(over="ignore", divide="ignore"):
             reach = np.minimum((self.limits + SMALLEST) / self.weights * (ROUND_UP * self.unit), BEYOND)
         return np.asarray(self.margins - reach, dtype=np.float32)
 
