@@ -85,9 +85,7 @@ class Beam:
         """Leave a front: settle its picks' priorities, write bounds back, and let the base have what is common."""
         rows, nodes = front.rows, self.nodes
         paths = list(nodes.paths(front.leaves, n_before))
-        for path, start in paths:
-            # What another configuration holds, too, is settled by then.
-            front.settle_nodes(before[start], path)
+        front.settle_nodes([(before[start], path) for path, start in paths])
         self.frontier.close(rows, front.highest(), rows[front.common.picks])
         renumber = nodes.keep(np.unique(np.concatenate([path for path, _ in paths])), n_before)
         nodes.picks[n_before : len(nodes)] = rows[nodes.picks[n_before : len(nodes)]]

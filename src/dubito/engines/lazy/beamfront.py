@@ -4,6 +4,8 @@ Priorities are intervals, as in `dubito.engines.lazy.front`, one row a configura
 front, the short list, are carried from step to step; the list is drawn again when a step may need others.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dubito import compiled
@@ -16,6 +18,16 @@ from dubito.matrix import FloatArray, IntArray
 FIRST_LIST = 96
 SHARE_EVERY = 8
 """Steps after which picks that all configurations made by now are taken out of them: short sets compare quickly."""
+
+
+class Due(NamedTuple):
+    """Nodes of a configuration whose priorities are not exact yet."""
+
+    nodes: IntArray
+    n_before: IntArray
+    """How many of the picks came before each."""
+    picks: IntArray
+    """The configuration's, in order."""
 
 
 class BeamFront:
@@ -70,7 +82,7 @@ class BeamFront:
         common = frozenset.intersection(*(leaf.own for leaf in self.leaves))
         if common:
             self.common.add(np.fromiter(common, dtype=np.int64))
-            self.leaves[:] = [leaf._replace(own=leaf.own - common) for leaf in self.leaves]
+            self.leaves[:] = [Leaf(node, score, own - common) for node, score, own in self.leaves]
 
     def _draw(self, size: int) -> ShortList:
         """The highest candidates; whatever of the others comes first, in the front or outside, is the bar."""
@@ -128,15 +140,30 @@ class BeamFront:
         self.leaves[:] = map(Leaf, nodes.tolist(), totals.tolist(), owns)
         short.grow(parents, places)
 
-    def settle_nodes(self, first_own: frozenset[int], path: IntArray) -> None:
-        """Make the priorities of one configuration's picks in this front exact; oldest pick first."""
-        nodes, places = self.nodes, np.flatnonzero(~self.nodes.is_exact[path])
-        if not len(places):
+    def settle_nodes(self, configurations: list[tuple[frozenset[int], IntArray]]) -> None:
+        """Make the priorities of picks in this front exact, all at once.
+
+        Of each configuration: the picks it held before, and its nodes in this front, the oldest first.
+        """
+        nodes, is_due = self.nodes, ~self.nodes.is_exact[: len(self.nodes)]
+        due = list[Due]()
+        for held, path in configurations:
+            places = np.flatnonzero(is_due[path])
+            if len(places):
+                # What another configuration holds, too, is settled once.
+                is_due[path[places]] = False
+                picks = np.append(np.fromiter(held, dtype=np.int64), nodes.picks[path])
+                due.append(Due(path[places], len(held) + places, picks))
+        if not due:
             return
-        unsure, n_before = path[places], len(first_own)
-        picks = np.append(np.fromiter(first_own, dtype=np.int64), nodes.picks[path])
-        is_earlier = np.arange(len(picks)) < (places + n_before)[:, None]
+        is_pick = np.zeros(len(self.rows), dtype=np.bool_)
+        is_pick[np.concatenate([each.picks for each in due])] = True
+        column_of, unsure = np.cumsum(is_pick) - 1, np.concatenate([each.nodes for each in due])
+        limits, start = np.full((len(unsure), column_of[-1] + 1), -1.0), 0
+        for own, n_before, picks in due:
+            is_earlier = np.arange(len(picks)) < n_before[:, None]
+            limits[start : start + len(own), column_of[picks]] = np.where(is_earlier, nodes.heights[own, None], -1.0)
+            start += len(own)
         candidates = nodes.picks[unsure]
-        limits = np.where(is_earlier, nodes.heights[unsure, None], -1.0)
-        nodes.heights[unsure] = self.front.settled(candidates, picks, self.start[candidates], limits)
+        nodes.heights[unsure] = self.front.settled(candidates, np.flatnonzero(is_pick), self.start[candidates], limits)
         nodes.is_exact[unsure] = True

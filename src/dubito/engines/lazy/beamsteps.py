@@ -73,7 +73,7 @@ def run_compiled(
         _adopt(short, nodes, log, made, totals[:n_leaves], [own | common for own in owns])
         if common:
             short.common.add(shared)
-            short.leaves[:] = [leaf._replace(own=own) for leaf, own in zip(short.leaves, owns, strict=True)]
+            short.leaves[:] = [Leaf(node, score, own) for (node, score, _), own in zip(short.leaves, owns, strict=True)]
         short.own_low, short.own_high = low[:n_leaves], high[:n_leaves]
         short.merge()
         limit -= made
