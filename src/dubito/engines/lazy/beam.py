@@ -74,8 +74,8 @@ class Beam:
         return self.frontier.fresh(self.size, own_picks(self.leaves))
 
     def _front(self, fresh: Fresh) -> BeamFront:
-        rows = fresh.rows
-        place = {int(row): position for position, row in enumerate(rows)}
+        rows, own = fresh.rows, own_picks(self.leaves)
+        place = dict(zip(own.tolist(), np.searchsorted(rows, own).tolist(), strict=True))
         leaves = [leaf._replace(own=frozenset(place[pick] for pick in leaf.own)) for leaf in self.leaves]
         front, scores = self.frontier.front(rows), self.frontier.scores(rows)
         width = self.problem.beam_width

@@ -47,6 +47,7 @@ class BeamFront:
         self.front, self.rows, self.start, self.scores = front, rows, start, scores
         self.threshold, self.nodes, self.leaves, self.width = threshold, nodes, leaves, width
         self.common = Common(front, start)
+        self.has_ties = len(np.unique(scores)) < len(scores)
         self.list_size = max(FIRST_LIST, 4 * width)
         self.n_steps = 0
 
@@ -98,7 +99,7 @@ class BeamFront:
     def _run_list(self, short: ShortList, limit: int) -> None:
         """Step while the short list allows it."""
         scores = self.scores[short.listed]
-        any_order = len(np.unique(scores)) == len(scores)
+        any_order = not self.has_ties or len(np.unique(scores)) == len(scores)
         # Where the order of equal scores counts, nearly every step has something to settle: that is not for C.
         if compiled.steps is not None and any_order:
             for made in run_compiled(compiled.steps, short, self.nodes, scores, self.width, limit):

@@ -106,12 +106,18 @@ def _sets(owns: list[frozenset[int]], n_words: int) -> Words:
     return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
-def _bits(sets: Words) -> npt.NDArray[np.uint8]:
-    return np.unpackbits(sets.astype("<u8").view(np.uint8), axis=1, bitorder="little")
+def _bits(sets: Words) -> BoolArray:
+    return np.unpackbits(sets.astype("<u8").view(np.uint8), axis=1, bitorder="little").view(np.bool_)
+
+
+def _where(is_so: BoolArray) -> tuple[IntArray, IntArray]:
+    """Rows and columns, as `numpy.nonzero` has them, which is slow with more than one dimension."""
+    rows, columns = np.divmod(np.flatnonzero(is_so), is_so.shape[1])
+    return rows, columns
 
 
 def _picks_of(sets: Words) -> list[frozenset[int]]:
-    ranks, picks = np.nonzero(_bits(sets))
+    ranks, picks = _where(_bits(sets))
     stops = np.cumsum(np.bincount(ranks, minlength=len(sets))).tolist()
     listed = picks.tolist()
     return [frozenset(listed[start:stop]) for start, stop in pairwise([0, *stops])]
@@ -123,7 +129,7 @@ def _adopt(
     """Make nodes of the ancestors of the configurations that are left."""
     if n_steps == 0:
         return
-    steps, ranks = np.nonzero(log.parents[:n_steps] >= 0)
+    steps, ranks = _where(log.parents[:n_steps] >= 0)
     numbers = np.empty((n_steps + 1, log.parents.shape[1]), dtype=np.int64)
     numbers[0, : len(short.leaves)] = [leaf.node for leaf in short.leaves]
     numbers[steps + 1, ranks] = np.arange(len(nodes), len(nodes) + len(steps))
