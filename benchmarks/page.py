@@ -13,7 +13,8 @@ SECTIONS = (
     ("real/unscaled", "The real pool, unscaled"),
     ("peers", "Peers"),
     ("slow-peers", "Peers that take long: a smaller pool"),
-    ("second-round", "A second round"),
+    ("short-round", "A second round of few picks"),
+    ("second-round", "A second round of many"),
 )
 
 

@@ -24,6 +24,8 @@ Record = dict[str, Any]
 
 SWEEP_CAP = 8.0
 """Seconds a contestant may spend on one point of a sweep; a single run may take longer."""
+SHORT = 10
+"""A short round has the budget over this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ class Plan:
         yield Row("peers", partial(self.against_peers, sizes.peers, ("torch", "skactiveml", "mundig")))
         yield Row("slow-peers", partial(self.against_peers, sizes.slow_peers, ("small_text", "modal")))
         if hasattr(dubito, "Pool"):
-            yield Row("second-round", self.second_round)
+            yield Row("short-round", partial(self.second_round, sizes.real.budget // SHORT))
+            yield Row("second-round", partial(self.second_round, sizes.real.budget))
         for width in sizes.beams:
             yield Row(f"beam/{width}", partial(self.by_beam, width))
         for budget in sizes.map_budgets:
@@ -165,14 +168,14 @@ class Plan:
         record = task.describe() | {"contestants": {"dubito": timing}, "peak_bytes": max(peaks)}
         return record | {"proof": runs[0].get("agreement", ""), "memory_limit": memory_limit}
 
-    def second_round(self) -> Record:
+    def second_round(self, budget: int) -> Record:
         """All rows in one matrix; a model trained on more labels changes its doubts by a factor of e or so."""
         features = np.concatenate([self.real.pool, self.real.labelled])
         rows = np.arange(len(self.real.pool), len(features))
         doubt = np.append(self.real.doubt, np.full(len(rows), 0.5)).clip(1e-30, 1.0 - 1e-12)
         shift = np.exp(np.random.default_rng(2).standard_normal(len(doubt)))
         later = 1.0 / (1.0 + (1.0 - doubt) / (doubt * shift))
-        task = Task(self.real, self.sizes.real.budget, True)
+        task = Task(self.real, budget, True)
         contestants = against_dubito.second_round(features, rows, task.budget, (doubt, later))
         return task.describe() | {"contestants": time_in_turn(contestants, self.sizes.repeats)}
 
