@@ -289,3 +289,9 @@ def test_a_cold_round_that_is_not_labelled_leaves_nothing_behind() -> None:
         pool.select(2, doubt=doubt, strategy="doubt-coreset"),
         dubito.select(features, 2, labelled=[0], doubt=doubt, strategy="doubt-coreset"),
     )
+
+
+def test_all_of_a_pool_of_two_rows_can_be_labelled() -> None:
+    pool = dubito.Pool(np.array([[0.0], [5.0]]))
+    pool.label(pool.select(2, strategy="coreset"))
+    assert sorted(pool.labelled.tolist()) == [0, 1]

@@ -79,7 +79,7 @@ GOOD: dict[str, object] = {"pool": LINE, "budget": 2, "doubt": LINE_DOUBT}
         (
             {"strategy": "coreset", "beam_width": 2, "doubt": None},
             dubito.InvalidArgument,
-            r"coreset with a beam' needs the model's doubt",
+            r"beam_width=2 needs the model's doubt; pass .* or leave .*beam_width.* out",
         ),
         ({"memory_limit": "lots"}, dubito.InvalidArgument, r"memory_limit='lots' is not a size"),
         ({"seed": -1}, dubito.InvalidArgument, r"seed=-1 is too small; pass seed >= 0"),

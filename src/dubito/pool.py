@@ -125,6 +125,9 @@ class Pool:
     def _rows_of(self, which: object, rows: object, ids: object) -> IntArray:
         if isinstance(which, Selection):
             rows = which.indices
+            if which.n_pool == len(self):
+                # They are rows of such a pool; of one or two, 0 and 1 could be taken for a mask.
+                return rows
         elif which is not None and self.ids is not None and self.ids.dtype.kind in "iuf":
             mend = "pass label(ids=...) or label(rows=...)."
             raise InvalidArgument("this pool's ids are numbers, as rows are", mend=mend)

@@ -565,7 +565,7 @@ def test_labels_in_every_row_leave_nothing_to_pick_and_may_be_ignored(run: Progr
         ran = run("select", f"pool{suffix}", "-b", "5", "-s", "coreset")
         assert ran.code == 2
         assert (
-            f"every row of pool{suffix} has a y, so that nothing is left to pick; pass --ignore-columns y"
+            f"every row of pool{suffix} is labelled (y), so that nothing is left to pick; pass --ignore-columns y"
             in ran.complaint
         )
         ran = run("select", f"pool{suffix}", "-b", "5", "-s", "coreset", "--ignore-columns", "y", "--json")

@@ -5,12 +5,13 @@ from typing import ClassVar, get_args
 
 from dubito.checks import check_choice, check_integer, check_real
 from dubito.doubt import beam_scores, scaling_weights
+from dubito.doubt.reading import DOUBT_SOURCES
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray
 from dubito.problem import Problem, Request, Scaling
 from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of, need_doubt
 from dubito.strategies.within import ask_within
-from dubito.wording import named
+from dubito.wording import keyword, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,14 @@ class DoubtCoreset:
         return _problem(request, self.name, self.beam_width, self.scaling, weights)
 
 
+def _beam_doubt(request: Request, width: int) -> FloatArray:
+    """A beam's configurations are ranked by doubt, whatever scales the distances."""
+    if request.doubt is None:
+        mend = f"pass {DOUBT_SOURCES}, or leave {keyword('beam_width')} out."
+        raise InvalidArgument("needs the model's doubt", argument="beam_width", value=width, mend=mend)
+    return request.doubt
+
+
 def _problem(request: Request, name: str, beam_width: int, scaling: Scaling, weights: FloatArray | None) -> Problem:
     doubt, costs = request.doubt, request.costs
     if costs is not None or request.quotas is not None:
@@ -108,7 +117,7 @@ def _problem(request: Request, name: str, beam_width: int, scaling: Scaling, wei
         budget=request.budget,
         doubt=doubt,
         weights=weights,
-        scores=beam_scores(need_doubt(request, f"{name} with a beam")) if beam_width > 1 else None,
+        scores=beam_scores(_beam_doubt(request, beam_width)) if beam_width > 1 else None,
         scaling=scaling,
         beam_width=beam_width,
         metric=request.metric,

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import tracemalloc
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -344,3 +346,18 @@ def test_ctrl_c_while_a_small_problem_is_picked_from_loses_no_pick(monkeypatch: 
     assert 0 < len(part.indices) < len(whole.indices)
     assert part.indices.tolist() == whole.indices[: len(part.indices)].tolist()
     assert part.radius == whole.priorities[len(part.indices)]
+
+
+def test_of_a_pool_that_c_cannot_read_only_candidates_are_copied() -> None:
+    pool = np.asfortranarray(points_of(50_000, 32, 3))
+    few = np.arange(100, 50_000, 200)
+    problem = Problem(pool, pool[:100], few, 10, largest=float(np.abs(pool).max()))
+    tracemalloc.start()
+    try:
+        found = CpuEngine("small").solve(problem)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    whole = CpuEngine("small").solve(replace(problem, pool=np.ascontiguousarray(pool)))
+    assert found.configurations[0].indices.tolist() == whole.configurations[0].indices.tolist()
+    assert peak < pool.nbytes / 4

@@ -179,7 +179,7 @@ def own_labels(pool: PoolFile, rows_named: LabelledInputs, columns: Columns, not
         return NOTHING
     if len(rows) == n:
         raise InvalidArgument(
-            f"every row of {source.path} has a {name}, so that nothing is left to pick",
+            f"every row of {source.path} is labelled ({name}), so that nothing is left to pick",
             mend=f"pass --ignore-columns {name} to pick among them all the same.",
         )
     if len(rows):

@@ -17,6 +17,7 @@ from dubito.engines.cpu.sketch import Sketch, plain_sketch
 from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.progress import Reporter
 from dubito.engines.lazy.rounding import FLOOR, Float32Array, squared_lengths
+from dubito.engines.lazy.unbroken import Unbroken
 from dubito.matrix import FloatArray, blocks, len_of
 from dubito.problem import Problem, Solution
 from dubito.reference import cold_order
@@ -50,19 +51,20 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
                 reporter.report(run.n_picks, lambda: float(run.bounds.max()))
     except KeyboardInterrupt:
         complete = False
-    n_made, radius = run.n_picks, 0.0
-    n_picks = min(n_made, budget)
-    if n_picks < room:
-        if n_made == n_picks:
-            in_c.pick_small(sketch, others, run, n_picks + 1)
-        radius = float(np.sqrt(run.squared[n_picks]))
+    with Unbroken() as held:
+        n_made = run.n_picks
+        n_picks, radius = min(n_made, budget), 0.0
+        if n_picks < room:
+            if n_made == n_picks:
+                in_c.pick_small(sketch, others, run, n_picks + 1)
+            radius = float(np.sqrt(run.squared[n_picks]))
+        found = finished(problem, problem.candidates[run.places[:n_picks]], run.squared[:n_picks], radius)
     try:
         if complete:
             reporter.report(n_picks, lambda: radius * radius)
     except KeyboardInterrupt:
         complete = False
-    rows = problem.candidates[run.places[:n_picks]]
-    return Solution((finished(problem, rows, run.squared[:n_picks], radius),), complete)
+    return Solution((found,), complete and not held.is_heard)
 
 
 def _begin(in_c: RowSteps, first: list[int], n_labelled: int, bounds: FloatArray | None) -> SmallRun:
@@ -88,10 +90,18 @@ def _begin(in_c: RowSteps, first: list[int], n_labelled: int, bounds: FloatArray
 
 
 def _read(problem: Problem, steps: compiled.CompiledSteps) -> RowSteps:
-    """Features that C cannot read as they lie, in float64."""
-    points = read_rows(problem.pool, slice(None), problem.metric)
+    """Features that C cannot read as they lie, in float64: of the pool only those that may be picked."""
+    rows, weights = problem.candidates, problem.weights
+    points = read_rows(problem.pool, rows, problem.metric)
     labelled = read_rows(problem.references, slice(None), problem.metric)
-    own = replace(problem, pool=points, references=labelled, metric="euclidean")
+    own = replace(
+        problem,
+        pool=points,
+        references=labelled,
+        candidates=np.arange(len(rows)),
+        weights=None if weights is None else weights[rows],
+        metric="euclidean",
+    )
     return RowSteps(steps, own, points, labelled, np.arange(len(labelled)), workers=1)
 
 

@@ -15,6 +15,7 @@ from dubito.engines.lazy.beamfront import BeamFront
 from dubito.engines.lazy.configurations import NO_NODE, Leaf, Nodes, own_picks
 from dubito.engines.lazy.frontier import Fresh, Frontier
 from dubito.engines.lazy.progress import Reporter
+from dubito.engines.lazy.unbroken import Unbroken
 from dubito.problem import Configuration, Problem, Solution
 
 
@@ -57,7 +58,9 @@ class Beam:
                 reporter.report(self.n_steps, self.frontier.largest)
         except KeyboardInterrupt:
             complete = False
-        return Solution(self._configurations(), complete)
+        with Unbroken() as held:
+            found = self._configurations()
+        return Solution(found, complete and not held.is_heard)
 
     def _step(self) -> None:
         front = self._front(self._fresh())
@@ -65,7 +68,9 @@ class Beam:
         try:
             front.run(self.problem.budget - self.n_steps)
         finally:
-            self._close(front, before, n_nodes)
+            with Unbroken() as held:
+                self._close(front, before, n_nodes)
+            held.raise_heard()
         if front.n_steps == 0:
             self.size *= 2
 

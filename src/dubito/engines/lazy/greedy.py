@@ -7,6 +7,7 @@ import numpy as np
 from dubito.engines.lazy.front import FrontPicking
 from dubito.engines.lazy.frontier import Frontier
 from dubito.engines.lazy.progress import Reporter
+from dubito.engines.lazy.unbroken import Unbroken
 from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Configuration, Problem, Solution
 
@@ -58,7 +59,9 @@ class Greedy:
                 reporter.report(self.n_picks, self.frontier.largest)
         except KeyboardInterrupt:
             complete = False
-        return Solution((self._configuration(),), complete)
+        with Unbroken() as held:
+            found = self._configuration()
+        return Solution((found,), complete and not held.is_heard)
 
     def _step(self) -> None:
         """One front, brought up to date and picked from."""
@@ -72,9 +75,11 @@ class Greedy:
         stop = None if self.room is None else lambda place: self._is_last(int(fresh.rows[place]), full)
         picking.run(fresh.rows, fresh.threshold, n_left, stop)
         picks = fresh.rows[picking.picks]
-        self.frontier.close(fresh.rows, picking.high, picks)
-        self._note(picks, picking.priorities())
-        self._close(full)
+        with Unbroken() as held:
+            self.frontier.close(fresh.rows, picking.high, picks)
+            self._note(picks, picking.priorities())
+            self._close(full)
+        held.raise_heard()
 
     def _take_zeros(self, n_left: int) -> None:
         """Nothing positive is left: the lowest indices meet the budget."""
@@ -82,8 +87,10 @@ class Greedy:
         zeros = self.frontier.zeros(n_left if quotas is None else None)
         if quotas is not None and self.room is not None:
             zeros = zeros[quotas.within(self.problem.candidates[zeros], self.room)][:n_left]
-        self.frontier.close(NONE, np.empty(0), zeros)
-        self._note(zeros, np.zeros(len(zeros)))
+        with Unbroken() as held:
+            self.frontier.close(NONE, np.empty(0), zeros)
+            self._note(zeros, np.zeros(len(zeros)))
+        held.raise_heard()
 
     def _is_last(self, candidate: int, full: list[int]) -> bool:
         """Whether a pick is the last of its class, which is then among those that are full."""

@@ -1,0 +1,133 @@
+"""Ctrl-C waits where picks and what they leave change together, and nothing that was picked is lost."""
+
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dubito.engines.cpu import small
+from dubito.engines.cpu.engine import CpuEngine
+from dubito.engines.lazy import beam, greedy
+from dubito.engines.lazy.front import FrontPicking
+from dubito.engines.lazy.unbroken import Unbroken
+from dubito.problem import Problem, Solution
+
+
+def press() -> None:
+    """Ctrl-C."""
+    signal.raise_signal(signal.SIGINT)
+
+
+def press_in_a_block(times: int) -> Unbroken:
+    with Unbroken() as held:
+        for _ in range(times):
+            press()
+    return held
+
+
+def test_it_is_heard_when_the_block_is_done() -> None:
+    held = press_in_a_block(1)
+    assert held.is_heard
+    with pytest.raises(KeyboardInterrupt):
+        held.raise_heard()
+
+
+def test_a_second_time_is_not_kept_waiting() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        press_in_a_block(2)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_nothing_is_heard_where_nothing_was_pressed() -> None:
+    with Unbroken() as held:
+        pass
+    held.raise_heard()
+    assert not held.is_heard
+
+
+def test_a_handler_of_ones_own_is_asked() -> None:
+    told = []
+    before = signal.signal(signal.SIGINT, lambda *given: told.append(given))
+    try:
+        with Unbroken() as held:
+            press()
+            assert told == []
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(told) == 1
+    assert not held.is_heard
+
+
+def test_other_threads_leave_signals_alone() -> None:
+    seen = []
+
+    def look() -> None:
+        with Unbroken():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGINT)]
+
+
+def problem_of(width: int = 1, budget: int = 300) -> Problem:
+    rng = np.random.default_rng(0)
+    pool = rng.standard_normal((4_000, 8)).astype(np.float32)
+    scores = None if width == 1 else rng.permutation(4_000)
+    return Problem(pool, pool[:50], np.arange(50, 4_000), budget, scores=scores, beam_width=width, largest=10.0)
+
+
+def pressed_in(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch, at: int = 1) -> None:
+    """Ctrl-C during one call of a function."""
+    real, calls = getattr(owner, name), []
+
+    def called(*given: Any, **named: Any) -> Any:
+        calls.append(name)
+        if len(calls) == at:
+            press()
+        return real(*given, **named)
+
+    monkeypatch.setattr(owner, name, called)
+
+
+def check_prefix(problem: Problem, found: Solution, whole: Solution) -> None:
+    part, all_of_it = found.configurations[0], whole.configurations[0]
+    n = len(part.indices)
+    assert not found.complete
+    assert n > 0
+    assert part.indices.tolist() == all_of_it.indices[:n].tolist()
+    assert part.radius == (all_of_it.radius if n == problem.budget else all_of_it.priorities[n])
+
+
+def test_a_front_is_left_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problem_of()
+    whole = CpuEngine("lazy").solve(problem)
+    pressed_in(FrontPicking, "priorities", monkeypatch)
+    found = CpuEngine("lazy").solve(problem)
+    check_prefix(problem, found, whole)
+    assert len(found.configurations[0].indices) < problem.budget
+
+
+@pytest.mark.parametrize("way", ["lazy", "small"])
+def test_no_pick_is_lost_while_the_radius_is_found(way: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problem_of()
+    whole = CpuEngine(way).solve(problem)
+    owner, name = (greedy.Greedy, "_configuration") if way == "lazy" else (small, "finished")
+    pressed_in(owner, name, monkeypatch)
+    found = CpuEngine(way).solve(problem)
+    check_prefix(problem, found, whole)
+    assert len(found.configurations[0].indices) == problem.budget
+
+
+def test_no_pick_of_a_beam_is_lost_while_radii_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problem_of(width=4, budget=40)
+    whole = CpuEngine().solve(problem)
+    pressed_in(beam.Beam, "_configurations", monkeypatch)
+    found = CpuEngine().solve(problem)
+    assert not found.complete
+    pairs = zip(found.configurations, whole.configurations, strict=True)
+    assert all(own.indices.tolist() == other.indices.tolist() and own.radius == other.radius for own, other in pairs)
