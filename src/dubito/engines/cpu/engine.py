@@ -13,6 +13,7 @@ from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy import algorithm
 from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.rounding import WIDEST_ROW
+from dubito.engines.lazy.unbroken import persistently
 from dubito.matrix import OnDevice
 from dubito.problem import Problem, Progress, Solution
 
@@ -71,8 +72,8 @@ class CpuEngine:
                 problem = replace(problem, progress=_never_back(problem.progress, given_up.told))
         kernels = CpuKernels(problem)
         solution = algorithm.solve(problem, kernels)
-        kernels.keep()
-        return solution
+        _, is_quiet = persistently(kernels.keep)
+        return replace(solution, complete=solution.complete and is_quiet)
 
 
 def _never_back(progress: Progress | None, told: int) -> Progress | None:

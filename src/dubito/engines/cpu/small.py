@@ -17,9 +17,9 @@ from dubito.engines.cpu.sketch import Sketch, plain_sketch
 from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.progress import Reporter
 from dubito.engines.lazy.rounding import FLOOR, Float32Array, squared_lengths
-from dubito.engines.lazy.unbroken import Unbroken
+from dubito.engines.lazy.unbroken import persistently
 from dubito.matrix import FloatArray, blocks, len_of
-from dubito.problem import Problem, Solution
+from dubito.problem import Configuration, Problem, Solution
 from dubito.reference import cold_order
 
 FEW = 16
@@ -51,20 +51,23 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
                 reporter.report(run.n_picks, lambda: float(run.bounds.max()))
     except KeyboardInterrupt:
         complete = False
-    with Unbroken() as held:
-        n_made = run.n_picks
-        n_picks, radius = min(n_made, budget), 0.0
+
+    def finish() -> Configuration:
+        n_made, radius = run.n_picks, 0.0
+        n_picks = min(n_made, budget)
         if n_picks < room:
             if n_made == n_picks:
                 in_c.pick_small(sketch, others, run, n_picks + 1)
             radius = float(np.sqrt(run.squared[n_picks]))
-        found = finished(problem, problem.candidates[run.places[:n_picks]], run.squared[:n_picks], radius)
+        return finished(problem, problem.candidates[run.places[:n_picks]], run.squared[:n_picks], radius)
+
+    found, is_quiet = persistently(finish)
     try:
         if complete:
-            reporter.report(n_picks, lambda: radius * radius)
+            reporter.report(len(found.indices), lambda: (found.radius or 0.0) ** 2)
     except KeyboardInterrupt:
         complete = False
-    return Solution((found,), complete and not held.is_heard)
+    return Solution((found,), complete and is_quiet)
 
 
 def _begin(in_c: RowSteps, first: list[int], n_labelled: int, bounds: FloatArray | None) -> SmallRun:

@@ -15,7 +15,7 @@ from dubito.engines.lazy.beamfront import BeamFront
 from dubito.engines.lazy.configurations import NO_NODE, Leaf, Nodes, own_picks
 from dubito.engines.lazy.frontier import Fresh, Frontier
 from dubito.engines.lazy.progress import Reporter
-from dubito.engines.lazy.unbroken import Unbroken
+from dubito.engines.lazy.unbroken import Unbroken, persistently
 from dubito.problem import Configuration, Problem, Solution
 
 
@@ -58,9 +58,8 @@ class Beam:
                 reporter.report(self.n_steps, self.frontier.largest)
         except KeyboardInterrupt:
             complete = False
-        with Unbroken() as held:
-            found = self._configurations()
-        return Solution(found, complete and not held.is_heard)
+        found, is_quiet = persistently(self._configurations)
+        return Solution(found, complete and is_quiet)
 
     def _step(self) -> None:
         front = self._front(self._fresh())

@@ -7,7 +7,7 @@ import numpy as np
 from dubito.engines.lazy.front import FrontPicking
 from dubito.engines.lazy.frontier import Frontier
 from dubito.engines.lazy.progress import Reporter
-from dubito.engines.lazy.unbroken import Unbroken
+from dubito.engines.lazy.unbroken import Unbroken, persistently
 from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Configuration, Problem, Solution
 
@@ -59,9 +59,8 @@ class Greedy:
                 reporter.report(self.n_picks, self.frontier.largest)
         except KeyboardInterrupt:
             complete = False
-        with Unbroken() as held:
-            found = self._configuration()
-        return Solution((found,), complete and not held.is_heard)
+        found, is_quiet = persistently(self._configuration)
+        return Solution((found,), complete and is_quiet)
 
     def _step(self) -> None:
         """One front, brought up to date and picked from."""

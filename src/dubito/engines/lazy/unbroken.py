@@ -2,8 +2,19 @@
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
+
+
+def persistently(make: Callable[[], T]) -> tuple[T, bool]:
+    """What a function makes, and whether Ctrl-C did not come: if it did, it was made anew. A second time ends it."""
+    try:
+        return make(), True
+    except KeyboardInterrupt:
+        return make(), False
 
 
 class Unbroken:
