@@ -257,7 +257,7 @@ def test_a_pool_of_zeros_is_a_pool(engine: CpuEngine) -> None:
     assert found.configurations[0].priorities.tolist() == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("width", [1, 2, 5])
+@pytest.mark.parametrize("width", [1, 2, 5, 10**12])
 def test_a_beam_may_be_wider_than_the_pool(width: int) -> None:
     doubt = np.array([0.5, 0.25])
     scores = beam_scores(doubt) if width > 1 else None

@@ -18,6 +18,8 @@ is among those not seen: a later refresh of the unseen ones makes it exact again
 the order of additions in a product can change which pairs are settled, never what is picked.
 """
 
+from dataclasses import replace
+
 from dubito.engines.lazy.beam import Beam
 from dubito.engines.lazy.bounds import Bounds
 from dubito.engines.lazy.frontier import Frontier
@@ -28,7 +30,26 @@ from dubito.problem import Problem, Solution
 
 def solve(problem: Problem, kernels: Kernels) -> Solution:
     """The reference's configurations, best first."""
+    n_sets = most_sets(len(problem.candidates), problem.budget, problem.beam_width)
+    if n_sets < problem.beam_width:
+        problem = replace(problem, beam_width=max(2, n_sets))
     return solve_over(problem, Bounds(problem, kernels))
+
+
+def most_sets(n: int, budget: int, enough: int) -> int:
+    """How many different sets of equally many picks there can be up to a budget, or ``enough``: no beam holds more.
+
+    Examples
+    --------
+    >>> most_sets(5, 2, 1000), most_sets(5, 4, 1000), most_sets(5, 2, 7)
+    (10, 10, 7)
+    """
+    n_sets = 1
+    for n_picks in range(1, min(budget, n // 2) + 1):
+        n_sets = n_sets * (n - n_picks + 1) // n_picks
+        if n_sets >= enough:
+            return enough
+    return n_sets
 
 
 def solve_over(problem: Problem, frontier: Frontier) -> Solution:
