@@ -20,7 +20,7 @@ SHARE_EVERY = 8
 """Steps after which picks that all configurations made by now are taken out of them: short sets compare quickly."""
 
 
-class Due(NamedTuple):
+class Unsettled(NamedTuple):
     """Nodes of a configuration whose priorities are not exact yet."""
 
     nodes: IntArray
@@ -147,14 +147,14 @@ class BeamFront:
         Of each configuration: the picks it held before, and its nodes in this front, the oldest first.
         """
         nodes, is_due = self.nodes, ~self.nodes.is_exact[: len(self.nodes)]
-        due = list[Due]()
+        due = list[Unsettled]()
         for held, path in configurations:
             places = np.flatnonzero(is_due[path])
             if len(places):
                 # What another configuration holds, too, is settled once.
                 is_due[path[places]] = False
                 picks = np.append(np.fromiter(held, dtype=np.int64), nodes.picks[path])
-                due.append(Due(path[places], len(held) + places, picks))
+                due.append(Unsettled(path[places], len(held) + places, picks))
         if not due:
             return
         is_pick = np.zeros(len(self.rows), dtype=np.bool_)
