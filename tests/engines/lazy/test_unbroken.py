@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dubito import compiled
 from dubito.engines.cpu import small
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.lazy import beam, greedy
 from dubito.engines.lazy.front import FrontPicking
 from dubito.engines.lazy.unbroken import Unbroken
 from dubito.problem import Problem, Solution
+
+
+IN_C = pytest.mark.skipif(compiled.steps is None, reason="there was no C compiler to build the steps with")
 
 
 def press() -> None:
@@ -112,7 +116,7 @@ def test_a_front_is_left_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found.configurations[0].indices) < problem.budget
 
 
-@pytest.mark.parametrize("way", ["lazy", "small"])
+@pytest.mark.parametrize("way", ["lazy", pytest.param("small", marks=IN_C)])
 def test_no_pick_is_lost_while_the_radius_is_found(way: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of()
     whole = CpuEngine(way).solve(problem)
