@@ -15,7 +15,6 @@ from dubito.engines.lazy.front import FrontPicking
 from dubito.engines.lazy.unbroken import Unbroken
 from dubito.problem import Problem, Solution
 
-
 IN_C = pytest.mark.skipif(compiled.steps is None, reason="there was no C compiler to build the steps with")
 
 
