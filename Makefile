@@ -8,6 +8,15 @@ CANDIDATES = $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python)
 # Test processes at once.
 JOBS ?= 2
 
+# uv installs faster than pip. It does not read pip's settings, so the folder of wheels that pip looks into is passed on.
+UV ?= $(shell command -v uv)
+export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+
+# Bytecode is what makes the second start of Python fast, and tests start many.
+unexport PYTHONDONTWRITEBYTECODE
+
+PYTEST = .venv/bin/python -m pytest -n $(JOBS) --dist worksteal
+
 # Where scikit-activeml's template of tests is cloned from, and which release of it: its wheel has no tests.
 SKACTIVEML ?= https://github.com/scikit-activeml/scikit-activeml.git
 SKACTIVEML_TAG ?= 1.0.1
@@ -24,7 +33,7 @@ COMPILED = $(wildcard setup.py src/dubito/compiled/*.[ch])
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test without-c check cluster page postgres labelling docs bench ratios cores faults models integrations fiftyone label-studio-test clean
+.PHONY: help demo test test-all test-full without-c mutants check cluster page postgres labelling docs bench ratios cores faults models integrations fiftyone label-studio-test clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 27
@@ -33,17 +42,27 @@ demo: .venv-demo/.ready ## Replay labelling on real digits, offline: a table, a 
 	@.venv-demo/bin/python -m dubito demo $(ARGS)
 	@echo && .venv-demo/bin/python -m dubito demo --round-trip
 
-test: .venv/.ready ## Run every test and doctest, and hold branch coverage at 95%
+test: .venv/.ready ## Run the tests and doctests, with few examples each
+	$(PYTEST) $(ARGS)
+
+test-all: ## Run every test with all examples, in what they need: coverage, Ray, Chromium, PostgreSQL, no C
+	$(MAKE) test-full
+	$(MAKE) --jobs=2 --output-sync=target cluster page postgres without-c
+
+test-full: .venv/.dev ## Run the tests with all examples and the slow ones, and hold branch coverage at 95%
 	@.venv/bin/python -m coverage erase
-	.venv/bin/python -m coverage run -m pytest -n $(JOBS) $(ARGS)
+	.venv/bin/python -m coverage run -m pytest -n $(JOBS) --dist worksteal --hypothesis-profile=full -m "" $(ARGS)
 	@.venv/bin/python -m coverage combine --quiet
 	.venv/bin/python -m coverage report
 
 without-c: .venv/.ready ## Run the tests of the engine on a CPU as where there is no C compiler
-	DUBITO_COMPILED=0 .venv/bin/python -m pytest -n $(JOBS) -k "not gpu" \
+	DUBITO_COMPILED=0 $(PYTEST) -k "not gpu" \
 	  tests/engines/cpu tests/engines/lazy tests/golden/test_golden_picks.py tests/test_checks.py $(ARGS)
 
-check: .venv/.ready ## Check format, lint, types and the layers of imports
+mutants: .venv/.dev ## Change the source in 320 places, one at a time, and see whether a test fails
+	.venv/bin/python tools/mutants.py $(ARGS)
+
+check: .venv/.dev ## Check format, lint, types and the layers of imports
 	.venv/bin/python -m ruff format --check .
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m mypy
@@ -56,7 +75,7 @@ page: .venv/.page ## Run the tests of the labelling page in a real Chromium
 	@$(need_chromium)
 	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile tests/web/browser $(ARGS)
 
-postgres: .venv/.ready ## Run the tests of the labelling store in a PostgreSQL of their own
+postgres: .venv/.dev ## Run the tests of the labelling store in a PostgreSQL of their own
 	@test -n "$$(command -v initdb || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" || { \
 	  echo "make: there is no PostgreSQL here (initdb). On Debian or Ubuntu: apt install postgresql." >&2; exit 1; }
 	.venv/bin/python -m pytest tests/postgres $(ARGS)
@@ -109,8 +128,9 @@ clean: ## Remove the environments and everything built
 	rm -rf .venv .venv-demo .venv-docs .venv-bench .venv-models .venv-studio .venv-integrations .venv-fiftyone .coverage .coverage.* htmlcov site dist docs/reference .cache
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-# Environments: .venv has everything a developer needs; the demo's holds only what a user installs for files of pictures.
-.venv/.ready: EXTRAS = [dev]
+# Environments: .venv has what the tests need, and more where a target asks for it; the demo's holds only what a user
+# installs for files of pictures.
+.venv/.ready: EXTRAS = [test]
 .venv-demo/.ready: EXTRAS = [files]
 .venv-docs/.ready: EXTRAS = [docs]
 .venv-bench/.ready: EXTRAS = [bench]
@@ -120,8 +140,8 @@ clean: ## Remove the environments and everything built
 .venv/.ready .venv-demo/.ready .venv-docs/.ready .venv-bench/.ready .venv-models/.ready .venv-integrations/.ready: pyproject.toml constraints.txt $(COMPILED)
 	@$(call make_environment,$(@D))
 	@echo "make: installing dubito$(EXTRAS) into $(@D) (once; it may take a few minutes)"
-	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".$(EXTRAS)" || { \
-	  echo "make: pip could not install into $(@D); its message above says why. Mend that, then run make again." >&2; \
+	@$(call install,$(@D),$(EXTRAS)) || { \
+	  echo "make: the installation into $(@D) failed for the reason above; run make again when that is fixed." >&2; \
 	  exit 1; }
 	@touch $@
 
@@ -132,14 +152,13 @@ clean: ## Remove the environments and everything built
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check label-studio==$(LABEL_STUDIO_VERSION)
 	@touch $@
 
-.venv/.cluster: .venv/.ready
-	@echo "make: installing Ray into .venv (once)"
-	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[ray]"
-	@touch $@
+.venv/.dev: EXTRAS = [dev]
+.venv/.cluster: EXTRAS = [ray]
+.venv/.page: EXTRAS = [page]
 
-.venv/.page: .venv/.ready
-	@echo "make: installing playwright into .venv (once)"
-	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[page]"
+.venv/.dev .venv/.cluster .venv/.page: .venv/.ready
+	@echo "make: installing dubito$(EXTRAS) into .venv (once)"
+	@$(call install,.venv,$(EXTRAS))
 	@touch $@
 
 # Versions that constraints.txt cannot name: skorch's is held back by modAL, which works with scikit-learn up to 1.7.
@@ -170,6 +189,13 @@ if ! { command -v chromium || command -v chromium-browser || command -v google-c
     exit 1; \
   fi; \
 fi
+endef
+
+# Modules are compiled when they are first imported, which is quicker than compiling all of them now. uv is taken where
+# it finds the pinned versions, and pip otherwise.
+define install
+{ test -n "$(UV)" && "$(UV)" pip install -q --python $(1)/bin/python -c constraints.txt -e ".$(2)"; } || \
+  $(1)/bin/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt -e ".$(2)"
 endef
 
 is_new_enough = -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null

@@ -9,28 +9,33 @@ import importlib
 import inspect
 import os
 import re
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from dataclasses import is_dataclass
+from io import StringIO
 from pathlib import Path
 from types import ModuleType
+
+WIDTH = 100
+"""Columns of a signature and of the help texts."""
+
+# Typer reads these when it is imported: help without color, at a fixed width.
+os.environ.update({"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": str(WIDTH), "TERMINAL_WIDTH": str(WIDTH)})
+os.environ.pop("FORCE_COLOR", None)
+os.environ.pop("PY_COLORS", None)
+os.environ.pop("GITHUB_ACTIONS", None)
 
 import typer
 from typer.core import TyperGroup
 
 import dubito
 from dubito.cli import app
+from dubito.cli import main as run_command
 
 MODULES = ("dubito.experiments", "dubito.strategies", "dubito.doubt", "dubito.theory", "dubito.testing")
 """Rooms whose public functions and classes are documented beside the names of ``dubito`` itself."""
-
-FORCING_COLOUR = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
-"""Variables that make typer write escape codes even into a pipe."""
-
-WIDTH = 100
-"""Columns of a signature and of the help texts."""
 
 ENTRIES = ("Parameters", "Returns", "Yields", "Raises", "Attributes")
 """Numpydoc sections that list entries; all others are text."""
@@ -259,17 +264,10 @@ def help_sections(names: tuple[str, ...]) -> list[str]:
 
 
 def help_text(names: tuple[str, ...]) -> str:
-    """What ``dubito NAMES --help`` prints, without colour and at a fixed width."""
-    plain = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": str(WIDTH), "TERMINAL_WIDTH": str(WIDTH)}
-    inherited = {name: value for name, value in os.environ.items() if name not in FORCING_COLOUR}
-    called = subprocess.run(
-        [Path(sys.executable).with_name("dubito"), *names, "--help"],
-        env={**inherited, **plain},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return "\n".join(line.rstrip() for line in called.stdout.splitlines()).strip("\n")
+    """What ``dubito NAMES --help`` prints."""
+    with redirect_stdout(StringIO()) as printed:
+        run_command([*names, "--help"])
+    return "\n".join(line.rstrip() for line in printed.getvalue().splitlines()).strip("\n")
 
 
 # Markdown

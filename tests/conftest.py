@@ -25,10 +25,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell without job control starts what runs in the background deaf to Ctrl-C, and its children with it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile(
-    "dubito", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
-settings.load_profile("dubito")
+# `make test` tries few examples, the same each time; `make test-all` (--hypothesis-profile=full) tries many new ones.
+quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("quick", quiet, max_examples=8, derandomize=True)
+settings.register_profile("full", quiet, max_examples=50)
+settings.load_profile("quick")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -48,11 +49,11 @@ def pytest_sessionfinish() -> None:
             counting.save()
 
 
-@pytest.fixture
-def uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Children without coverage, whose lock Ctrl-C can leave locked for good: for tests that interrupt them."""
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Coverage is measured in the processes that run tests, not in the programs that these start: that would slow them
+    # down, and its lock can stay locked in one that is interrupted.
     for name in [name for name in os.environ if name.startswith("COVERAGE")]:
-        monkeypatch.delenv(name)
+        del os.environ[name]
 
 
 PATIENCE = 600.0

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dubito import coverage
 from dubito.coverage import CoverageProblem, kernel, pairs_of, sample_rows, squared_reach
 from dubito.matrix import FloatArray
+from levels import examples
 
 Row = tuple[int, ...]
 
@@ -73,7 +74,7 @@ def smalls(draw: st.DrawFn) -> Small:
 
 
 @given(smalls())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_picks_and_priorities_are_those_of_the_formula(small: Small) -> None:
     picks, added = small.solve()
     found = coverage.greedy(small.to_problem())
@@ -82,7 +83,7 @@ def test_picks_and_priorities_are_those_of_the_formula(small: Small) -> None:
 
 
 @given(smalls())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_covered_is_the_share_of_all_weight_after_each_pick(small: Small) -> None:
     found, total = coverage.greedy(small.to_problem()), sum(small.weights)
     expected = [

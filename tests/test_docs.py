@@ -7,22 +7,24 @@ blocks hold real commands; the lines below one must be its output, where there a
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import typer
 from typer.core import TyperGroup
 
 import dubito
-from dubito.cli import app
+from dubito.cli import app, main
 from dubito.experiments.datasets import builtin
 from dubito.experiments.models import kinds
 from dubito.strategies import BUILT_IN
@@ -117,6 +119,23 @@ def commands_of(text: str) -> Iterator[tuple[str, str]]:
 
 
 def run_command(command: str, expected: str) -> Ran:
+    """Run a line of a console block: dubito here, and everything else in a shell."""
+    words = shlex.split(command)
+    is_plain = words[0] == "dubito" and not SHELL_SYNTAX & set(command)
+    code, printed = run_here(words[1:]) if is_plain else run_in_shell(command)
+    return Ran(code == 0 and (not expected.strip() or matches(expected, printed)), printed)
+
+
+SHELL_SYNTAX = set("|&;<>()$`*?#~")
+
+
+def run_here(arguments: list[str]) -> tuple[int, str]:
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed, redirect_stderr(printed):
+        patch.setenv("COLUMNS", "200")
+        return main(arguments), printed.getvalue()
+
+
+def run_in_shell(command: str) -> tuple[int, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
         command,
@@ -127,8 +146,7 @@ def run_command(command: str, expected: str) -> Ran:
         text=True,
         check=False,
     )
-    is_as_printed = ran.returncode == 0 and (not expected.strip() or matches(expected, ran.stdout))
-    return Ran(is_as_printed, ran.stdout)
+    return ran.returncode, ran.stdout
 
 
 def matches(expected: str, found: str) -> bool:
@@ -161,6 +179,7 @@ def anchors_of(page: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages that are generated from docstrings and from the help of commands."""
     folder = tmp_path_factory.mktemp("reference")
     subprocess.run([sys.executable, str(ROOT / "docs" / "generate.py"), str(folder)], check=True)
     return folder
@@ -207,8 +226,27 @@ def everything(reference: Path) -> str:
     return "\n".join(page.read_text(encoding="utf-8") for page in [*WRITTEN, *sorted(reference.glob("*.md"))])
 
 
-def test_every_public_name_is_documented(everything: str) -> None:
+def test_every_public_name_is_documented(everything: str, reference: Path) -> None:
     assert [name for name in dubito.__all__ if f"dubito.{name}" not in everything] == []
+    page = (reference / "api.md").read_text(encoding="utf-8")
+    assert [name for name in dubito.__all__ if f"# dubito.{name} {{ #dubito.{name} }}" not in page] == []
+    assert "\nselect(\n    pool: " in page
+    assert "```pycon\n>>> " in page
+
+
+def test_the_navigation_holds_every_page_and_no_other() -> None:
+    navigation = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+    written = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert set(pages_of(navigation)) == written | {"reference/api.md", "reference/cli.md"}
+
+
+def pages_of(navigation: list[dict[str, Any]]) -> Iterator[str]:
+    for entry in navigation:
+        for target in entry.values():
+            if isinstance(target, str):
+                yield target
+            else:
+                yield from pages_of(target)
 
 
 def test_every_command_and_option_is_documented(everything: str) -> None:

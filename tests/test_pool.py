@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import dubito
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from levels import examples
 
 
 def assert_same(ours: dubito.Selection, scratch: dubito.Selection) -> None:
@@ -197,7 +198,7 @@ def test_a_value_that_changed_in_a_saved_pool_does_not_fit_its_checksum(saved: P
         dubito.Pool.load(str(saved), SAVED)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.floats(0, 1, exclude_max=True), value=st.integers(0, 255), kind=st.sampled_from(["set", "cut", "drop"]))
 def test_a_saved_pool_that_was_damaged_anywhere_is_the_same_or_refused(
     saved: Path, place: float, value: int, kind: str

@@ -17,6 +17,7 @@ from dubito import reference
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.matrix import FloatArray
 from dubito.problem import Problem, Scaling
+from levels import examples
 
 Row = tuple[int, ...]
 Priority = Fraction | float
@@ -171,7 +172,7 @@ def assert_agrees(small: Small, expected: Sequence[Sequence[int]]) -> None:
         assert one.radius == radius(small, picks)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(small_problems())
 def test_the_reference_is_the_greedy_rule_word_for_word(small: Small) -> None:
     picks: list[int] = []
@@ -180,7 +181,7 @@ def test_the_reference_is_the_greedy_rule_word_for_word(small: Small) -> None:
     assert_agrees(small, [tuple(picks)])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(small_problems(widest=5))
 def test_the_reference_is_the_beam_rules_word_for_word(small: Small) -> None:
     assert_agrees(small, beam(small))

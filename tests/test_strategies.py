@@ -26,6 +26,7 @@ from dubito.strategies import (
 )
 from dubito.strategies.base import Planner
 from dubito.testing import check_strategy
+from levels import examples
 
 PROBABILITIES = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.5, 0.25, 0.25], [0.5, 0.25, 0.25]])
 LINE = np.array([[0.0], [1.0], [4.0], [9.0]])
@@ -53,12 +54,12 @@ OPTIONS: dict[str, dict[str, object]] = {"probabilistic-coreset": {"components":
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_strategy_meets_the_contract(name: str) -> None:
     strategy = build_strategy(name, OPTIONS.get(name, {}))
-    check_strategy(WithPosterior(strategy, name) if name in {"bald", "batchbald"} else strategy, examples=15)
+    check_strategy(WithPosterior(strategy, name) if name in {"bald", "batchbald"} else strategy, examples=examples(15))
 
 
 def test_the_core_sets_meet_the_contract_with_a_beam_too() -> None:
-    check_strategy(Coreset(beam_width=3), examples=15)
-    check_strategy(DoubtCoreset(strength=0.25, beam_width=4, scaling="acquired"), examples=15)
+    check_strategy(Coreset(beam_width=3), examples=examples(15))
+    check_strategy(DoubtCoreset(strength=0.25, beam_width=4, scaling="acquired"), examples=examples(15))
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -152,7 +152,6 @@ def test_a_package_that_is_missing_is_told_with_its_command(run_process: Program
     assert "pip install" in ran.complaint
 
 
-@pytest.mark.usefixtures("uncounted")
 def test_ctrl_c_says_how_to_go_on(photos: Path, wait_until: Callable[[Callable[[], bool]], None]) -> None:
     command = [sys.executable, "-m", "dubito", "embed", "photos", "--shard", "1", "--processes", "1"]
     running = subprocess.Popen(command, cwd=photos.parent, stderr=subprocess.PIPE, text=True, start_new_session=True)

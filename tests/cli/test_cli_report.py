@@ -104,6 +104,7 @@ def test_a_run_without_its_notes_takes_the_classes_from_the_data_or_goes_without
     assert about_run(gone, folder).classes == ()
     assert ("data", "gone.npz; tested on 25% of every class, drawn by the seed") in about_run(gone, folder).facts
     assert about_run(replace(experiment, data=Data(builtin="digits")), folder).classes == ()
+    assert main(["report", str(folder), "-q"]) == 0
 
 
 def change_header(folder: Path, **changes: object) -> None:
@@ -151,8 +152,6 @@ def test_notes_on_a_run_that_were_damaged_are_refused_by_name(run: Program, fold
     assert ran.code == 3
     assert ran.complaint.startswith("run/about.json was changed or damaged: it")
     assert ran.complaint.endswith("delete it, and the report does without the command it tells.")
-    (folder / "about.json").unlink()
-    assert run("report", "run").code == 0
 
 
 def test_a_letter_changed_in_the_notes_on_a_run_is_noticed(run: Program, folder: Path) -> None:

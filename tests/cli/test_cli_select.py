@@ -219,7 +219,6 @@ def big_pool(folder: Path) -> list[str]:
     return [*command, "--strategy", "coreset", "--engine", "cpu"]
 
 
-@pytest.mark.usefixtures("uncounted")
 def test_a_terminal_shows_a_bar_with_rate_and_radius_and_ctrl_c_keeps_the_picks(tmp_path: Path) -> None:
     command = [*big_pool(tmp_path), "-o", "picks.csv"]
     ours, theirs = pty.openpty()
@@ -274,7 +273,6 @@ sys.exit(main())
 """
 
 
-@pytest.mark.usefixtures("uncounted")
 def test_off_a_terminal_there_is_no_bar(tmp_path: Path, wait_until: Wait) -> None:
     command = [sys.executable, "-c", TELLS_WHEN_IT_PICKS, *big_pool(tmp_path)[3:], "-o", "picks.csv"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -34,12 +34,6 @@ def no_room() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, ROOM))
 
 
-def unmeasured(**more: str) -> dict[str, str]:
-    """No measuring of coverage where the disk is full: its file could not be written either."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
-    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **more}
-
-
 @dataclass(frozen=True)
 class Filled:
     """How a command ended whose stream ran full."""
@@ -55,7 +49,7 @@ def run_into(stream: str, folder: Path, *arguments: str, unbuffered: str) -> Fil
         done = subprocess.run(
             [sys.executable, "-m", "dubito", *arguments],
             cwd=folder,
-            env=unmeasured(PYTHONUNBUFFERED=unbuffered),
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": unbuffered},
             preexec_fn=no_room,
             stdout=full if stream == "stdout" else subprocess.PIPE,
             stderr=full if stream == "stderr" else subprocess.PIPE,

@@ -111,7 +111,6 @@ def test_resume_takes_the_last_run_that_is_not_done(run: Program, plan: Path, tm
     assert run("resume", str(only_run(tmp_path))).code == 0
 
 
-@pytest.mark.usefixtures("uncounted")
 def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(plan: Path, tmp_path: Path, wait_until: Wait) -> None:
     plan.write_text(PLAN.replace("rounds = 2", "rounds = 13").replace("seeds = 2", "seeds = 60"))
     process = subprocess.Popen(

@@ -21,11 +21,10 @@ RECORD = TESTS.parent / "docs" / "results" / "faults.json"
 
 def campaign(record: Path) -> tuple[int, str]:
     """Everything once, in a process of its own; its exit code and what it printed."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     done = subprocess.run(
         [sys.executable, "-m", "faults", "--goal", "1", "--minutes", "60", "--record", str(record)],
         cwd=TESTS,
-        env={**environment, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -19,6 +19,7 @@ from dubito.labelling.making import open_project
 from dubito.labelling.spoken import Conflict, Spoken
 from dubito.labelling.store import read_events
 from labelling.projects import make_project, truth
+from levels import examples
 
 
 def desk_of(folder: Path, store: str | None, **given: int) -> Desk:
@@ -176,7 +177,7 @@ Move = tuple[str, int, str | None]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.sampled_from(["x", "y", None, "undo"]))))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_book_is_the_same_whether_kept_up_or_read_again(moves: list[Move]) -> None:
     book, events = Book(overlap=2), []
     for number, (who, item, label) in enumerate(moves, start=1):

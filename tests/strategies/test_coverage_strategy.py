@@ -17,6 +17,7 @@ from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray
 from dubito.problem import Problem
 from dubito.strategies import Coverage, DoubtCoverage, build_strategy
+from levels import examples
 
 LINE = np.array([[0.0], [1.0], [2.0], [3.0], [20.0]])
 
@@ -123,7 +124,7 @@ def test_posterior_samples_count_by_their_mean() -> None:
 
 
 @given(hnp.arrays(np.float64, (6, 4), elements=st.floats(0.0, 30.0)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_margin_doubt_is_one_less_the_gap_with_all_its_digits(logits: FloatArray) -> None:
     probabilities = softmax(logits)
     ascending = np.sort(probabilities, axis=1)
@@ -144,7 +145,7 @@ def test_a_sample_stands_for_the_whole_pool_and_the_selection_says_so() -> None:
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40), st.integers(1, 20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_thinned_pool_weighs_as_much_on_fewer_rows(values: list[float], n_rows: int) -> None:
     weights = np.array(values)
     found = thinned(weights, n_rows)

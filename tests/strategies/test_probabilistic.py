@@ -11,6 +11,7 @@ from dubito.matrix import FloatArray
 from dubito.strategies import ProbabilisticCoreset, build_strategy
 from dubito.strategies.mixture import batch_score, batch_scores, fit_mixture, mixture_probabilities
 from dubito.testing import check_strategy
+from levels import examples
 
 
 def entropy(probabilities: FloatArray) -> float:
@@ -178,7 +179,7 @@ def test_the_exploitive_form_weighs_score_and_doubt() -> None:
 
 
 def test_the_exploitive_form_meets_the_contract_and_needs_doubt() -> None:
-    check_strategy(ProbabilisticCoreset(components=3, batches=20, exploit=0.1), examples=10)
+    check_strategy(ProbabilisticCoreset(components=3, batches=20, exploit=0.1), examples=examples(10))
     with pytest.raises(InvalidArgument, match="strategy='probabilistic-coreset' needs the model's doubt"):
         dubito.select(np.zeros((4, 1)), 2, strategy=ProbabilisticCoreset(exploit=0.1))
 

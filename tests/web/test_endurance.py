@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from endurance.crowd import gather
-from endurance.fuzzing import fuzz
 from endurance.kills import kill_again_and_again
 from endurance.servers import Client, Server, children_of, is_alive, serving
 from labelling.projects import make_project, wait_until
@@ -32,6 +31,9 @@ def test_a_crowd_labels_everything_and_nobody_more_than_the_overlap(tmp_path: Pa
 
 
 def test_requests_that_are_made_up_neither_break_it_nor_pass_without_the_token(tmp_path: Path) -> None:
+    pytest.importorskip("schemathesis")  # Only make test-all installs it.
+    from endurance.fuzzing import fuzz
+
     project, _ = make_project(tmp_path)
     with serving(Path(project.folder)) as server:
         found = fuzz(server, 200)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from dubito import reference
 from dubito.engines.base import Engine, keeps_quotas
 from dubito.engines.plugins import EarlierEngine, as_engine
-from dubito.matrix import AnyArray, FloatArray, IntArray
+from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 from dubito.problem import Configuration, Known, Problem, Selection
 from dubito.selecting import select
 from dubito.strategies import Strategy
@@ -42,23 +43,31 @@ def check_engine(
     whose = f"engine {engine.name!r}"
     n_taken = 0
     for number in range(seed, seed + examples):
-        problem, made = make_problem(number, beams=beams), f"make_problem({number}, beams={beams})"
+        problem_rows, problem = 1, make_problem(number, beams=beams)
         if engine.refusals(problem):
-            problem = make_problem(number, beams=beams, least_rows=MANY_ROWS)
-            made = f"make_problem({number}, beams={beams}, least_rows={MANY_ROWS})"
+            problem_rows, problem = MANY_ROWS, make_problem(number, beams=beams, least_rows=MANY_ROWS)
         if engine.refusals(problem):
             continue
+        made = f"make_problem({number}, beams={beams}, least_rows={problem_rows})"
         problem = problem if keeps_quotas(engine) else replace(problem, quotas=None)
         n_taken += 1
         before = _contents(problem)
         solution = engine.solve(problem)
         assert _contents(problem) == before, f"{whose} changed what it was handed: {made}"
         assert solution.complete, f"{whose} calls {made} incomplete, and nothing interrupted it."
-        difference = _difference(reference.solve(problem), solution.configurations)
+        expected = _reference_solution(number, beams, problem_rows, problem.quotas is not None)
+        difference = _difference(expected, solution.configurations)
         assert not difference, f"{whose} differs from the reference on {made}: {difference}"
     assert n_taken * 10 >= examples, f"{whose} refused {examples - n_taken} of {examples} problems."
     _check_interruption(engine)
     _check_answers(as_engine(engine.name, engine))
+
+
+@lru_cache(maxsize=2000)
+def _reference_solution(seed: int, beams: bool, least_rows: int, quotas: bool) -> Sequence[Configuration]:
+    """The reference's answer, kept for the next engine that is checked on the same problem."""
+    problem = make_problem(seed, beams=beams, least_rows=least_rows)
+    return reference.solve(problem if quotas else replace(problem, quotas=None))
 
 
 def check_strategy(strategy: Strategy, *, examples: int = 20, seed: int = 0) -> None:
@@ -145,6 +154,11 @@ def _to_interrupt(n: int) -> Problem:
     return Problem(pool, pool[:3] + 0.5, np.arange(n), 4 * n // 5, largest=float(np.abs(pool).max()) + 0.5)
 
 
+@lru_cache
+def _interruption_reference(n: int) -> Configuration:
+    return reference.solve(_to_interrupt(n))[0]
+
+
 def _check_interruption(engine: Engine[Problem] | EarlierEngine) -> None:
     """Ctrl-C while progress is told leaves a prefix of the reference's picks."""
     reports, problem = list[int](), _first_taken(engine, _to_interrupt, (500, 60, 9, 4000))
@@ -161,7 +175,7 @@ def _check_interruption(engine: Engine[Problem] | EarlierEngine) -> None:
     assert solution.complete is not bool(reports), (
         f"engine {engine.name!r} says complete={solution.complete}; {reports} {made}"
     )
-    found, whole = solution.configurations[0], reference.solve(problem)[0]
+    found, whole = solution.configurations[0], _interruption_reference(len_of(problem.pool))
     n_found = len(found.indices)
     assert n_found >= max(reports, default=budget), f"engine {engine.name!r} kept {n_found} picks; {reports} {made}"
     same = np.array_equal(found.indices, whole.indices[:n_found])

@@ -19,6 +19,7 @@ from dubito.estimating import estimate
 from dubito.matrix import len_of
 from dubito.problem import Solution
 from dubito.testing import check_coverage_engine
+from levels import examples
 
 
 class Losing(Here):
@@ -61,7 +62,7 @@ class InPieces(Engine[CoverageProblem]):
 
 @pytest.mark.parametrize("n_shards", [1, 2, 3, 7])
 def test_the_picks_do_not_depend_on_how_a_pool_is_cut(n_shards: int) -> None:
-    check_coverage_engine(InPieces(n_shards), examples=50, seed=100 * n_shards)
+    check_coverage_engine(InPieces(n_shards), examples=examples(50))
 
 
 @pytest.mark.parametrize(("rows", "pairs"), [(1, 1 << 21), (5, 1 << 21), (64, 40)])
@@ -70,19 +71,19 @@ def test_nor_on_how_large_a_front_is(rows: int, pairs: int, monkeypatch: pytest.
     monkeypatch.setattr(driver, "FRONT_PAIRS", pairs)
     monkeypatch.setattr(driver, "SPARE_ROWS", 1)
     monkeypatch.setattr(shares, "FEWEST", 1)
-    check_coverage_engine(InPieces(3), examples=25, seed=5000)
+    check_coverage_engine(InPieces(3), examples=examples(25))
 
 
 @pytest.mark.parametrize("n_shards", [1, 4])
 def test_a_shard_that_is_lost_and_made_anew_changes_nothing(n_shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "FRONT_ROWS", 8)
     monkeypatch.setattr(shares, "FEWEST", 2)
-    check_coverage_engine(InPieces(n_shards, lost=0.5), examples=40, seed=7000)
+    check_coverage_engine(InPieces(n_shards, lost=0.5), examples=examples(40))
 
 
 def test_nor_does_a_shard_with_little_room_for_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver, "plan_cover", lambda n, d, limit: CoverPlan(64, 0, 300))
-    check_coverage_engine(InPieces(2), examples=8, seed=2000)
+    check_coverage_engine(InPieces(2), examples=examples(8))
 
 
 @pytest.mark.parametrize("n_labelled", [0, 20, 500])

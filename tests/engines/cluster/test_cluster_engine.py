@@ -25,6 +25,7 @@ from dubito.estimating import estimate
 from dubito.matrix import len_of
 from dubito.problem import Problem, Solution
 from dubito.testing import check_engine
+from levels import examples
 
 
 class Losing(Here):
@@ -67,20 +68,20 @@ class InPieces(Engine[Problem]):
 
 @pytest.mark.parametrize("n_shards", [1, 2, 3, 7])
 def test_the_picks_do_not_depend_on_how_a_pool_is_cut(n_shards: int) -> None:
-    check_engine(InPieces(n_shards), examples=80, seed=100 * n_shards)
+    check_engine(InPieces(n_shards), examples=examples(80))
 
 
 @pytest.mark.parametrize("rows", [1, 5, 64])
 def test_nor_on_how_large_a_front_is(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frontier, "FRONT_ROWS", rows)
     monkeypatch.setattr(shares, "FEWEST", 1)
-    check_engine(InPieces(3), examples=40, seed=5000)
+    check_engine(InPieces(3), examples=examples(40))
 
 
 @pytest.mark.parametrize("n_shards", [1, 4])
 def test_a_shard_that_is_lost_and_made_anew_changes_nothing(n_shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frontier, "FRONT_ROWS", 8)
-    check_engine(InPieces(n_shards, lost=0.5), examples=60, seed=7000)
+    check_engine(InPieces(n_shards, lost=0.5), examples=examples(60))
 
 
 def test_rounds_follow_fronts_and_not_picks() -> None:

@@ -19,6 +19,7 @@ from dubito.engines.cpu.plain import NotPlain, solve
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
 from dubito.problem import Problem, Scaling, Solution
 from dubito.testing import check_engine
+from levels import examples
 
 SMALL, PLAIN, LAZY = CpuEngine("small"), CpuEngine("plain"), CpuEngine("lazy")
 BOTH = pytest.mark.parametrize("engine", [LAZY, PLAIN], ids=["lazy", "plain"])
@@ -38,7 +39,7 @@ def assert_same(found: Solution, problem: Problem) -> None:
 
 @ALL
 def test_the_engine_meets_the_contract(engine: CpuEngine) -> None:
-    check_engine(engine, examples=250)
+    check_engine(engine, examples=examples(250))
 
 
 @BOTH
@@ -46,7 +47,7 @@ def test_the_engine_meets_the_contract_without_compiled_steps(
     engine: CpuEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiled, "steps", None)
-    check_engine(engine, examples=120, seed=3000)
+    check_engine(engine, examples=examples(120))
 
 
 @pytest.mark.parametrize(("front", "block"), [(1, 1), (2, 5), (7, 1000)])
@@ -54,7 +55,7 @@ def test_the_plain_way_does_not_depend_on_block_sizes(front: int, block: int, se
     set_constant("FRONT", 1)
     set_constant("LARGEST_FRONT", front)
     set_constant("BLOCK", block)
-    check_engine(PLAIN, examples=60, seed=6000)
+    check_engine(PLAIN, examples=examples(60))
 
 
 def test_small_problems_go_the_plain_way_and_large_ones_do_not() -> None:
@@ -127,13 +128,13 @@ def test_the_picks_do_not_depend_on_block_sizes(front: int, block: int, set_cons
     set_constant("FIRST_FRONT", front)
     set_constant("REFRESH_ROWS", block)
     set_constant("REFERENCE_ROWS", block)
-    check_engine(LAZY, examples=25, seed=1000)
+    check_engine(LAZY, examples=examples(25))
 
 
 @pytest.mark.parametrize("memory", [0, 20_000])
 def test_the_picks_do_not_depend_on_the_memory(memory: int, set_constant: SetConstant) -> None:
     set_constant("WORKING_BYTES", memory)
-    check_engine(LAZY, examples=60, seed=2000)
+    check_engine(LAZY, examples=examples(60))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_the_picks_do_not_depend_on_what_is_brought_up_to_date_together(
 ) -> None:
     set_constant("FIRST_FRONT", 8)
     set_constant(name, value)
-    check_engine(LAZY, examples=40, seed=4000)
+    check_engine(LAZY, examples=examples(40))
 
 
 @pytest.mark.parametrize("anchors", [1, 3])
@@ -158,13 +159,13 @@ def test_the_picks_do_not_depend_on_the_first_bounds(
     set_constant("CELLS", cells)
     set_constant("CELL_ROWS", cell_rows)
     set_constant("CLOSER", closer)
-    check_engine(LAZY, examples=20, seed=5000)
+    check_engine(LAZY, examples=examples(20))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_picks_do_not_depend_on_the_number_of_threads(threads: int) -> None:
     with import_module("threadpoolctl").threadpool_limits(limits=threads):
-        check_engine(LAZY, examples=40, seed=3000)
+        check_engine(LAZY, examples=examples(40))
 
 
 # Near-ties, built on purpose

@@ -8,6 +8,7 @@ from dubito.engines.cuda.engine import CudaEngine
 from dubito.matrix import FloatArray, OnDevice
 from dubito.problem import Scaling
 from dubito.testing import check_engine
+from levels import examples
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no NVIDIA GPU")
@@ -19,7 +20,7 @@ def real_pool(n: int = 3000, d: int = 40) -> tuple[FloatArray, FloatArray]:
 
 
 def test_the_engine_meets_the_contract() -> None:
-    check_engine(CudaEngine(), examples=200)
+    check_engine(CudaEngine(), examples=examples(200))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])

@@ -152,12 +152,7 @@ def test_workers_find_the_same_rounds_and_share_the_cells(
 def start(folder: Path) -> subprocess.Popen[bytes]:
     """A process that works on a run."""
     command = "from dubito.experiments.runs.run import *; import sys; resume_experiment(Path(sys.argv[1]))"
-    return subprocess.Popen([sys.executable, "-c", command, str(folder)], env=unmeasured())
-
-
-def unmeasured() -> dict[str, str]:
-    """No measuring of coverage in a process that is killed: its files would be torn, too."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    return subprocess.Popen([sys.executable, "-c", command, str(folder)])
 
 
 def fresh_copy(folder: Path, target: Path) -> Path:
@@ -213,7 +208,7 @@ def test_workers_end_with_the_process_that_started_them(
 ) -> None:
     folder = fresh_copy(tmp_path / "whole", tmp_path / "orphans")
     command = "import sys; from dubito.experiments.runs.processes import *; run_workers(Path(sys.argv[1]), 1, print)"
-    parent = subprocess.Popen([sys.executable, "-c", command, str(folder)], env=unmeasured())
+    parent = subprocess.Popen([sys.executable, "-c", command, str(folder)])
     wait_until(lambda: (folder / NAME).exists() or parent.poll() is not None)
     parent.kill()
     parent.wait(PATIENCE)

@@ -17,6 +17,7 @@ from dubito.engines.cpu.coverage.memory import CoverPlan, least_bytes, plan_cove
 from dubito.errors import MemoryLimit
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
 from dubito.testing import check_coverage_engine
+from levels import examples
 
 SetConstant = Callable[[str, float], None]
 
@@ -39,7 +40,7 @@ def made_of(
 
 
 def test_the_engine_meets_the_contract() -> None:
-    check_coverage_engine(CpuCoverage(), examples=200)
+    check_coverage_engine(CpuCoverage(), examples=examples(200))
 
 
 @pytest.mark.parametrize(("front", "block"), [(1, 40), (2, 17), (512, 9)])
@@ -48,25 +49,25 @@ def test_the_picks_do_not_depend_on_block_sizes(front: int, block: int, set_cons
         set_constant(name, front)
     for name in ("ROWS", "REFERENCES", "PAIR_ROWS", "BLOCK_ROWS", "READ_ROWS", "SUM_TOGETHER"):
         set_constant(name, block)
-    check_coverage_engine(CpuCoverage(), examples=15, seed=1000)
+    check_coverage_engine(CpuCoverage(), examples=examples(15))
 
 
 @pytest.mark.parametrize("n_pairs", [1, 300])
 def test_the_picks_do_not_depend_on_the_room_for_pairs(n_pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver, "plan_cover", lambda n, d, limit: CoverPlan(16, 0, n_pairs))
-    check_coverage_engine(CpuCoverage(), examples=8, seed=2000)
+    check_coverage_engine(CpuCoverage(), examples=examples(8))
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_picks_do_not_depend_on_the_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("dubito.threads"), "n_threads", lambda: threads)
-    check_coverage_engine(CpuCoverage(), examples=20, seed=3000)
+    check_coverage_engine(CpuCoverage(), examples=examples(20))
 
 
 def test_the_contract_holds_with_probes_on_small_problems_too(set_constant: SetConstant) -> None:
     set_constant("SMALL_PROBLEM", 0)
     set_constant("CLOSER_LOOK", 0)
-    check_coverage_engine(CpuCoverage(), examples=40, seed=4000)
+    check_coverage_engine(CpuCoverage(), examples=examples(40))
 
 
 @pytest.mark.parametrize("width", [0, 16, 32, 48])

@@ -16,6 +16,7 @@ from dubito.experiments.models.networks.perceptron import Mlp, perceptron
 from dubito.experiments.models.networks.split import Split, state_of
 from dubito.experiments.models.networks.steps import Steps
 from dubito.experiments.models.networks.training import Precision, Training
+from levels import examples
 
 SEEN: list[list[int]] = []
 """What a `watched` network was given, minibatch by minibatch."""
@@ -57,7 +58,7 @@ def by_itself(
     return train(network, "head", training, lesson, moves=True).state
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.sets(st.integers(0, 49), min_size=1, max_size=50),
     st.integers(1, 13),
