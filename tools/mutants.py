@@ -197,12 +197,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Contexts())
 
 
+def with_path(folder: Path) -> dict[str, str]:
+    """The environment with a folder ahead of others that Python imports from."""
+    others = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{others}" if others else str(folder)}
+
+
 def trace(folder: Path, level: str, jobs: int) -> None:
     """Run the suite under coverage with the name of the test as context, and note how long each test took."""
     settings = folder / "coverage.ini"
     data = folder / f"{level}.coverage"
     settings.write_text(f"[run]\nsource = dubito\ndata_file = {data}\nparallel = true\npatch = subprocess\n")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "COVERAGE_PROCESS_START": str(settings)}
+    environment = with_path(Path(__file__).parent)
     tests = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-p", "mutants"]
     options = ["-n", str(jobs), "--dist=worksteal", f"--junitxml={folder / level}.xml", *LEVELS[level]]
     subprocess.run([*tests, *options], cwd=ROOT, env=environment, check=False)
@@ -297,8 +303,13 @@ class Bench:
         """Whether one of these tests fails, or does not end."""
         listed = copied / "tests.txt"
         listed.write_text("\n".join(tests), encoding="utf-8")
-        environment = {**os.environ, "PYTHONPATH": str(copied / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-        environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "DUBITO_THREADS": "2"}
+        environment = with_path(copied / "src")
+        environment |= {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "DUBITO_THREADS": "2",
+        }
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *LEVELS[self.level]]
         command.append("@tests.txt")
         expected = sum(self.seconds.get(test, 1.0) for test in tests)

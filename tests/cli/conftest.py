@@ -79,6 +79,14 @@ def run_process(tmp_path: Path) -> Program:
     return program
 
 
+@pytest.fixture
+def blank_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures with nothing on them, for tests of all that is beside them: a report is mostly drawing."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "draw", lambda figure, renderer: None)
+
+
 @dataclass(frozen=True)
 class Pool:
     """A pool of 30 points in three classes, with ids, the model's probabilities, and two labelled rows."""

@@ -76,6 +76,7 @@ def test_round_after_round_nothing_is_asked_twice(pool: Pool, run: Program) -> N
     assert rows == seen[len(pool.labelled) :]
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_simulation_compares_it_unasked(pool: Pool, run: Program) -> None:
     classes = pool.probabilities.argmax(axis=1)
     np.savez("data.npz", features=pool.features, labels=classes)

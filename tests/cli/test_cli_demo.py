@@ -3,16 +3,22 @@
 import json
 import os
 import shlex
+import subprocess
 import sys
-from dataclasses import replace
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from dubito.cli.commands.demo import STRATEGIES, digits_bytes, plan
+from dubito.cli import main
+from dubito.cli.commands.demo import digits_bytes, plan
 from dubito.cli.printing.messages import program_name
 from dubito.experiments.runs.run import read_rounds
 
@@ -22,62 +28,98 @@ QUICK = ("demo", "--seeds", "2", "--rounds", "1")
 SHOWN = ("digits.npz", "picked.png", "results.json", "report.html", "curves.png")
 
 
-def test_the_demo_trains_few_models_and_every_next_step_works(run: Program, tmp_path: Path) -> None:
-    ran = run(*QUICK)
-    assert ran.code == 0, ran.err
-    rounds = read_rounds(tmp_path / "dubito-demo")
-    assert len(rounds) == 2 * 2 * len(STRATEGIES), "one model for each seed, strategy and number of labels"
-    assert ran.out.endswith("  dubito-demo/report.html\n  dubito-demo/curves.png\n")
-    assert "beat random" in ran.out
-    assert "±" in ran.out
-    steps = [shlex.split(line) for line in ran.out.splitlines() if line.startswith(f"  {program_name()} ")]
-    commands = [step[step.index("dubito") + 1 if "dubito" in step else 1 :] for step in steps]
-    assert [command[0] for command in commands] == ["select", "select", "diagnose", "simulate"]
-    commands[3] += ["--rounds", "1", "--seeds", "1", "-s", "coreset"]
-    for command in commands:
-        done = run(*command)
-        assert done.code == 0, done.err
-    assert (tmp_path / "dubito-demo" / "picks.csv").read_text().count("\n") == 21
-    assert (tmp_path / "dubito-demo" / "diagnosis.png").exists()
-    assert "redundant:5" in (tmp_path / "dubito-demo" / "redundant" / "report.html").read_text()
+@dataclass(frozen=True)
+class Played:
+    """What a demo said, first as JSON and then, of the same run again, in words; and what it wrote each time."""
+
+    folder: Path
+    told: dict[str, Any]
+    words: str
+    written: tuple[dict[str, bytes], dict[str, bytes]]
 
 
-def test_the_demo_tells_its_numbers_as_json_and_the_same_ones_again(run: Program) -> None:
-    command = (*QUICK, "--json", "-q", "--strategy", "entropy")
-    ran = run(*command)
-    told = json.loads(ran.out)
-    assert ran.err == ""
-    assert told["labels"] == [20, 40]
-    names = [each["strategy"] for each in told["strategies"]]
+def output_of(*arguments: str) -> str:
+    """What a command that succeeds and has nothing to complain of prints."""
+    with redirect_stdout(TextIOWrapper(BytesIO(), "utf-8")) as out, redirect_stderr(StringIO()) as err:
+        assert main(arguments) == 0, err.getvalue()
+        out.flush()
+    assert err.getvalue() == ""
+    assert isinstance(out.buffer, BytesIO)
+    return out.buffer.getvalue().decode()
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """A demo where an earlier one has been, played twice."""
+    place = tmp_path_factory.mktemp("demo")
+    folder = place / "dubito-demo"
+    folder.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    command = (*QUICK, "-q", "--strategy", "entropy")
+    written = []
+    with chdir(place):
+        earlier = replace(plan(["coreset"], seeds=1, rounds=1, folder=Path("dubito-demo")), name="earlier")
+        (folder / "experiment.toml").write_text(earlier.to_toml())
+        (folder / "journal.jsonl").write_text("something\nold\n")
+        told = json.loads(output_of(*command, "--json"))
+        written.append({name: (folder / name).read_bytes() for name in (*SHOWN, "journal.jsonl")})
+        words = output_of(*command)
+        written.append({name: (folder / name).read_bytes() for name in (*SHOWN, "journal.jsonl")})
+    return Played(folder, told, words, (written[0], written[1]))
+
+
+def test_the_demo_trains_few_models_and_tells_its_numbers_as_json(played: Played) -> None:
+    assert len(read_rounds(played.folder)) == 2 * 2 * 7, "one model for each seed, strategy and number of labels"
+    assert played.told["labels"] == [20, 40]
+    names = [each["strategy"] for each in played.told["strategies"]]
     assert names == ["random", "least-confidence", "margin", "coreset", "doubt-coreset", "auto", "entropy"]
-    assert len({tuple(row[0] for row in each["accuracy"]) for each in told["strategies"]}) == 1
-    for path in told["files"]:
-        assert Path(path).stat().st_size > 1000
-    page = Path("dubito-demo/report.html").read_bytes()
-    assert json.loads(run(*command).out) == told
-    assert Path("dubito-demo/report.html").read_bytes() == page
+    assert len({tuple(row[0] for row in each["accuracy"]) for each in played.told["strategies"]}) == 1
+    for path in played.told["files"]:
+        assert (played.folder.parent / path).stat().st_size > 1000
+
+
+def test_the_same_demo_again_trains_nothing_and_writes_the_same(played: Played) -> None:
+    first, again = played.written
+    assert again == first
     for name in ("curves.png", "picked.png"):
-        with Image.open(Path("dubito-demo", name)) as picture:
+        with Image.open(BytesIO(first[name])) as picture:
             assert picture.size[0] > 1000
             assert len(picture.convert("L").getcolors() or ()) > 20
 
 
-def test_a_second_demo_with_other_settings_replaces_the_first(run: Program) -> None:
-    Path("dubito-demo").mkdir()
-    Path("dubito-demo/mine.txt").write_text("mine")
-    earlier = replace(plan(["coreset"], seeds=1, rounds=1, folder=Path("dubito-demo")), name="earlier")
-    Path("dubito-demo/experiment.toml").write_text(earlier.to_toml())
-    Path("dubito-demo/journal.jsonl").write_text("something\nold\n")
-    ran = run("demo", "--seeds", "1", "--rounds", "1")
-    assert ran.code == 0, ran.err
-    assert "±" not in ran.out
-    assert "One seed cannot tell a gain from chance" in ran.out
-    assert all(f"  dubito-demo/{name}\n" in ran.out for name in SHOWN)
-    assert Path("dubito-demo/mine.txt").exists()
-    steps = ran.out.splitlines()
-    at = steps.index("  (fill in a column label first)")
-    assert "-o dubito-demo/picks.csv" in steps[at - 1]
-    assert "--labelled dubito-demo/picks.csv" in steps[at + 1]
+def test_a_demo_with_other_settings_replaces_an_earlier_one_and_leaves_foreign_files_alone(played: Played) -> None:
+    assert (played.folder / "mine.txt").read_text() == "mine"
+    assert "earlier" not in (played.folder / "experiment.toml").read_text()
+    assert b"old\n" not in played.written[0]["journal.jsonl"]
+
+
+def test_the_demo_says_what_it_found_and_every_next_step_works(
+    played: Played, run: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "beat random" in played.words
+    assert "±" in played.words
+    assert all(f"  dubito-demo/{name}\n" in played.words for name in SHOWN)
+    assert played.words.endswith("  dubito-demo/report.html\n  dubito-demo/curves.png\n")
+    lines = played.words.splitlines()
+    at = lines.index("  (fill in a column label first)")
+    assert "-o dubito-demo/picks.csv" in lines[at - 1]
+    assert "--labelled dubito-demo/picks.csv" in lines[at + 1]
+    steps = [shlex.split(line) for line in lines if line.startswith(f"  {program_name()} ")]
+    commands = [step[step.index("dubito") + 1 if "dubito" in step else 1 :] for step in steps]
+    assert [command[0] for command in commands] == ["select", "select", "diagnose", "simulate"]
+    commands[3] += ["--rounds", "1", "--seeds", "1", "-s", "margin"]
+    monkeypatch.chdir(played.folder.parent)
+    for command in commands[:3]:
+        done = run(*command)
+        assert done.code == 0, done.err
+    monkeypatch.setattr(Figure, "draw", lambda figure, renderer: None)
+    done = run(*commands[3])
+    assert done.code == 0, done.err
+    assert "±" not in done.out
+    assert "One seed cannot tell a gain from chance" in done.out
+    assert (played.folder / "picks.csv").read_text().count("\n") == 21
+    assert (played.folder / "diagnosis.png").exists()
+    assert "redundant:5" in (played.folder / "redundant" / "report.html").read_text()
 
 
 def test_the_pool_has_a_column_for_each_digit_also_for_those_not_labelled_yet(run: Program) -> None:
@@ -120,14 +162,30 @@ def test_the_program_goes_by_a_name_the_shell_can_run(monkeypatch: pytest.Monkey
     assert Path(words[0]).samefile(sys.executable)
 
 
-def test_the_round_trip_types_what_a_user_would(run_process: Program, tmp_path: Path) -> None:
+@pytest.mark.parametrize("own_process", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_round_trip_types_what_a_user_would(
+    own_process: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With fewer digits than the demo has; what it types is run here where it need not be a process of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dubito.cli.jobs.round_trip.DIGITS", 200)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # Threads of several processes wait for each other.
+        monkeypatch.setenv(name, "1")
+    if not own_process:
+
+        def run_here(words: list[str], check: bool) -> subprocess.CompletedProcess[str]:
+            assert words[:3] == [sys.executable, "-m", "dubito"]
+            return subprocess.CompletedProcess(words, main(words[3:]))
+
+        monkeypatch.setattr(subprocess, "run", run_here)
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "batch-1.csv").write_text("of an earlier round trip")
-    ran = run_process("demo", "--round-trip", "-o", "there")
-    assert ran.code == 0, ran.err
+    code = main(["demo", "--round-trip", "-o", "there"])
+    ran = capfd.readouterr()
+    assert code == 0, ran.err
     typed = [line.split("dubito ")[-1].split()[0] for line in ran.out.splitlines() if line.startswith("$ ")]
     assert typed == ["embed", "select", "select", "status"]
-    assert "100 of 1000 rows" in ran.out
+    assert "100 of 200 rows" in ran.out
     assert "covered " in ran.out
     lines = (tmp_path / "there" / "batch-2.csv").read_text().splitlines()
     answers = load_digits().target
@@ -135,3 +193,11 @@ def test_the_round_trip_types_what_a_user_would(run_process: Program, tmp_path: 
     for line in lines[1:]:
         cells = dict(zip(lines[0].split(","), line.split(","), strict=True))
         assert int(cells["label"]) == answers[int(cells["id"][6:10])]
+
+
+def test_a_round_trip_ends_where_a_command_fails(run: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("dubito.cli.jobs.round_trip.DIGITS", 4)
+    monkeypatch.setattr(subprocess, "run", lambda words, check: subprocess.CompletedProcess(words, 1))
+    ran = run("demo", "--round-trip", "-o", "there")
+    assert ran.code == 1
+    assert ran.err == "dubito: error: dubito embed failed; see what it said above.\n"

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import dubito
+from dubito.cli import main
 from dubito.cli.commands.doctor import EngineState, Library, blas, examine, extras, lines
 from dubito.cli.options import engine_names, strategy_names
 from dubito.engines.base import Engine
@@ -22,8 +24,8 @@ from dubito.problem import Problem, Solution
 from .conftest import Program
 
 
-def test_doctor_names_versions_engines_and_extras(run_process: Program) -> None:
-    ran = run_process("doctor")
+def test_doctor_names_versions_engines_and_extras(run: Program) -> None:
+    ran = run("doctor")
     assert (ran.code, ran.err) == (0, "")
     told = dict(line.split(maxsplit=1) for line in ran.out.splitlines())
     assert (told["dubito"].strip(), told["numpy"].strip()) == (dubito.__version__, np.__version__)
@@ -99,38 +101,72 @@ def test_no_command_shows_the_help(run: Program) -> None:
         assert command in ran.out
 
 
+@pytest.fixture
+def help_on(run: Program, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """What ``--help`` shows of a command on a terminal of 100 letters."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def shown(*command: str) -> str:
+        ran = run(*command, "--help")
+        assert (ran.code, ran.err) == (0, "")
+        return ran.out
+
+    return shown
+
+
 @pytest.mark.parametrize("command", ["select", "diagnose", "demo", "doctor"])
-def test_help_shows_an_example_first(run_process: Program, command: str) -> None:
-    ran = run_process(command, "--help", NO_COLOR="1", COLUMNS="100")
-    shown = [line.strip() for line in ran.out.splitlines() if line.strip()]
+def test_help_shows_an_example_first(help_on: Callable[..., str], command: str) -> None:
+    text = help_on(command)
+    shown = [line.strip() for line in text.splitlines() if line.strip()]
     assert shown[0].startswith(f"Usage: dubito {command}")
     assert shown[1].startswith(f"dubito {command}")
-    assert "\x1b[" not in ran.out
+    assert "\x1b[" not in text
 
 
 @pytest.mark.parametrize("command", [(), ("select",), ("diagnose",), ("demo",), ("doctor",)])
-def test_help_speaks_of_files_and_names_rather_than_types(run_process: Program, command: tuple[str, ...]) -> None:
-    shown = run_process(*command, "--help", NO_COLOR="1", COLUMNS="100").out
+def test_help_speaks_of_files_and_names_rather_than_types(
+    help_on: Callable[..., str], command: tuple[str, ...]
+) -> None:
+    shown = help_on(*command)
     assert not set("<>{}") & set(shown)
     assert ("[OPTIONS] POOL " in shown) == (command in [("select",), ("diagnose",)])
 
 
 @pytest.mark.parametrize("command", ["select", "demo"])
-def test_where_the_output_goes_is_told_among_what_is_put_out(run_process: Program, command: str) -> None:
-    shown = run_process(command, "--help", NO_COLOR="1", COLUMNS="100").out
+def test_where_the_output_goes_is_told_among_what_is_put_out(help_on: Callable[..., str], command: str) -> None:
+    shown = help_on(command)
     assert "--output" in shown.partition("─ Output ─")[2]
     assert "--output" not in shown.partition("─ Output ─")[0]
 
 
+TYPED = "dubito select pool.npz --strategy do"
+COMPLETING = {
+    "COMP_WORDS": TYPED,
+    "COMP_CWORD": "4",
+    "_TYPER_COMPLETE_ARGS": TYPED,
+    "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+}
+"""What a shell asks with."""
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_offers_strategies(shell: str, tmp_path: Path) -> None:
-    typed = "dubito select pool.npz --strategy do"
-    asked = {"COMP_WORDS": typed, "COMP_CWORD": "4", "_TYPER_COMPLETE_ARGS": typed}
-    environment = {**os.environ, **asked, "_DUBITO_COMPLETE": f"complete_{shell}"}
-    environment["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+def test_completion_offers_strategies(
+    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {**COMPLETING, "_DUBITO_COMPLETE": f"complete_{shell}"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as ended:
+        main(())
+    assert ended.value.code == 0
+    assert "doubt-coreset" in capsys.readouterr().out
+
+
+def test_the_installed_program_completes_too(tmp_path: Path) -> None:
+    environment = {**os.environ, **COMPLETING, "_DUBITO_COMPLETE": "complete_bash"}
     program = Path(sys.executable).with_name("dubito")
     done = subprocess.run([program], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "doubt-coreset" in done.stdout
+    assert done.stdout.split() == ["doubt-coreset", "doubt-coverage"]
 
 
 def test_names_are_completed_from_what_is_installed() -> None:

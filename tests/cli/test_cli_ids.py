@@ -1,7 +1,8 @@
 """Rows are found by their ids on the command line, whatever the files, and never by accident by their order."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +92,18 @@ def picks(text: str) -> list[int]:
 # Probabilities, logits and doubt
 
 
-@pytest.mark.parametrize("ids", [NAMES, NUMBERS], ids=["text", "numbers"])
-@pytest.mark.parametrize("beside", WRITERS)
-@pytest.mark.parametrize("pool", WRITERS)
-def test_ids_beside_probabilities_join_them_with_the_pool(run: Program, pool: str, beside: str, ids: object) -> None:
+def spread(*values: Iterable[Any]) -> list[Any]:
+    """All combinations; those that `make test` leaves out are slow, and it has each value of each several times."""
+    places = [list(enumerate(each)) for each in values]
+    return [
+        pytest.param(*(value for _, value in each), marks=pytest.mark.slow if sum(p for p, _ in each) % 4 else ())
+        for each in product(*places)
+    ]
+
+
+@pytest.mark.parametrize(("pool", "beside", "kind"), spread(WRITERS, WRITERS, ["text", "numbers"]))
+def test_ids_beside_probabilities_join_them_with_the_pool(run: Program, pool: str, beside: str, kind: str) -> None:
+    ids = NAMES if kind == "text" else NUMBERS
     (one, write_pool), (other, write_beside) = WRITERS[pool], WRITERS[beside]
     write_pool(Path(f"pool{one}"), features(ids), "features")
     write_beside(Path(f"p{other}"), probabilities(ids).iloc[ORDER], "probabilities")
@@ -518,9 +527,14 @@ def test_labelled_and_unlabelled_features_may_share_an_archive(run: Program) -> 
     assert picks(run("select", "both.npz", "-b", "4", "-s", "coreset", "--json").out) == wanted
 
 
-@pytest.mark.parametrize("name", ["label", "labels", "class", "y", "target", "Target"])
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
-@pytest.mark.parametrize("none", ["", "NaN", "nan", "NA", "null", "None", None])
+@pytest.mark.parametrize(
+    ("name", "suffix", "none"),
+    spread(
+        ["label", "labels", "class", "y", "target", "Target"],
+        [".csv", ".parquet", ".npz"],
+        ["", "NaN", "nan", "NA", "null", "None", None],
+    ),
+)
 def test_rows_with_a_label_are_labelled_and_others_are_not(
     run: Program, name: str, suffix: str, none: str | None
 ) -> None:

@@ -46,12 +46,16 @@ def test_status_tells_the_labels_of_a_project(project: Path, capsys: pytest.Capt
     assert (found["rows"], found["labels"], found["classes"]) == (60, 30, {"left": 15, "right": 15})
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_simulate_replays_the_labels_of_a_project(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--seeds", "2", "--initial", "4", "--budget", "4", "--rounds", "2", "--test-share", "0.3"]
-    assert main(["simulate", str(project), *options, "-o", str(tmp_path / "run"), "--quiet"]) == 0
-    assert (tmp_path / "run").is_dir()
+    options = ["--seeds", "1", "--initial", "4", "--budget", "4", "--rounds", "1", "--test-share", "0.3"]
+    chosen = ["-s", "margin", "-o", str(tmp_path / "run"), "--quiet", "--json"]
+    assert main(["simulate", str(project), *options, *chosen]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["labels"] == [4, 8]
+    assert told["about"]["facts"]["data"].count("30 rows of 4 features in 2 classes") == 1
 
 
 @pytest.mark.parametrize("tool", FORMATS)

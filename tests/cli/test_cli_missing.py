@@ -191,6 +191,7 @@ def test_another_way_is_refused(run: Program, tmp_path: Path) -> None:
     assert ran.complaint == "--missing mean is not known; did you mean 'median'? Choose from drop, median."
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_simulate_takes_part_labelled_rows_with_gaps_filled_in_or_left_out(run: Program, tmp_path: Path) -> None:
     labels = ["" if row >= 34 else "ab"[int(WHOLE[row, 0] > 0)] for row in range(40)]
     cells = [["" if np.isnan(v) else repr(float(v)) for v in HOLED[row]] for row in range(40)]
@@ -198,7 +199,7 @@ def test_simulate_takes_part_labelled_rows_with_gaps_filled_in_or_left_out(run: 
         csv.writer(file).writerows(
             [["a", "b", "c", "label"], *([*row, label] for row, label in zip(cells, labels, strict=True))]
         )
-    small = ("--initial", "6", "--budget", "4", "--rounds", "2", "--seeds", "2", "-s", "coreset", "--workers", "1")
+    small = ("--initial", "6", "--budget", "4", "--rounds", "1", "--seeds", "1", "-s", "coreset", "--workers", "1")
     refused = run("simulate", "data.csv", *small, "-o", "no")
     assert refused.code == 3
     assert "data.csv has 5 missing values in 4 of 34 rows (b 3, a 1, c 1); pass --missing median" in refused.err

@@ -69,9 +69,13 @@ def test_a_pool_with_its_label_column_partly_filled_does_the_same(run: Program) 
 
 def test_ways_to_say_which_model(run: Program) -> None:
     labelled = ("select", "pool.npz", "--labelled", "batch.csv", *METHOD)
-    forest = run(*labelled, "--model", "forest")
-    assert picks_of(forest.out) == expected(model="forest")
-    assert "fitted: forest model, 50 labels of 10 classes" in forest.err
+    # A forest for each of few labels, and for them all: more labels would have more forests.
+    few = np.array([row for digit in (3, 8) for row in np.flatnonzero(ANSWERS[:N] == digit)[:2].tolist()])
+    Path("few.csv").write_text("\n".join(["id,label", *(f"{IDS[row]},{ANSWERS[row]}" for row in few)]) + "\n")
+    forest = run("select", "pool.npz", "--labelled", "few.csv", *METHOD, "--model", "forest")
+    theirs, linear = (expected(labels=ANSWERS[few], labelled=few, model=model) for model in ("forest", "linear"))
+    assert picks_of(forest.out) == theirs != linear
+    assert "fitted: forest model, 4 labels of 2 classes" in forest.err
     mine = run(*labelled, "--model", "mine.model")
     assert "fitted: mine.model model, 50 labels of 10 classes" in mine.err
     none = run("select", "pool.npz", "--labelled", "batch.csv", "-s", "auto", "-b", "8", "--model", "none")

@@ -95,7 +95,7 @@ def test_three_rounds_give_the_picks_of_the_library_by_the_file_s_own_rows_and_i
         labelled += label(f"r{number}.csv", count)
 
 
-@pytest.mark.usefixtures("table")
+@pytest.mark.usefixtures("table", "blank_figures")
 def test_the_labelled_rows_can_be_played_again(run: Program) -> None:
     options = ("--initial", "4", "--budget", "1", "--rounds", "1", "--seeds", "2", "-s", "margin", "--workers", "1")
     ran = run("simulate", "table.csv", *OPTIONS[:6], *options, "-o", "out")

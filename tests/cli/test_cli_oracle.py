@@ -1,6 +1,6 @@
 """Pairs of files by chance against an oracle that joins with pandas: picks are equal, or the pair is refused.
 
-``DUBITO_PAIRS=2000`` tries so many; by default there are a few hundred.
+``DUBITO_PAIRS=2000`` tries so many; by default there are a hundred, and 300 in ``make test-all``.
 """
 
 import json
@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import dubito
+from levels import examples
 
 from .conftest import Program
 from .pairs import Pair, make_pair
 
-PAIRS = int(os.environ.get("DUBITO_PAIRS", "300"))
-PARTS = 10
+PAIRS = int(os.environ.get("DUBITO_PAIRS", max(100, examples(300))))
+PARTS = 4
 BUDGET = 2
 
 

@@ -1,10 +1,12 @@
 """What came from a file reaches the terminal as text: it neither steers it nor passes for markup."""
 
 import ast
+import csv
+import json
 import os
 import pty
-import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +59,7 @@ def test_paths_and_messages_of_libraries_are_plain(run: Program) -> None:
     check_plain(run("run", "plan.toml"), r"\x1b[31m[bold]")
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_labels_and_strategies_in_reports_are_plain(run: Program) -> None:
     rng = np.random.default_rng(0)
     labels = np.array([f"{RED}{row % 2}" for row in range(60)])
@@ -73,14 +76,18 @@ def test_labels_and_strategies_in_reports_are_plain(run: Program) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_ids_steer_no_terminal_and_reach_a_pipe_as_they_are(tmp_path: Path, form: str) -> None:
-    (tmp_path / "pool.csv").write_text(f"id,x\n{RED},1\nb,2\n")
-    command = [sys.executable, "-m", "dubito", "select", "pool.csv", "-b", "2", "-s", "coreset", "--format", form, "-q"]
-    piped = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout.decode()
-    assert RED in piped or form == "jsonl"
+def test_ids_steer_no_terminal_and_reach_a_pipe_as_they_are(
+    run: Program, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("pool.csv").write_text(f"id,x\n{RED},1\nb,2\n")
+    command = ("select", "pool.csv", "-b", "2", "-s", "coreset", "--format", form, "-q")
+    piped = run(*command).out
+    rows = list(csv.DictReader(StringIO(piped))) if form == "csv" else list(map(json.loads, piped.splitlines()))
+    assert {row["id"] for row in rows} == {RED, "b"}
     ours, theirs = pty.openpty()
-    subprocess.run(command, cwd=tmp_path, stdout=theirs, check=True)
-    os.close(theirs)
+    with os.fdopen(theirs, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        assert run(*command).code == 0
     shown = read_terminal(ours).replace("\r\n", "\n")
     os.close(ours)
     assert STEERING.search(shown.replace("\n", "")) is None

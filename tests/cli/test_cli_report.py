@@ -46,6 +46,7 @@ def test_a_report_made_again_is_the_same_page(run: Program, folder: Path) -> Non
     assert ran.out.endswith("  run/report.html\n  run/curves.png\n")
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_report_can_go_elsewhere_and_links_back(run: Program, folder: Path) -> None:
     assert run("report", "run", "-o", "elsewhere", "--target", "0.5").code == 0
     page = Path("elsewhere/report.html").read_text()
@@ -56,6 +57,7 @@ def test_a_report_can_go_elsewhere_and_links_back(run: Program, folder: Path) ->
     assert (folder / "report.html").exists()
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_of_a_run_cut_short_what_all_strategies_have_is_told(run: Program, folder: Path) -> None:
     journal = folder / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
@@ -67,6 +69,7 @@ def test_of_a_run_cut_short_what_all_strategies_have_is_told(run: Program, folde
     assert "Not finished: 7 of 8 trainings are recorded" in (folder / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_strategies_that_are_not_begun_are_named(run: Program, folder: Path) -> None:
     journal = folder / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
@@ -76,6 +79,7 @@ def test_strategies_that_are_not_begun_are_named(run: Program, folder: Path) -> 
     assert "Shown is what all strategies begun have: 2 seeds, up to 14 labels. Not begun yet: coreset." in page
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_without_a_folder_the_run_worked_on_last_is_told(run: Program, folder: Path) -> None:
     assert "dubito-runs holds no run; pass the folder of one" in run("report").complaint
     shutil.copytree(folder, folder.parent / "dubito-runs" / "latest")
@@ -95,6 +99,7 @@ def test_a_run_without_anything_to_compare_yet_says_so(run: Program, folder: Pat
     assert "run has no records yet; run or resume it first." in run("report", "run").complaint
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_run_without_its_notes_takes_the_classes_from_the_data_or_goes_without(folder: Path) -> None:
     (folder / "about.json").unlink()
     change_header(folder, classes=None)
@@ -114,6 +119,7 @@ def change_header(folder: Path, **changes: object) -> None:
     (folder / "journal.jsonl").write_bytes(b"".join(map(sealed, [changed, *others])))
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_classes_that_the_journal_names_are_named_where_the_data_is_gone(run: Program, folder: Path) -> None:
     (folder / "about.json").unlink()
     change_header(folder, classes=["plane", "car", "frog"])
@@ -169,6 +175,7 @@ def test_an_experiment_that_is_not_the_one_of_the_journal_is_refused(run: Progra
     assert "bring back the experiment.toml it was begun with" in ran.complaint
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_of_a_journal_without_checksums_that_is_told(run: Program, folder: Path) -> None:
     records = Journal(folder / "journal.jsonl").read()
     del records[0]["checks"]

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dubito
+from dubito.cli import main
 from dubito.cli.inputs.files import read_inputs
 from dubito.cli.jobs import select as job
 from dubito.cli.jobs.target import check_target, finish
@@ -134,10 +135,11 @@ def test_a_file_gets_the_format_of_its_suffix_and_stdout_stays_empty(pool: Pool,
     assert f"--labelled picks.{suffix}" in ran.err
 
 
-def test_a_dash_is_stdout_and_binary_formats_go_there_too(pool: Pool, run_process: Program, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "dubito", "select", "pool.npz", "--budget", "3", "-o", "-", "--format", "npy"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
-    assert np.load(io.BytesIO(done.stdout)).tolist() == expected(pool, 3)
+def test_a_dash_is_stdout_and_binary_formats_go_there_too(
+    pool: Pool, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["select", str(tmp_path / "pool.npz"), "--budget", "3", "-o", "-", "--format", "npy"]) == 0
+    assert np.load(io.BytesIO(capsysbinary.readouterr().out)).tolist() == expected(pool, 3)
 
 
 def test_quiet_leaves_stderr_empty(pool: Pool, run: Program) -> None:
@@ -292,7 +294,7 @@ def test_a_reader_that_goes_away_is_met_with_silence(tmp_path: Path, pool: Pool)
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("option", ["", "--json"])
+@pytest.mark.parametrize("option", ["", pytest.param("--json", marks=pytest.mark.slow)])
 def test_a_report_that_nobody_reads_is_met_with_silence(tmp_path: Path, option: str) -> None:
     command = f"{sys.executable} -m dubito doctor {option} | true"
     # Buffered, the output meets the closed pipe only when the program ends.
@@ -303,15 +305,14 @@ def test_a_report_that_nobody_reads_is_met_with_silence(tmp_path: Path, option: 
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def test_binary_output_is_not_for_a_terminal(tmp_path: Path, pool: Pool) -> None:
+def test_binary_output_is_not_for_a_terminal(pool: Pool, run: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "dubito", "select", "pool.npz", "--budget", "2", "--format", "npy"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=theirs, stderr=subprocess.PIPE, text=True)
-    os.close(theirs)
-    _, err = process.communicate(timeout=PATIENCE)
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        ran = run("select", "pool.npz", "--budget", "2", "--format", "npy")
     os.close(ours)
-    assert process.returncode == 2
-    assert "pass -o FILE" in err
+    assert ran.code == 2
+    assert "pass -o FILE" in ran.complaint
 
 
 @pytest.mark.parametrize("named", ["pool.csv", "seen.csv", "p.csv", "few.csv", "./shards/b.csv", "link.csv"])

@@ -58,12 +58,28 @@ def run_into(stream: str, folder: Path, *arguments: str, unbuffered: str) -> Fil
     return Filled(done.returncode, (folder / "full").read_bytes(), done.stderr if stream == "stdout" else done.stdout)
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("what", COMMANDS)
-def test_a_full_stdout_is_an_error_however_python_buffers(
-    what: str, unbuffered: str, pool: Pool, tmp_path: Path
-) -> None:
-    ran = run_into("stdout", tmp_path, *COMMANDS[what], unbuffered=unbuffered)
+def full_here(stream: str, *arguments: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch) -> Filled:
+    """The same in this process, with the same streams as Python makes."""
+    other = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(sys, "stderr" if stream == "stdout" else "stdout", other)
+    with open("full", "wb", buffering=0 if unbuffered else -1) as file:
+        # As PYTHONUNBUFFERED has it, and as no type knows it.
+        full = io.TextIOWrapper(file, "utf-8", write_through=bool(unbuffered))
+        monkeypatch.setattr(sys, stream, full)
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, before[1]))
+        try:
+            code = main(arguments)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        full.detach()
+    other.flush()
+    assert isinstance(other.buffer, io.BytesIO)
+    return Filled(code, Path("full").read_bytes(), other.buffer.getvalue())
+
+
+def check_stdout_full(ran: Filled) -> None:
     assert len(ran.written) == ROOM
     assert ran.code == 1
     assert ran.other.decode().splitlines()[-1] == "dubito: error: stdout: File too large."
@@ -71,11 +87,42 @@ def test_a_full_stdout_is_an_error_however_python_buffers(
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_stderr_is_an_error_that_the_exit_code_tells(unbuffered: str, pool: Pool, tmp_path: Path) -> None:
-    ran = run_into("stderr", tmp_path, "select", "x" * ROOM, "--budget", "3", unbuffered=unbuffered)
-    assert (ran.code, len(ran.written), ran.other) == (2, ROOM, b"")
-    told = ("-o", f"{'x' * ROOM}.csv")
-    ran = run_into("stderr", tmp_path, "select", "pool.npz", "--budget", "1", *told, unbuffered=unbuffered)
+@pytest.mark.parametrize("what", COMMANDS)
+def test_a_full_stdout_is_an_error_however_python_buffers(
+    what: str, unbuffered: str, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_stdout_full(full_here("stdout", *COMMANDS[what], unbuffered=unbuffered, monkeypatch=monkeypatch))
+
+
+@pytest.mark.parametrize(("what", "unbuffered"), [("table of text", ""), ("table of bytes", "1"), ("rich table", "")])
+def test_a_process_with_a_full_stdout_ends_with_an_error(
+    what: str, unbuffered: str, pool: Pool, tmp_path: Path
+) -> None:
+    check_stdout_full(run_into("stdout", tmp_path, *COMMANDS[what], unbuffered=unbuffered))
+
+
+NO_POOL = ("select", "x" * ROOM, "--budget", "3")
+LONG_NAME = ("select", "pool.npz", "--budget", "1", "-o", f"{'x' * ROOM}.csv")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("arguments", "code"), [(NO_POOL, 2), (LONG_NAME, 1)])
+def test_a_full_stderr_is_an_error_that_the_exit_code_tells(
+    arguments: tuple[str, ...],
+    code: int,
+    unbuffered: str,
+    pool: Pool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = full_here("stderr", *arguments, unbuffered=unbuffered, monkeypatch=monkeypatch)
+    assert (ran.code, len(ran.written), ran.other) == (code, ROOM, b"")
+
+
+def test_a_process_with_a_full_stderr_ends_with_an_error(pool: Pool, tmp_path: Path) -> None:
+    ran = run_into("stderr", tmp_path, *LONG_NAME, unbuffered="1")
     assert (ran.code, len(ran.written), ran.other) == (1, ROOM, b"")
 
 

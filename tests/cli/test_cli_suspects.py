@@ -61,6 +61,7 @@ def test_a_column_that_predicts_the_label_perfectly_is_named(run: Program) -> No
     )
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_simulation_names_it_as_well(run: Program) -> None:
     kinds = RNG.permutation(np.repeat([0, 1, 2], 20))
     table(label=kinds, code=kinds * 7).to_csv("data.csv", index=False)

@@ -60,6 +60,25 @@ def make(n_classes):
     network.add_module("head", torch.nn.Linear(48, n_classes))
     return network
 """
+LIGHT = """
+import numpy as np
+
+
+class Shares:
+    def fit(self, features, labels):
+        self.classes_, counts = np.unique(labels, return_counts=True)
+        self.shares = counts / counts.sum()
+        return self
+
+    def predict_proba(self, features):
+        return np.tile(self.shares, (len(features), 1))
+"""
+"""A model that costs a worker nothing to import."""
+LIGHT_PLAN = (
+    PLAN.partition("[model]")[0]
+    + '[model]\nkind = "sklearn"\nestimator = "light_model.Shares"\n\n'
+    + PLAN[PLAN.index("[schedule]") :]
+)
 
 
 def batch(seed: int) -> bytes:
@@ -95,6 +114,9 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_images_of_a_folder_are_run_on_by_every_worker(run: Program, tmp_path: Path, workers: str) -> None:
     (tmp_path / "copies").mkdir()
     archive(tmp_path / "copies" / CIFAR10.archive.name)
+    if workers == "2":
+        (tmp_path / "light_model.py").write_text(LIGHT)
+        (tmp_path / "plan.toml").write_text(LIGHT_PLAN)
     ran = run("run", "plan.toml", "--data-dir", "copies", "--workers", workers)
     assert ran.code == 0, ran.err
     assert "trained 6 models" in ran.err

@@ -93,6 +93,7 @@ def test_a_run_that_is_done_reads_nothing(run: Program, tmp_path: Path, counts: 
     assert counts == {}
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_table_is_parsed_once_by_simulate(run: Program, tmp_path: Path, counts: Counts) -> None:
     write_table(tmp_path / "data.csv")
     arguments = ("--seeds", "2", "--rounds", "1", "--initial", "6", "--budget", "3", "-s", "coreset", "-o", "out")

@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from dubito.cli.printing.board import Board, pace
 from dubito.experiments.plans.experiment import read_experiment
 from dubito.experiments.runs.run import Standing, read_rounds
 
-from .conftest import PATIENCE, Program, Wait, read_terminal
+from .conftest import Program, read_terminal
 
 PLAN = """
 schema = 1
@@ -109,24 +108,6 @@ def test_resume_takes_the_last_run_that_is_not_done(run: Program, plan: Path, tm
     assert ran.out == whole.out
     assert "trained 7 models" in ran.err
     assert run("resume", str(only_run(tmp_path))).code == 0
-
-
-def test_ctrl_c_keeps_what_was_done_and_says_how_to_go_on(plan: Path, tmp_path: Path, wait_until: Wait) -> None:
-    plan.write_text(PLAN.replace("rounds = 2", "rounds = 13").replace("seeds = 2", "seeds = 60"))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dubito", "run", "plan.toml", "--workers", "1"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    wait_until(lambda: bool(list(tmp_path.glob("dubito-runs/*/journal.jsonl"))) or process.poll() is not None)
-    wait_until(lambda: len(read_rounds(only_run(tmp_path))) >= 3 or process.poll() is not None)
-    process.send_signal(signal.SIGINT)
-    _, message = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130
-    kept = len(read_rounds(only_run(tmp_path)))
-    assert f"interrupted; {kept} trainings are kept. Go on with: " in message
-    assert message.rstrip().endswith(f"resume dubito-runs/{only_run(tmp_path).name}")
 
 
 CTRL_C = """
@@ -239,11 +220,11 @@ sys.exit(main(["run", "plan.toml", "--json"]))
 """The program where torch cannot be found."""
 
 
-def test_a_model_without_a_device_needs_no_torch(tmp_path: Path) -> None:
-    linear = PLAN.replace('path = "data.npz"', 'builtin = "digits"') + '\n[model]\nkind = "linear"\n'
+def test_a_model_without_a_device_needs_no_torch(plan: Path, tmp_path: Path) -> None:
+    linear = PLAN + '\n[model]\nkind = "linear"\n'
     # One cell, so that everything happens in the process that has no torch.
     linear = linear.replace('["random", "coreset"]', '["random"]').replace("seeds = 2", "seeds = 1")
-    (tmp_path / "plan.toml").write_text(linear)
+    plan.write_text(linear)
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH], cwd=tmp_path, capture_output=True, text=True, check=False
     )

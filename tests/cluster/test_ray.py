@@ -31,10 +31,10 @@ ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-KILLS = int(os.environ.get("DUBITO_KILLS", "2"))
+KILLS = int(os.environ.get("DUBITO_KILLS", "1"))
 """Nodes killed at random moments; 20 in the recorded run."""
-ROWS, BUDGET = 40_000, 1500
-COVERS = "doubt-coverage:strength=3,sample=5000"
+ROWS, BUDGET = 12_000, 500
+COVERS = "doubt-coverage:strength=3,sample=3000"
 QUICK = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
 """A dead node is noticed in about a second, not in twenty."""
 
@@ -71,7 +71,7 @@ def covered(pool: FloatArray, doubt: FloatArray) -> Selection:
 
 
 def shards_of(pool: FloatArray, doubt: FloatArray, **more: Any) -> dubito.Shards:
-    edges = [0, 9000, 9000, 30_000, ROWS]
+    edges = [0, ROWS // 5, ROWS // 5, 3 * ROWS // 4, ROWS]
     pieces = [slice(*edge) for edge in itertools.pairwise(edges)]
     return dubito.Shards([pool[piece] for piece in pieces], doubt=[doubt[piece] for piece in pieces], **more)
 
@@ -89,11 +89,11 @@ def assert_same(found: Selection, wanted: Selection) -> None:
 
 
 def test_the_engine_meets_the_contract(cluster: Any) -> None:
-    check_engine(ClusterEngine(), examples=8)
-    check_coverage_engine(ClusterCoverage(), examples=4)
+    check_engine(ClusterEngine(), examples=4)
+    check_coverage_engine(ClusterCoverage(), examples=2)
 
 
-@pytest.mark.parametrize("n_shards", [1, 2, 3, 7])
+@pytest.mark.parametrize("n_shards", [1, 3])
 def test_any_number_of_shards_gives_the_picks_of_the_reference(n_shards: int, cluster: Any) -> None:
     from dubito import reference
 
@@ -123,10 +123,10 @@ def test_coverage_of_shards_on_three_nodes(
     found = choose(shards_of(pool, doubt), COVERS)
     assert_same(found, covered)
     assert "3 workers" in found.notes[0]
-    # By default the same strategy, over more rows.
+    # By default the same strategy, over all rows.
     taken = dubito.select(shards_of(pool, doubt), 20, labelled=range(50))
     assert taken.strategy == "doubt-coverage"
-    assert taken.sampled == 2**15
+    assert taken.indices.tolist() == dubito.select(pool, 20, labelled=range(50), doubt=doubt).indices.tolist()
 
 
 def test_a_worker_that_never_answers_is_told(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +229,7 @@ def test_a_driver_that_is_killed_goes_on(
 def test_the_command_line(cluster: Any, pool: FloatArray, doubt: FloatArray, wanted: Selection, tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     (tmp_path / "doubt").mkdir()
-    for number, piece in enumerate([slice(0, 15_000), slice(15_000, ROWS)]):
+    for number, piece in enumerate([slice(0, 5_000), slice(5_000, ROWS)]):
         np.save(tmp_path / "shards" / f"{number}.npy", pool[piece])
         np.save(tmp_path / "doubt" / f"{number}.npy", doubt[piece])
     np.save(tmp_path / "labelled.npy", np.arange(50))

@@ -1,6 +1,7 @@
 """Real pictures and texts to embed."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,10 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
+import dubito
+
+embed = partial(dubito.embed, processes=1)
+"""For a few pictures: more processes take longer to begin than to decode them."""
 MakeDigits = Callable[..., Path]
 
 

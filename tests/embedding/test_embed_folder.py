@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 import dubito
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 
-from .conftest import MakeDigits
+from .conftest import MakeDigits, embed
 
 
 def test_a_flat_folder_gives_ids_paths_and_the_pixels_themselves(make_digits: MakeDigits) -> None:
@@ -26,16 +26,16 @@ def test_a_flat_folder_gives_ids_paths_and_the_pixels_themselves(make_digits: Ma
 
 def test_class_folders_become_labels_and_a_note_says_so(make_digits: MakeDigits) -> None:
     folder = make_digits(30, classes=True)
-    pool = dubito.embed(folder)
+    pool = embed(folder)
     assert pool.columns["label"].tolist() == [name.split("/")[0] for name in pool.ids.tolist()]
     assert any("became the column label" in note for note in pool.notes)
-    assert "label" not in dubito.embed(folder, labels=False).columns
+    assert "label" not in embed(folder, labels=False).columns
 
 
 def test_pictures_in_a_folder_called_unlabelled_have_no_label(make_digits: MakeDigits) -> None:
     folder = make_digits(20, classes=True)
     (folder / "5").rename(folder / "unlabelled")
-    labels = dubito.embed(folder).columns["label"].tolist()
+    labels = embed(folder).columns["label"].tolist()
     assert None in labels
     assert "unlabelled" not in labels
 
@@ -45,7 +45,7 @@ def test_folders_are_no_classes_where_a_picture_lies_elsewhere(make_digits: Make
     folder = make_digits(20, classes=True)
     (folder / extra).parent.mkdir(exist_ok=True)
     Image.new("L", (8, 8)).save(folder / extra)
-    pool = dubito.embed(folder)
+    pool = embed(folder)
     assert extra in pool.ids.tolist()
     assert "label" not in pool.columns
 
@@ -56,7 +56,7 @@ def test_hidden_files_and_what_is_no_picture_are_left_alone(make_digits: MakeDig
     (folder / ".hidden.png").write_bytes(b"")
     (folder / ".git").mkdir()
     (folder / ".git" / "x.png").write_bytes(b"")
-    pool = dubito.embed(folder)
+    pool = embed(folder)
     assert len(pool) == 3
     assert pool.left_out == ()
 
@@ -70,7 +70,7 @@ def test_broken_pictures_are_listed_and_the_rest_embedded(make_digits: MakeDigit
     (folder / "text.jpg").write_text("this is no picture")
     (folder / "folder.png").mkdir()
     os.symlink("nowhere", folder / "gone.png")
-    pool = dubito.embed(folder, options={"size": 8})
+    pool = embed(folder, options={"size": 8})
     assert len(pool) == 5
     problems = dict(pool.left_out)
     assert problems["huge.png"] == "claims more than the 178,956,970 pixels that are decoded"
@@ -102,7 +102,7 @@ def test_odd_names_are_kept_and_those_that_are_no_text_are_told(make_digits: Mak
         file.write(picture)
     (folder / "e\u0301.png").write_bytes(picture)
     (folder / "\u00e9.png").write_bytes(picture)
-    pool = dubito.embed(folder)
+    pool = embed(folder)
     assert {"0.png", *ODD} < set(pool.ids.tolist())
     assert len(pool) == len(ODD) + 2
     bad, same = sorted(pool.left_out)
@@ -112,19 +112,19 @@ def test_odd_names_are_kept_and_those_that_are_no_text_are_told(make_digits: Mak
 
 def test_nothing_to_embed_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(MissingFile, match="holds no pictures"):
-        dubito.embed(tmp_path)
+        embed(tmp_path)
     (tmp_path / "texts.csv").write_text("text\na\n")
     with pytest.raises(MissingFile, match=r"name a table in it, such as .*texts\.csv"):
-        dubito.embed(tmp_path)
+        embed(tmp_path)
     (tmp_path / "a.png").write_bytes(b"")
     with pytest.raises(InvalidData, match=r"none of the 1 pictures .* can be embedded: a\.png is empty"):
-        dubito.embed(tmp_path)
+        embed(tmp_path)
     with pytest.raises(InvalidArgument, match="is one picture"):
-        dubito.embed(tmp_path / "a.png")
+        embed(tmp_path / "a.png")
     with pytest.raises(MissingFile, match="does not exist"):
-        dubito.embed(tmp_path / "gone")
+        embed(tmp_path / "gone")
 
 
 def test_options_of_tables_are_refused_for_folders(make_digits: MakeDigits) -> None:
     with pytest.raises(DubitoError, match="text is for tables"):
-        dubito.embed(make_digits(2), text="text")
+        embed(make_digits(2), text="text")

@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-import dubito
+from dubito.cli import main
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, OutputExists
 from dubito.files import read_pool
 
-from .conftest import MakeDigits
+from .conftest import MakeDigits, embed
 
 Wait = Callable[[Callable[[], bool]], None]
 
 
-def begin(folder: Path, out: Path, *more: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "dubito", "embed", str(folder), "-o", str(out), "--shard", "8", *more]
-    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+def begin(folder: Path, out: Path) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "dubito", "embed", str(folder), "-o", str(out), "--shard", "8"]
+    return subprocess.Popen([*command, "--processes", "1"], stderr=subprocess.DEVNULL)
 
 
 def n_shards(out: Path) -> int:
@@ -38,21 +38,22 @@ def kill_after(running: "subprocess.Popen[bytes]", out: Path, wanted: int, wait_
     running.wait()
 
 
-@pytest.mark.parametrize("name", ["pool.parquet", "pool"])
+@pytest.mark.parametrize(
+    ("name", "n_kills"), [("pool.parquet", 1), ("pool", 1), pytest.param("pool.parquet", 4, marks=pytest.mark.slow)]
+)
 def test_a_run_killed_again_and_again_gives_the_same_pool(
-    make_digits: MakeDigits, tmp_path: Path, wait_until: Wait, name: str
+    make_digits: MakeDigits, tmp_path: Path, wait_until: Wait, name: str, n_kills: int
 ) -> None:
-    folder, rng = make_digits(200), random.Random(name)
+    folder, rng = make_digits(120), random.Random(name)
     (folder / "17.png").write_bytes(b"broken")
-    whole = dubito.embed(folder, out=tmp_path / f"whole-{name}", shard=8)
+    whole = embed(folder, out=tmp_path / f"whole-{name}", shard=8)
     out = tmp_path / name
-    for _ in range(3):
-        kill_after(begin(folder, out), out, min(24, n_shards(out) + rng.randint(1, 7)), wait_until)
-    done = begin(folder, out)
-    assert done.wait() == 4
-    again = dubito.embed(folder, out=out, shard=8)
+    for _ in range(n_kills):
+        kill_after(begin(folder, out), out, min(14, n_shards(out) + rng.randint(1, 4)), wait_until)
+    assert main(["embed", str(folder), "-o", str(out), "--shard", "8", "--processes", "1"]) == 4
+    again = embed(folder, out=out, shard=8)
     assert again.left_out == whole.left_out == (("17.png", "is no picture of a known format"),)
-    assert len(again) == 199
+    assert len(again) == 119
     assert whole.path is not None
     assert bytes_of(out) == bytes_of(Path(whole.path))
     assert not Path(f"{out}.parts").exists()
@@ -63,6 +64,14 @@ def bytes_of(pool: Path) -> list[bytes]:
     return [each.read_bytes() for each in files]
 
 
+@pytest.fixture
+def table(tmp_path: Path, texts: list[str]) -> Path:
+    """Sixty texts, which no process decodes."""
+    path = tmp_path / "texts.csv"
+    path.write_text("text\n" + "\n".join(texts) + "\n")
+    return path
+
+
 def stopped(folder: Path, out: Path, after: int) -> None:
     """A run that stops after some shards, as Ctrl-C would stop it."""
 
@@ -71,30 +80,29 @@ def stopped(folder: Path, out: Path, after: int) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        dubito.embed(folder, out=out, shard=8, progress=progress)
+        embed(folder, out=out, shard=8, progress=progress)
 
 
-def test_what_is_done_is_not_done_again(make_digits: MakeDigits, tmp_path: Path) -> None:
-    folder, out = make_digits(40), tmp_path / "pool.parquet"
-    stopped(folder, out, after=24)
+def test_what_is_done_is_not_done_again(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pool.parquet"
+    stopped(table, out, after=24)
     told: list[int] = []
-    pool = dubito.embed(folder, out=out, shard=8, progress=lambda done, total, radius, seconds: told.append(done))
-    assert told == [24, 32, 40]
+    pool = embed(table, out=out, shard=8, progress=lambda done, total, radius, seconds: told.append(done))
+    assert told == [24, 32, 40, 48, 56, 60]
     assert pool.n_before == 24
-    assert len(pool) == 40
-    again = dubito.embed(folder, out=out, shard=8)
-    assert again.n_before == 40
+    assert len(pool) == 60
+    again = embed(table, out=out, shard=8)
+    assert again.n_before == 60
 
 
-def test_texts_learn_once(tmp_path: Path, texts: list[str]) -> None:
-    table, out = tmp_path / "texts.csv", tmp_path / "pool.parquet"
-    table.write_text("text\n" + "\n".join(texts) + "\n")
+def test_texts_learn_once(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pool.parquet"
     stopped(table, out, after=24)
     kept = (Path(f"{out}.parts") / "_embedder.npz").stat()
     stopped(table, out, after=32)
     assert (Path(f"{out}.parts") / "_embedder.npz").stat().st_mtime_ns == kept.st_mtime_ns
-    dubito.embed(table, out=out, shard=8)
-    dubito.embed(table, out=tmp_path / "whole.parquet", shard=8)
+    embed(table, out=out, shard=8)
+    embed(table, out=tmp_path / "whole.parquet", shard=8)
     assert out.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
 
 
@@ -102,54 +110,51 @@ def test_other_settings_or_another_source_are_refused_by_name(make_digits: MakeD
     folder, out = make_digits(40), tmp_path / "pool.parquet"
     stopped(folder, out, after=8)
     with pytest.raises(InvalidArgument, match="parts was made with numbers float32, and now it is float16; pass"):
-        dubito.embed(folder, out=out, shard=8, half=True)
+        embed(folder, out=out, shard=8, half=True)
     with pytest.raises(InvalidArgument, match="made with options none, and now it is size=4"):
-        dubito.embed(folder, out=out, shard=8, options={"size": 4})
+        embed(folder, out=out, shard=8, options={"size": 4})
     Image.new("L", (8, 8)).save(folder / "new.png")
     with pytest.raises(InvalidArgument, match=r"another state of the source.*force=True to begin .* again"):
-        dubito.embed(folder, out=out, shard=8)
-    assert len(dubito.embed(folder, out=out, shard=8, force=True)) == 41
+        embed(folder, out=out, shard=8)
+    assert len(embed(folder, out=out, shard=8, force=True)) == 41
     with pytest.raises(OutputExists, match="made with shard 8, and now it is 9"):
-        dubito.embed(folder, out=out, shard=9)
+        embed(folder, out=out, shard=9)
     (folder / "new.png").unlink()
     with pytest.raises(OutputExists, match="another state of the source"):
-        dubito.embed(folder, out=out, shard=8)
+        embed(folder, out=out, shard=8)
 
 
-@pytest.mark.parametrize("damage", ["changed", "gone"])
-def test_a_damaged_shard_is_made_again(make_digits: MakeDigits, tmp_path: Path, damage: str) -> None:
-    folder, out = make_digits(40), tmp_path / "pool.parquet"
-    stopped(folder, out, after=24)
-    shard = Path(f"{out}.parts") / "part-00001.parquet"
-    if damage == "gone":
-        shard.unlink()
-    else:
-        data = bytearray(shard.read_bytes())
-        data[len(data) // 2] ^= 1
-        shard.write_bytes(data)
-    dubito.embed(folder, out=out, shard=8)
-    dubito.embed(folder, out=tmp_path / "whole.parquet", shard=8)
+def test_shards_that_were_damaged_or_lost_are_made_again(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pool.parquet"
+    stopped(table, out, after=24)
+    lost, damaged = (Path(f"{out}.parts") / f"part-0000{number}.parquet" for number in (0, 1))
+    lost.unlink()
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    embed(table, out=out, shard=8)
+    embed(table, out=tmp_path / "whole.parquet", shard=8)
     assert out.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
 
 
-def test_a_damaged_journal_is_refused_by_its_line(make_digits: MakeDigits, tmp_path: Path) -> None:
-    folder, out = make_digits(40), tmp_path / "pool.parquet"
-    stopped(folder, out, after=24)
+def test_a_damaged_journal_is_refused_by_its_line(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pool.parquet"
+    stopped(table, out, after=24)
     journal = Path(f"{out}.parts") / "_journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
     journal.write_text("".join([lines[0], lines[1].replace('"rows": 8', '"rows": 9'), *lines[2:]]))
     with pytest.raises(InvalidData, match=r"line 2 of .*_journal\.jsonl does not fit its checksum"):
-        dubito.embed(folder, out=out, shard=8)
+        embed(table, out=out, shard=8)
 
 
-def test_what_a_kill_leaves_behind_a_whole_pool_goes(make_digits: MakeDigits, tmp_path: Path) -> None:
-    folder, out = make_digits(20), tmp_path / "pool.parquet"
-    stopped(folder, out, after=16)
+def test_what_a_kill_leaves_behind_a_whole_pool_goes(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pool.parquet"
+    stopped(table, out, after=16)
     kept = tmp_path / "kept"
     shutil.copytree(f"{out}.parts", kept)
-    dubito.embed(folder, out=out, shard=8)
+    embed(table, out=out, shard=8)
     kept.rename(f"{out}.parts")
-    assert len(dubito.embed(folder, out=out, shard=8)) == 20
+    assert len(embed(table, out=out, shard=8)) == 60
     assert not Path(f"{out}.parts").exists()
 
 
@@ -157,25 +162,25 @@ def test_what_is_no_pool_of_ours_is_never_replaced_unasked(make_digits: MakeDigi
     folder, out = make_digits(5), tmp_path / "pool.parquet"
     out.write_bytes(b"precious")
     with pytest.raises(OutputExists, match="force=True"):
-        dubito.embed(folder, out=out)
+        embed(folder, out=out)
     assert out.read_bytes() == b"precious"
-    assert len(dubito.embed(folder, out=out, force=True)) == 5
+    assert len(embed(folder, out=out, force=True)) == 5
     with pytest.raises(OutputExists, match="is a folder that dubito did not embed"):
-        dubito.embed(folder, out=folder, force=True)
+        embed(folder, out=folder, force=True)
     assert len(list(folder.iterdir())) == 5
     other = tmp_path / "other.parquet.parts"
     other.mkdir()
     (other / "mine.txt").write_text("precious")
     with pytest.raises(OutputExists, match="dubito did not make it"):
-        dubito.embed(folder, out=tmp_path / "other.parquet", force=True)
+        embed(folder, out=tmp_path / "other.parquet", force=True)
     (tmp_path / "sub.parquet").mkdir()
     with pytest.raises(OutputExists, match="is a folder"):
-        dubito.embed(folder, out=tmp_path / "sub.parquet")
+        embed(folder, out=tmp_path / "sub.parquet")
 
 
 def test_half_and_shards_are_read_as_any_pool(make_digits: MakeDigits, tmp_path: Path) -> None:
     folder = make_digits(20)
-    pool = dubito.embed(folder, out=tmp_path / "pool", shard=8, half=True)
+    pool = embed(folder, out=tmp_path / "pool", shard=8, half=True)
     found = read_pool(str(tmp_path / "pool"))
     assert str(found.features.dtype) == "float16"
     assert found.features.shape == (20, 64)
@@ -186,27 +191,27 @@ def test_half_and_shards_are_read_as_any_pool(make_digits: MakeDigits, tmp_path:
 
 
 def test_two_at_once_take_turns(make_digits: MakeDigits, tmp_path: Path) -> None:
-    folder, out = make_digits(60), tmp_path / "pool.parquet"
+    folder, out = make_digits(30), tmp_path / "pool.parquet"
     both = [begin(folder, out) for _ in range(2)]
     assert [each.wait() for each in both] == [0, 0]
-    assert len(dubito.embed(folder, out=out, shard=8)) == 60
+    assert len(embed(folder, out=out, shard=8)) == 30
 
 
 def test_a_full_disk_leaves_what_was_done(make_digits: MakeDigits, tmp_path: Path) -> None:
-    folder, out = make_digits(40), tmp_path / "pool.parquet"
+    folder, out = make_digits(30), tmp_path / "pool.parquet"
     program = (
         "import resource, signal, dubito\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "def progress(done, total, radius, seconds):\n"
         "    if done >= 16: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
-        f"dubito.embed({str(folder)!r}, out={str(out)!r}, shard=8, progress=progress)\n"
+        f"dubito.embed({str(folder)!r}, out={str(out)!r}, shard=8, processes=1, progress=progress)\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=os.environ)
     assert "What was done is kept: make room" in ran.stderr
     assert n_shards(out) >= 2
-    assert len(dubito.embed(folder, out=out, shard=8)) == 40
+    assert len(embed(folder, out=out, shard=8)) == 30
 
 
 def test_errors_of_writing_name_the_output(make_digits: MakeDigits, tmp_path: Path) -> None:
     with pytest.raises(DubitoError, match=r"gone/pool\.parquet"):
-        dubito.embed(make_digits(3), out=tmp_path / "gone" / "pool.parquet")
+        embed(make_digits(3), out=tmp_path / "gone" / "pool.parquet")

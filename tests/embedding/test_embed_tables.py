@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-import dubito
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+
+from .conftest import embed
 
 
 def columns_of(texts: list[str]) -> dict[str, list[object]]:
@@ -47,32 +48,32 @@ def write_table(path: Path, columns: dict[str, list[object]]) -> Path:
 
 @pytest.mark.parametrize("kind", [".csv", ".tsv", ".jsonl", ".json", ".parquet", ".feather", ".arrow"])
 def test_every_form_of_a_table_gives_the_same_pool(tmp_path: Path, texts: list[str], kind: str) -> None:
-    pool = dubito.embed(write_table(tmp_path / f"texts{kind}", columns_of(texts)))
+    pool = embed(write_table(tmp_path / f"texts{kind}", columns_of(texts)))
     assert pool.ids.tolist() == [f"t{row}" for row in range(60)]
     assert pool.columns["text"].tolist() == texts
     assert pool.columns["stars"].tolist() == list(range(60))
     assert pool.columns["price"].tolist() == [row / 2 for row in range(60)]
     assert [label or None for label in pool.columns["label"].tolist()] == ["late"] * 2 + [None] * 58
     np.testing.assert_allclose(np.linalg.norm(pool.embedding, axis=1), 1, atol=1e-5)
-    first = dubito.embed(write_table(tmp_path / "again.csv", columns_of(texts)))
+    first = embed(write_table(tmp_path / "again.csv", columns_of(texts)))
     np.testing.assert_array_equal(first.embedding, pool.embedding)
 
 
 def test_texts_of_one_sort_lie_together(tmp_path: Path, texts: list[str]) -> None:
-    pool = dubito.embed(write_table(tmp_path / "texts.csv", columns_of(texts)))
+    pool = embed(write_table(tmp_path / "texts.csv", columns_of(texts)))
     alike = pool.embedding @ pool.embedding.T
     same = np.arange(60)[:, None] % 3 == np.arange(60) % 3
     assert alike[same].mean() > alike[~same].mean() + 0.3
 
 
 def test_rows_without_an_id_go_by_their_numbers(tmp_path: Path, texts: list[str]) -> None:
-    pool = dubito.embed(write_table(tmp_path / "texts.csv", {"text": list(texts)}))
+    pool = embed(write_table(tmp_path / "texts.csv", {"text": list(texts)}))
     assert pool.ids.tolist() == list(range(60))
 
 
 def test_empty_and_endless_texts_are_left_out(tmp_path: Path, texts: list[str]) -> None:
     texts[3], texts[5], texts[7] = "", "   ", "ab " * 3_500_000
-    pool = dubito.embed(write_table(tmp_path / "texts.jsonl", columns_of(texts)))
+    pool = embed(write_table(tmp_path / "texts.jsonl", columns_of(texts)))
     assert len(pool) == 57
     assert pool.left_out == (
         ("t3", "has no text"),
@@ -84,20 +85,20 @@ def test_empty_and_endless_texts_are_left_out(tmp_path: Path, texts: list[str]) 
 def test_a_column_that_is_missing_is_told_with_those_there_are(tmp_path: Path, texts: list[str]) -> None:
     path = write_table(tmp_path / "texts.csv", columns_of(texts))
     with pytest.raises(MissingFile, match=r"has no column 'txt'; did you mean 'text'.* one of id, text, stars"):
-        dubito.embed(path, text="txt")
+        embed(path, text="txt")
     with pytest.raises(MissingFile, match="has no column 'name'"):
-        dubito.embed(path, id_column="name")
+        embed(path, id_column="name")
     with pytest.raises(InvalidArgument, match=r"text='stars' names a column .* that holds int64, and no texts"):
-        dubito.embed(path, text="stars")
+        embed(path, text="stars")
     with pytest.raises(InvalidArgument, match="both given"):
-        dubito.embed(path, text="text", image="text")
+        embed(path, text="text", image="text")
 
 
 def test_two_columns_that_could_be_meant_are_asked_about(tmp_path: Path, texts: list[str]) -> None:
     path = write_table(tmp_path / "t.csv", {"headline": list(texts), "story": list(texts)})
     with pytest.raises(MissingFile, match=r"say what is embedded .* headline \(string\), story \(string\)"):
-        dubito.embed(path)
-    pool = dubito.embed(path, text="story")
+        embed(path)
+    pool = embed(path, text="story")
     assert list(pool.columns) == ["text", "headline"]
 
 
@@ -105,7 +106,7 @@ def test_a_column_whose_name_means_something_else_in_a_pool_is_renamed(tmp_path:
     columns: dict[str, list[object]] = {"key": list(range(60)), "id": ["x"] * 60, "note": list(texts)}
     columns |= {"text": ["old"] * 60, "embedding": [[1.0]] * 60}
     path = write_table(tmp_path / "t.parquet", columns)
-    pool = dubito.embed(path, text="note", id_column="key")
+    pool = embed(path, text="note", id_column="key")
     assert pool.ids.tolist() == list(range(60))
     assert list(pool.columns) == ["text", "id_source", "text_source", "embedding_source"]
     assert any("'id' is called 'id_source'" in note for note in pool.notes)
@@ -115,7 +116,7 @@ def test_ids_that_repeat_are_refused(tmp_path: Path, texts: list[str]) -> None:
     columns = columns_of(texts)
     columns["id"][9] = "t3 "
     with pytest.raises(InvalidData, match=r"repeats the id 't3' \(rows 3 and 9\)"):
-        dubito.embed(write_table(tmp_path / "texts.jsonl", columns))
+        embed(write_table(tmp_path / "texts.jsonl", columns))
 
 
 def test_a_line_that_is_no_json_is_left_out_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_a_line_that_is_no_json_is_left_out_and_the_others_keep_their_numbers(tm
     lines[3], lines[7], lines[1050] = '{"text": "cut', "[7]", '{"text": "a", "text": "b"}'
     path = tmp_path / "t.jsonl"
     path.write_text("\n" + "\n".join(lines) + "\n")
-    pool = dubito.embed(path, out=tmp_path / "pool.parquet")
+    pool = embed(path, out=tmp_path / "pool.parquet")
     kept = [row for row in range(1100) if row not in (3, 7, 1050)]
     table = pq.read_table(tmp_path / "pool.parquet")
     assert table.column("id").to_pylist() == table.column("stars").to_pylist() == kept
@@ -132,17 +133,17 @@ def test_a_line_that_is_no_json_is_left_out_and_the_others_keep_their_numbers(tm
         ("line 9", "holds no object with a name in it"),
         ("line 1052", "is no JSON"),
     ]
-    again = dubito.embed(path, out=tmp_path / "pool.parquet")
+    again = embed(path, out=tmp_path / "pool.parquet")
     assert again.left_out == pool.left_out
 
 
 def test_cells_keep_their_types_and_what_is_mixed_becomes_text(tmp_path: Path) -> None:
     rows = [{"text": "a", "ok": True, "any": 1, "size": 1.5}, {"text": "b", "ok": None, "any": ["x", 2]}]
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    pool = dubito.embed(tmp_path / "t.jsonl", text="text")
+    pool = embed(tmp_path / "t.jsonl", text="text")
     assert [pool.columns[name].tolist() for name in ("ok", "any")] == [[True, None], ["1", '["x", 2]']]
     (tmp_path / "t.csv").write_text("text,stars,price\na,1,0.5\nb,,NA\n")
-    dubito.embed(tmp_path / "t.csv", out=tmp_path / "p.parquet")
+    embed(tmp_path / "t.csv", out=tmp_path / "p.parquet")
     found = pq.read_table(tmp_path / "p.parquet")
     assert [found.column(name).to_pylist() for name in ("stars", "price")] == [[1, None], [0.5, None]]
 
@@ -151,7 +152,7 @@ def test_categories_and_extensions_become_what_they_are_made_of(tmp_path: Path) 
     story = pa.ExtensionArray.from_storage(pa.json_(pa.string()), pa.array(['{"a": 1}', '"b"']))
     table = pa.table({"text": pa.array(["one", "two"]).dictionary_encode(), "story": story})
     feather.write_feather(table, tmp_path / "t.feather")
-    pool = dubito.embed(tmp_path / "t.feather", text="text")
+    pool = embed(tmp_path / "t.feather", text="text")
     assert pool.columns["text"].tolist() == ["one", "two"]
     assert pool.columns["story"].tolist() == ['{"a": 1}', '"b"']
 
@@ -166,7 +167,7 @@ def test_pictures_as_bytes_stay_in_the_pool_to_be_shown(tmp_path: Path) -> None:
     pictures: list[object] = [picture_bytes(row) for row in range(20)]
     pictures[4], pictures[5] = None, b"damaged"
     path = write_table(tmp_path / "p.parquet", {"photo": pictures, "label": ["a"] * 20})
-    pool = dubito.embed(path)
+    pool = embed(path)
     assert pool.width == 6 * 5 * 3
     assert pool.left_out == (("4", "has no picture"), ("5", "is no picture of a known format"))
     assert pool.columns["image"][0] == pictures[0]
@@ -178,7 +179,7 @@ def test_paths_of_pictures_begin_where_the_table_is(tmp_path: Path) -> None:
     for row in range(3):
         (tmp_path / "in" / f"{row}.png").write_bytes(picture_bytes(row))
     names: list[object] = ["in/0.png", "in/1.png", "in/2.png", "in/9.png"]
-    pool = dubito.embed(write_table(tmp_path / "t.csv", {"file": names, "caption": ["a cat", "b", "c", "d"]}))
+    pool = embed(write_table(tmp_path / "t.csv", {"file": names, "caption": ["a cat", "b", "c", "d"]}))
     assert pool.columns["path"].tolist() == names[:3]
     assert pool.left_out == (("3", "does not exist"),)
 
@@ -186,10 +187,10 @@ def test_paths_of_pictures_begin_where_the_table_is(tmp_path: Path) -> None:
 def test_the_column_of_pictures_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "0").write_bytes(picture_bytes(0))
     path = write_table(tmp_path / "t.csv", {"photo": ["0.png"], "where": ["./0"], "stars": [3]})
-    pool = dubito.embed(path, image="where")
+    pool = embed(path, image="where")
     assert pool.columns["path"].tolist() == ["./0"]
     with pytest.raises(InvalidArgument, match=r"image='stars' names a column .* that holds int64, and no pictures"):
-        dubito.embed(path, image="stars")
+        embed(path, image="stars")
 
 
 def save_dataset(folder: Path, table: pa.Table, features: dict[str, object]) -> Path:
@@ -209,7 +210,7 @@ def save_dataset(folder: Path, table: pa.Table, features: dict[str, object]) -> 
 def test_a_data_set_of_hugging_face_is_read_without_its_package(tmp_path: Path, texts: list[str]) -> None:
     table = pa.table({"text": texts, "label": [0, 1, -1] * 20})
     features = {"text": {"dtype": "string", "_type": "Value"}, "label": {"names": ["a", "b"], "_type": "ClassLabel"}}
-    pool = dubito.embed(save_dataset(tmp_path / "saved", table, features))
+    pool = embed(save_dataset(tmp_path / "saved", table, features))
     assert pool.columns["text"].tolist() == texts
     assert pool.columns["label"].tolist() == ["a", "b", None] * 20
 
@@ -217,7 +218,7 @@ def test_a_data_set_of_hugging_face_is_read_without_its_package(tmp_path: Path, 
 def test_pictures_of_a_data_set_of_hugging_face(tmp_path: Path) -> None:
     records = [{"bytes": picture_bytes(row), "path": None} for row in range(9)] + [None]
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    pool = dubito.embed(save_dataset(tmp_path / "saved", pa.table({"image": pa.array(records, kind)}), {}))
+    pool = embed(save_dataset(tmp_path / "saved", pa.table({"image": pa.array(records, kind)}), {}))
     assert pool.columns["image"].tolist() == [picture_bytes(row) for row in range(9)]
     assert pool.left_out == (("9", "has no picture"),)
 
@@ -226,8 +227,8 @@ def test_one_split_of_several_must_be_named(tmp_path: Path, texts: list[str]) ->
     save_dataset(tmp_path / "all" / "train", pa.table({"text": texts}), {})
     (tmp_path / "all" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     with pytest.raises(InvalidArgument, match=r"holds 2 splits; name one: .*train, .*test"):
-        dubito.embed(tmp_path / "all")
-    assert len(dubito.embed(tmp_path / "all" / "train")) == 60
+        embed(tmp_path / "all")
+    assert len(embed(tmp_path / "all" / "train")) == 60
 
 
 @pytest.mark.parametrize("damage", ["cut", "state", "list", "nothing", "shuffled", "empty"])
@@ -244,7 +245,7 @@ def test_a_damaged_data_set_is_refused(tmp_path: Path, texts: list[str], damage:
         ]
         (folder / "state.json").write_text(text)
     with pytest.raises(DubitoError, match="saved"):
-        dubito.embed(folder)
+        embed(folder)
 
 
 @pytest.mark.parametrize(
@@ -269,4 +270,4 @@ def test_a_damaged_data_set_is_refused(tmp_path: Path, texts: list[str], damage:
 def test_a_damaged_table_is_one_error(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(DubitoError, match=message):
-        dubito.embed(tmp_path / name)
+        embed(tmp_path / name)

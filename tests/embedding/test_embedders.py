@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import dubito
 from dubito.embedding.base import Framing, LearningEmbedder, Takes
 from dubito.embedding.models.kinds import BUILT_IN, EMBEDDERS, advice, make_embedder
 from dubito.embedding.models.onnx import pooled
@@ -18,7 +17,7 @@ from dubito.embedding.options import Options
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.matrix import AnyArray
 
-from .conftest import MakeDigits
+from .conftest import MakeDigits, embed
 
 
 def test_every_embedder_has_a_name_and_none_is_made_for_that() -> None:
@@ -49,13 +48,13 @@ def sized(folder: Path, sizes: list[tuple[int, int]], mode: str = "RGB") -> Path
 def test_small_pictures_of_one_size_are_taken_as_they_are(
     tmp_path: Path, sizes: list[tuple[int, int]], mode: str, width: int
 ) -> None:
-    pool = dubito.embed(sized(tmp_path / "p", sizes, mode))
+    pool = embed(sized(tmp_path / "p", sizes, mode))
     assert pool.width == width
     np.testing.assert_allclose(pool.embedding, 1.0 if mode == "L" else pool.embedding[:1].repeat(len(sizes), 0))
 
 
 def test_the_size_can_be_said(make_digits: MakeDigits) -> None:
-    pool = dubito.embed(make_digits(4), "pixels", options={"size": "4x2"})
+    pool = embed(make_digits(4), "pixels", options={"size": "4x2"})
     assert pool.width == 8
     assert "4 x 2 x 1" in pool.version
 
@@ -82,7 +81,7 @@ def test_very_few_words_are_enough(contents: list[str | None]) -> None:
 
 def test_fewer_directions_can_be_asked_for(tmp_path: Path, texts: list[str]) -> None:
     (tmp_path / "t.csv").write_text("text\n" + "\n".join(texts) + "\n")
-    assert dubito.embed(tmp_path / "t.csv", options={"width": 7}).width == 7
+    assert embed(tmp_path / "t.csv", options={"width": 7}).width == 7
 
 
 NETWORKS = """
@@ -118,7 +117,7 @@ def networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_network_of_ones_own_embeds_pictures(make_digits: MakeDigits) -> None:
     folder = make_digits(10)
     asked = {"size": 8, "mean": "half", "std": "half", "fit": "squash", "device": "cpu"}
-    pool = dubito.embed(folder, "torch:own_embedders.tiny", options=asked)
+    pool = embed(folder, "torch:own_embedders.tiny", options=asked)
     import torch
 
     torch.manual_seed(0)
@@ -127,7 +126,7 @@ def test_a_network_of_ones_own_embeds_pictures(make_digits: MakeDigits) -> None:
     with torch.inference_mode():
         wanted = network(torch.tensor(pixels / 127.5 - 1, dtype=torch.float32).permute(0, 3, 1, 2)).mean(dim=(2, 3))
     np.testing.assert_allclose(pool.embedding, wanted.numpy(), atol=1e-5)
-    other = dubito.embed(folder, "torch:own_embedders.other", options=asked)
+    other = embed(folder, "torch:own_embedders.other", options=asked)
     assert other.version != pool.version
 
 
@@ -135,7 +134,7 @@ def test_a_network_of_ones_own_embeds_pictures(make_digits: MakeDigits) -> None:
 def test_a_network_of_ones_own_embeds_texts_in_their_order(tmp_path: Path, texts: list[str]) -> None:
     (tmp_path / "t.csv").write_text("text\n" + "\n".join(texts) + "\n")
     asked = {"takes": "texts", "batch": 7}
-    pool = dubito.embed(tmp_path / "t.csv", "torch:own_embedders.lengths", options=asked)
+    pool = embed(tmp_path / "t.csv", "torch:own_embedders.lengths", options=asked)
     assert pool.embedding[:, 0].tolist() == [len(text) for text in texts]
 
 
@@ -151,7 +150,7 @@ def test_a_network_of_ones_own_embeds_texts_in_their_order(tmp_path: Path, texts
 )
 def test_what_is_no_network_is_refused(make_digits: MakeDigits, name: str, message: str) -> None:
     with pytest.raises(DubitoError, match=message):
-        dubito.embed(make_digits(2), name, options={"size": 8})
+        embed(make_digits(2), name, options={"size": 8})
 
 
 def test_token_outputs_are_averaged_over_what_is_no_padding() -> None:
@@ -207,4 +206,4 @@ def test_an_embedder_of_another_width_than_it_says_is_refused(
 
     monkeypatch.setitem(BUILT_IN, "wide", lambda rest, options: TooWide())
     with pytest.raises(DubitoError, match=r"gives an array of shape \(4, 3\) for 4 items and says that it is 2 wide"):
-        dubito.embed(tmp_path / "t.csv", "wide:x")
+        embed(tmp_path / "t.csv", "wide:x")

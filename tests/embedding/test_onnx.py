@@ -9,14 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-import dubito
 from dubito.cli import main
 from dubito.embedding.models.kinds import make_embedder
 from dubito.embedding.models.onnx import OnnxPictures
 from dubito.embedding.models.words import unit
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 
-from .conftest import MakeDigits
+from .conftest import MakeDigits, embed
 from .onnx_files import Port, Shape, node, write_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -105,7 +104,7 @@ def test_maps_are_averaged_as_plain_onnxruntime_would_have_them(
 ) -> None:
     folder, model = make_digits(10), write_conv(tmp_path / "m.onnx", shape)
     sized = {} if shape[2] == 8 else {"size": 8}
-    pool = dubito.embed(folder, f"onnx:{model}", options={"batch": batch, "threads": 1, **sized})
+    pool = embed(folder, f"onnx:{model}", options={"batch": batch, "threads": 1, **sized})
     mean, std = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
     given = (pixels_of(folder, pool.ids.tolist()).astype(np.float32) / np.float32(255) - mean) / std
     free = write_conv(tmp_path / "free.onnx")
@@ -117,14 +116,14 @@ def test_maps_are_averaged_as_plain_onnxruntime_would_have_them(
 def test_another_output_is_taken_by_its_name_and_made_as_long_as_one(tmp_path: Path, make_digits: MakeDigits) -> None:
     folder, model = make_digits(6), write_conv(tmp_path / "m.onnx")
     asked: dict[str, object] = {"size": 8, "output": "rows", "mean": "half", "std": "half"}
-    pool = dubito.embed(folder, f"onnx:{model}", options=asked)
+    pool = embed(folder, f"onnx:{model}", options=asked)
     given = pixels_of(folder, pool.ids.tolist()).astype(np.float32).transpose(0, 3, 1, 2) / np.float32(127.5) - 1
     rows = run_plainly(model, "rows", pixels=np.ascontiguousarray(given))
     np.testing.assert_allclose(pool.embedding, rows, atol=1e-5)
-    ones = dubito.embed(folder, f"onnx:{model}", options={**asked, "normalise": "yes"})
+    ones = embed(folder, f"onnx:{model}", options={**asked, "normalise": "yes"})
     np.testing.assert_allclose(ones.embedding, unit(rows), atol=1e-5)
     assert ones.version == f"{pool.version}, unit"
-    tokens = dubito.embed(folder, f"onnx:{model}", options={**asked, "output": "tokens"})
+    tokens = embed(folder, f"onnx:{model}", options={**asked, "output": "tokens"})
     given = run_plainly(model, "tokens", pixels=np.ascontiguousarray(given))
     np.testing.assert_allclose(tokens.embedding, given.mean(axis=1), atol=1e-5)
 
@@ -135,7 +134,7 @@ def test_colours_come_first_or_last_and_in_half_precision_as_the_network_has_the
     tmp_path: Path, make_digits: MakeDigits, shape: Shape, kind: str
 ) -> None:
     folder, model = make_digits(5), write_same(tmp_path / "m.onnx", shape, kind)
-    pool = dubito.embed(folder, f"onnx:{model}", options={"size": 8, "mean": 0, "std": "0.5,1,2"})
+    pool = embed(folder, f"onnx:{model}", options={"size": 8, "mean": 0, "std": "0.5,1,2"})
     wanted = pixels_of(folder, pool.ids.tolist()).mean(axis=(1, 2)) / 255 / [0.5, 1, 2]
     np.testing.assert_allclose(pool.embedding, wanted, atol=1e-5 if kind == "float32" else 2e-3)
 
@@ -191,10 +190,10 @@ def test_tokens_are_averaged_over_what_is_no_padding_whatever_the_network_asks_f
     model = write_words(tmp_path / "m" / "model.onnx", names, kind)
     write_tokenizer(tmp_path / "m" / "tokenizer.json")
     table = write_texts(tmp_path / "t.csv", texts)
-    pool = dubito.embed(table, f"onnx:{model}", options={"batch": 7})
+    pool = embed(table, f"onnx:{model}", options={"batch": 7})
     means = np.stack([MEANINGS[codes_of(text)].mean(axis=0) for text in texts])
     np.testing.assert_allclose(pool.embedding, unit(means), atol=1e-6)
-    plain = dubito.embed(table, f"onnx:{model}", options={"normalise": "no", "device": "cpu"})
+    plain = embed(table, f"onnx:{model}", options={"normalise": "no", "device": "cpu"})
     np.testing.assert_allclose(plain.embedding, means, atol=1e-6)
     assert pool.version == f"{plain.version}, unit"
 
@@ -203,7 +202,7 @@ def test_the_same_batch_gives_what_plain_onnxruntime_gives(tmp_path: Path, texts
     model = write_words(tmp_path / "model.onnx")
     write_tokenizer(tmp_path / "tokenizer.json")
     asked = {"output": "rows", "normalise": False}
-    pool = dubito.embed(write_texts(tmp_path / "t.csv", texts), f"onnx:{model}", options=asked, batch=60)
+    pool = embed(write_texts(tmp_path / "t.csv", texts), f"onnx:{model}", options=asked, batch=60)
     codes = [codes_of(text) for text in texts]
     ids = np.array([each + [0] * (max(map(len, codes)) - len(each)) for each in codes], dtype=np.int64)
     rows = run_plainly(model, "rows", input_ids=ids, attention_mask=(ids > 0).astype(np.int64))
@@ -214,7 +213,7 @@ def test_padding_is_the_tokenizer_s_own_and_no_longer_than_the_longest_text(tmp_
     model = write_words(tmp_path / "model.onnx")
     write_tokenizer(tmp_path / "tokenizer.json", pad="wrong")
     asked = {"output": "rows", "normalise": False}
-    pool = dubito.embed(write_texts(tmp_path / "t.csv", ["my card", "my card looks"]), f"onnx:{model}", options=asked)
+    pool = embed(write_texts(tmp_path / "t.csv", ["my card", "my card looks"]), f"onnx:{model}", options=asked)
     padded = [codes_of("my card wrong"), codes_of("my card looks")]
     np.testing.assert_allclose(pool.embedding, MEANINGS[padded].mean(axis=1), atol=1e-6)
 
@@ -224,12 +223,12 @@ def test_the_first_token_a_limit_and_a_tokenizer_elsewhere_can_be_asked_for(tmp_
     place = write_tokenizer(tmp_path / "elsewhere" / "own.json")
     table = write_texts(tmp_path / "t.csv", texts)
     asked: dict[str, object] = {"tokenizer": str(place), "normalise": False}
-    first = dubito.embed(table, f"onnx:{model}", options={**asked, "pooling": "first"})
+    first = embed(table, f"onnx:{model}", options={**asked, "pooling": "first"})
     np.testing.assert_allclose(first.embedding, MEANINGS[[codes_of(text)[0] for text in texts]], atol=1e-6)
-    short = dubito.embed(table, f"onnx:{model}", options={**asked, "tokens": 2})
+    short = embed(table, f"onnx:{model}", options={**asked, "tokens": 2})
     wanted = [MEANINGS[codes_of(text)[:2]].mean(axis=0) for text in texts]
     np.testing.assert_allclose(short.embedding, wanted, atol=1e-6)
-    assert len({first.version, short.version, dubito.embed(table, f"onnx:{model}", options=asked).version}) == 3
+    assert len({first.version, short.version, embed(table, f"onnx:{model}", options=asked).version}) == 3
 
 
 # What a person can get wrong
@@ -252,7 +251,7 @@ def test_what_is_no_network_for_pictures_or_texts_is_refused(tmp_path: Path, mak
         ("number", r"the model gives an array of shape \(\); name another output"),
     ]:
         with pytest.raises(InvalidData, match=message):
-            dubito.embed(folder, f"onnx:{tmp_path / name}.onnx")
+            embed(folder, f"onnx:{tmp_path / name}.onnx")
 
 
 @pytest.mark.parametrize(("shape", "asked"), [(("k", 3, 8, 8), {"size": 16}), (("k", 1, 8, 8), {})])
@@ -261,7 +260,7 @@ def test_pictures_that_the_network_cannot_take_are_one_error(
 ) -> None:
     model = write_same(tmp_path / "m.onnx", shape)
     with pytest.raises(InvalidData, match=r"m.onnx cannot take x \(1, 3, \d+, \d+\) \(.*pass options that fit"):
-        dubito.embed(make_digits(2), f"onnx:{model}", options=asked)
+        embed(make_digits(2), f"onnx:{model}", options=asked)
 
 
 def test_a_tokenizer_that_knows_more_words_than_the_network_is_one_error(tmp_path: Path) -> None:
@@ -272,14 +271,14 @@ def test_a_tokenizer_that_knows_more_words_than_the_network_is_one_error(tmp_pat
     )
     write_tokenizer(tmp_path / "tokenizer.json")
     with pytest.raises(InvalidData, match=r"cannot take input_ids \(2, 3\).*out of data bounds"):
-        dubito.embed(write_texts(tmp_path / "t.csv", ["my card", "rate looks wrong"]), f"onnx:{tmp_path / 'm.onnx'}")
+        embed(write_texts(tmp_path / "t.csv", ["my card", "rate looks wrong"]), f"onnx:{tmp_path / 'm.onnx'}")
 
 
 def test_what_no_tokenizer_gives_is_named(tmp_path: Path) -> None:
     model = write_words(tmp_path / "model.onnx", ("input_ids", "bbox"))
     write_tokenizer(tmp_path / "tokenizer.json")
     with pytest.raises(InvalidData, match="the model wants 'bbox', which no tokenizer gives"):
-        dubito.embed(write_texts(tmp_path / "t.csv", ["a"]), f"onnx:{model}")
+        embed(write_texts(tmp_path / "t.csv", ["a"]), f"onnx:{model}")
 
 
 @pytest.mark.parametrize(
@@ -307,7 +306,7 @@ def test_options_that_do_not_fit_are_refused(
     write_tokenizer(Path("tokenizer.json"))
     write_texts(Path("t.csv"), ["my card"])
     with pytest.raises(kind, match=message):
-        dubito.embed("t.csv", "onnx:model.onnx", options=options)
+        embed("t.csv", "onnx:model.onnx", options=options)
 
 
 @pytest.mark.skipif(
@@ -316,7 +315,7 @@ def test_options_that_do_not_fit_are_refused(
 def test_a_gpu_that_is_not_there_is_no_device(tmp_path: Path, make_digits: MakeDigits) -> None:
     model = write_conv(tmp_path / "m.onnx")
     with pytest.raises(InvalidArgument, match=r"device='cuda' is not there: onnxruntime finds no GPU; install onnx"):
-        dubito.embed(make_digits(2), f"onnx:{model}", options={"device": "cuda"})
+        embed(make_digits(2), f"onnx:{model}", options={"device": "cuda"})
 
 
 # The command line
@@ -336,7 +335,7 @@ def test_the_command_embeds_pictures_and_texts(
     assert main(["embed", "t.csv", "--embedder", "onnx:words.onnx", "--option", "tokenizer=tok.json"]) == 0
     pictures, written = pq.read_table("p.parquet"), pq.read_table("pool.parquet")
     asked: dict[str, object] = {"size": 8, "mean": "half", "std": "half"}
-    again = dubito.embed("digits", "onnx:conv.onnx", options=asked, batch=4)
+    again = embed("digits", "onnx:conv.onnx", options=asked, batch=4)
     np.testing.assert_array_equal(np.stack(pictures.column("embedding").to_numpy()), again.embedding)
     wanted = unit(np.stack([MEANINGS[codes_of(text)].mean(axis=0) for text in texts]))
     np.testing.assert_allclose(np.stack(written.column("embedding").to_numpy()), wanted, atol=1e-6)

@@ -12,6 +12,8 @@ from endurance.servers import Client, Server
 from labelling.projects import truth
 
 PEOPLE = 8
+ENOUGH = 10
+"""Labels that are acknowledged before the next kill."""
 
 
 class Person(threading.Thread):
@@ -61,27 +63,42 @@ class Person(threading.Thread):
             time.sleep(0.01)
 
 
-def kill_again_and_again(project: Path, n_kills: int, seed: int = 0, every: float = 0.7) -> dict[str, Any]:
-    """So many kills while eight people label; what was found out about the log."""
+def kill_again_and_again(
+    project: Path, n_kills: int, seed: int = 0, every: float = 0.7, n_people: int = PEOPLE
+) -> dict[str, Any]:
+    """So many kills while people label; what was found out about the log."""
     chance = random.Random(seed)
     server = Server(project)
-    people = [Person(number, lambda: server) for number in range(PEOPLE)]
+    people = [Person(number, lambda: server) for number in range(n_people)]
     for person in people:
         person.start()
     starts = []
     for _ in range(n_kills):
+        _wait_for_labels(people)
         time.sleep(chance.uniform(0.05, 2 * every))
         port = str(server.port)
         server.kill()
         server = Server(project, "--port", port)
         starts.append(server.seconds)
+    _wait_for_labels(people)
     time.sleep(0.5)
     for person in people:
         person.stopped.set()
     for person in people:
         person.join(timeout=120)
     server.stop()
-    return {"kills": n_kills, "people": PEOPLE, "restart_s": _spread(starts), **check_log(project, people)}
+    return {"kills": n_kills, "people": n_people, "restart_s": _spread(starts), **check_log(project, people)}
+
+
+def _wait_for_labels(people: list[Person], seconds: float = 60.0) -> None:
+    """Until some more are acknowledged, so that a kill comes in the middle of work; not without end, as all may be."""
+    wanted, end = _acknowledged(people) + ENOUGH, time.monotonic() + seconds
+    while _acknowledged(people) < wanted and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def _acknowledged(people: list[Person]) -> int:
+    return sum(len(person.acknowledged) for person in people)
 
 
 def _spread(seconds: list[float]) -> dict[str, float]:
@@ -104,9 +121,8 @@ def check_log(project: Path, people: list[Person]) -> dict[str, Any]:
                 lost.append(key)
             elif log[key][0] != number or log[key][2] != person.who or not _is_same(log[key], sent):
                 changed.append(key)
-    acknowledged = sum(len(person.acknowledged) for person in people)
     return {
-        "acknowledged": acknowledged,
+        "acknowledged": _acknowledged(people),
         "in_the_log": n_rows,
         "lost": len(lost),
         "changed": len(changed),

@@ -27,12 +27,12 @@ def command(given: Sequence[str]) -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="stop after so many")
     parser.add_argument("--goal", type=int, default=GOAL, help="damaged variants of every kind of file")
     parser.add_argument("--seed", type=int, default=0, help="another campaign for every one")
-    parser.add_argument("--only", default="", help="scenarios whose group or name holds this")
+    parser.add_argument("--only", action="append", help="scenarios whose group or name holds this, or that")
     parser.add_argument("--record", type=Path, help="where the record goes, as JSON, with a page beside it")
     chosen = parser.parse_args(given)
     warm_up()
     record = play(
-        [each for each in scenarios(chosen.goal) if chosen.only in f"{each.group}, {each.name}"],
+        [each for each in scenarios(chosen.goal) if is_wanted(each, chosen.only or [""])],
         seconds=60 * chosen.minutes,
         seed=chosen.seed,
         tell=tell,
@@ -41,6 +41,11 @@ def command(given: Sequence[str]) -> int:
         chosen.record.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         chosen.record.with_suffix(".md").write_text(render(record), encoding="utf-8")
     return conclude(record)
+
+
+def is_wanted(scenario: Scenario, only: Sequence[str]) -> bool:
+    """Whether the group or name of a scenario holds any of these."""
+    return any(each in f"{scenario.group}, {scenario.name}" for each in only)
 
 
 def tell(played: Played) -> None:

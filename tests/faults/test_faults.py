@@ -4,13 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from dubito.files.opening import OPENERS
 
 from .campaign import Scenario, play
-from .command import conclude
+from .command import conclude, is_wanted, scenarios
 from .forms import ALIASES
 from .page import GROUPS, count, render
 from .trying import Outcome
@@ -19,10 +22,27 @@ TESTS = Path(__file__).parents[1]
 RECORD = TESTS.parent / "docs" / "results" / "faults.json"
 
 
-def campaign(record: Path) -> tuple[int, str]:
-    """Everything once, in a process of its own; its exit code and what it printed."""
+A_LITTLE = (
+    "kills, select in the write, npy",
+    "crowds, --append to csv",
+    "full disks, stdout, a table",
+    "full disks, --output csv",
+    "damaged pools, .parquet",
+    "damaged picks, csv, with --append",
+    "damaged runs, journal.jsonl, resumed",
+    "damaged plans",
+    "damaged saved pools, the file",
+    "bombs, .npy",
+)
+"""A scenario or two of every group."""
+EVERYTHING = (("kills,", "crowds,"), ("full disks,", "bombs,"), ("damaged",))
+
+
+def campaign(record: Path, only: Sequence[str]) -> tuple[int, str]:
+    """Some scenarios once, in a process of its own; its exit code and what it printed."""
+    chosen = [word for each in only for word in ("--only", each)]
     done = subprocess.run(
-        [sys.executable, "-m", "faults", "--goal", "1", "--minutes", "60", "--record", str(record)],
+        [sys.executable, "-m", "faults", "--goal", "1", "--minutes", "60", "--record", str(record), *chosen],
         cwd=TESTS,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -33,21 +53,36 @@ def campaign(record: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_kills_full_disks_damage_crowds_and_bombs_meet_no_fault_and_the_page_says_so(tmp_path: Path) -> None:
-    code, printed = campaign(tmp_path / "faults.json")
+@pytest.mark.parametrize(
+    "only",
+    [A_LITTLE, *(pytest.param(part, marks=pytest.mark.slow) for part in EVERYTHING)],
+    ids=["a little", "kills and crowds", "full disks and bombs", "damage"],
+)
+def test_kills_full_disks_damage_crowds_and_bombs_meet_no_fault_and_the_page_says_so(
+    tmp_path: Path, only: Sequence[str]
+) -> None:
+    code, printed = campaign(tmp_path / "faults.json", only)
     assert code == 0, printed
     record = json.loads((tmp_path / "faults.json").read_text())
-    scenarios = record["scenarios"]
-    assert {each["group"] for each in scenarios} == set(GROUPS)
+    played = record["scenarios"]
+    wanted = [each for each in scenarios(1) if is_wanted(each, only)]
+    assert [(each["group"], each["name"]) for each in played] == [(each.group, each.name) for each in wanted]
     # A disk of its own needs the right to mount one.
-    assert {each["name"] for each in scenarios if not each["tries"]} <= {"a disk of its own"}
-    assert all(each["tries"] == each["goal"] for each in scenarios)
-    assert [each for each in scenarios if each["fault"]] == []
-    pools = {each["name"].partition(",")[0] for each in scenarios if each["group"] == "damaged pools"}
-    assert pools == set(OPENERS) - set(ALIASES)
+    assert {each["name"] for each in played if not each["tries"]} <= {"a disk of its own"}
+    assert all(each["tries"] == each["goal"] for each in played)
+    assert [each for each in played if each["fault"]] == []
     page = (tmp_path / "faults.md").read_text()
     assert page == render(record)
-    assert f"{count(scenarios, 'tries'):,} tries in {len(scenarios)} scenarios: **no faults**" in page
+    assert f"{count(played, 'tries'):,} tries in {len(played)} scenarios: **no faults**" in page
+
+
+def test_a_little_has_all_groups_and_the_parts_have_all_scenarios() -> None:
+    every = list(scenarios(1))
+    assert {each.group for each in every} == set(GROUPS)
+    assert {each.group for each in every if is_wanted(each, A_LITTLE)} == set(GROUPS)
+    assert [sum(is_wanted(each, part) for part in EVERYTHING) for each in every] == [1] * len(every)
+    pools = {each.name.partition(",")[0] for each in every if each.group == "damaged pools"}
+    assert pools == set(OPENERS) - set(ALIASES)
 
 
 def test_a_fault_is_counted_told_and_fails_the_campaign() -> None:

@@ -15,8 +15,9 @@ from dubito.files.choosing import Columns
 from faults.damage import damaged
 from faults.forms import COLUMNS, forms, matrix
 from faults.inputs import frame
+from levels import examples
 
-COUNT = 300
+COUNT = examples(300)
 """For every kind."""
 FORMS = forms()
 WITH_CHECKSUMS = (".npz", ".pt", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz")

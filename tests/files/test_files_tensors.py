@@ -248,13 +248,16 @@ def test_every_other_step_of_a_pickle_is_refused(program: bytes) -> None:
 
 
 def test_things_inside_things_without_end_are_refused(tmp_path: Path) -> None:
-    itself = b"\x80\x02]q\x00" + b"(" + b"h\x00" * 100 + b"e."
-    wide = (
-        b"\x80\x02]q\x00" + b"".join(b"](" + b"h%c" % level * 100 + b"eq%c" % (level + 1) for level in range(10)) + b"."
-    )
-    for program in (itself, wide):
-        with pytest.raises(InvalidData, match=r"holds things inside things without end"):
-            open_source(with_pickle(tmp_path / "pool.pt", program))
+    levels = b"".join(b"](" + b"h%c" % level * 100 + b"eq%c" % (level + 1) for level in range(3))
+    wide = b"\x80\x02](" + b"N" * 100 + b"eq\x00" + levels + b"."
+    with pytest.raises(InvalidData, match=r"holds things inside things without end"):
+        open_source(with_pickle(tmp_path / "pool.pt", wide))
+
+
+def test_a_list_inside_itself_comes_to_an_end(tmp_path: Path) -> None:
+    itself = b"\x80\x02]q\x00(h\x00e."
+    with pytest.raises(InvalidData, match=r"pool.pt holds no tensors"):
+        open_source(with_pickle(tmp_path / "pool.pt", itself))
 
 
 def test_a_file_without_tensors_is_named(tmp_path: Path) -> None:

@@ -123,6 +123,16 @@ def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
         open_source(path)
 
 
+def test_a_sheet_with_more_rows_than_a_sheet_can_have_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dubito.files.formats.excel.MOST_ROWS", 3)
+    assert np.asarray(read_pool(write(tmp_path / "pool.xlsx", [["x"], [1], [2]])).features).tolist() == [[1], [2]]
+    with pytest.raises(InvalidData, match=r"more.xlsx has more than the 3 rows that a sheet can have"):
+        open_source(write(tmp_path / "more.xlsx", [["x"], [1], [2], [3]]))
+
+
+@pytest.mark.slow
 def test_a_sheet_that_says_it_is_endless_is_not_walked_to_its_end(tmp_path: Path) -> None:
     path = write(tmp_path / "pool.xlsx", [["x"], [1], [2]])
     rewrite(path, SHEET, '<row r="3">', '<row r="999999999999">')

@@ -1,3 +1,4 @@
+import importlib
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -99,10 +100,8 @@ def test_no_adapter_is_loaded_before_it_is_used_and_none_loads_its_tool() -> Non
     assert told == "[]\nset()\n"
 
 
-def test_scikit_activeml_is_missed_with_the_command_that_installs_it() -> None:
-    told = printed_by(
-        "import sys; sys.modules['skactiveml'] = None\n"
-        "try: import dubito.integrations.skactiveml\n"
-        "except ImportError as error: print(error)"
-    )
-    assert "pip install 'dubito[skactiveml]'" in told
+def test_scikit_activeml_is_missed_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "skactiveml", None)
+    monkeypatch.delitem(sys.modules, "dubito.integrations.skactiveml", raising=False)
+    with pytest.raises(ImportError, match=r"pip install 'dubito\[skactiveml\]'"):
+        importlib.import_module("dubito.integrations.skactiveml")

@@ -1,12 +1,17 @@
 """Small real projects for tests."""
 
+import atexit
+import shutil
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 
 from dubito.labelling.contents import Contents
+from dubito.labelling.desk import Desk
 from dubito.labelling.making import open_project
 from dubito.labelling.project import Project, Settings
 
@@ -39,6 +44,24 @@ def make_project(
     """A project of such rows."""
     source = write_rows(folder, n_rows)
     return open_project(str(source), classes=CLASSES, settings=Settings(batch, overlap, audit), store=store)
+
+
+@cache
+def _played() -> Path:
+    """A folder with a project whose first round is played; once a process, as a worker takes long to begin."""
+    folder = Path(mkdtemp(prefix="dubito-played-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    desk = Desk(*make_project(folder))
+    desk.start()
+    wait_until(lambda: desk.state.round == 1 and desk.state.places is not None)
+    desk.close()
+    return folder
+
+
+def copy_played(folder: Path) -> tuple[Project, Contents]:
+    """As `make_project`, with its first round played and its map laid out."""
+    shutil.copytree(_played(), folder, dirs_exist_ok=True)
+    return open_project(str(folder / "rows.dubito"))
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 120.0) -> None:

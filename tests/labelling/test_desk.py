@@ -24,14 +24,13 @@ from dubito.labelling.views import (
     waiting_sentence,
 )
 from dubito.labelling.waiting import WaitingList
-from labelling.projects import CLASSES, make_project, truth, wait_until
+from labelling.projects import CLASSES, copy_played, make_project, truth, wait_until
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    opened = Desk(*make_project(tmp_path))
+    opened = Desk(*copy_played(tmp_path))
     opened.start()
-    wait_until(lambda: opened.state.round == 1)
     yield opened
     opened.close()
 
@@ -54,10 +53,8 @@ def test_two_people_never_hold_the_same_item_and_each_keeps_what_they_hold(desk:
 
 
 def test_a_lease_that_ran_out_goes_to_whoever_asks_next(tmp_path: Path) -> None:
-    project, contents = make_project(tmp_path)
-    opened = Desk(project, contents, lease=0.0)
+    opened = Desk(*copy_played(tmp_path), lease=0.0)
     opened.start()
-    wait_until(lambda: opened.state.round == 1)
     first = rows(opened.ask("ann", 3).result())
     assert rows(opened.ask("bob", 3).result()) == first
     opened.close()

@@ -1,6 +1,6 @@
 import subprocess
 import sys
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -97,9 +97,17 @@ def test_delta_star_is_marked_where_it_is_in_sight() -> None:
     assert f"δ* = {told.delta_star:.3g}" in words(diagnosis_figure(told))
 
 
-@pytest.mark.parametrize("doubt", [[0.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.0, 1e-30, 0.5]])
-@pytest.mark.parametrize("pool", [[[0.0], [0.0], [0.0]], [[0.0], [1e-9], [1e9]], [[0.0], [1.0], [1.0]]])
-@pytest.mark.parametrize("head", [None, [[0.0], [0.0]], [[0.0], [1e9]]])
+DOUBTS = [[0.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.0, 1e-30, 0.5]]
+POOLS = [[[0.0], [0.0], [0.0]], [[0.0], [1e-9], [1e9]], [[0.0], [1.0], [1.0]]]
+HEADS = [None, [[0.0], [0.0]], [[0.0], [1e9]]]
+EXTREME = [
+    pytest.param(POOLS[i], DOUBTS[j], HEADS[k], marks=pytest.mark.slow if (i + j + k) % 3 else ())
+    for i, j, k in product(range(3), repeat=3)
+]
+"""Every combination; where the tests are quick, each pair of two of them once."""
+
+
+@pytest.mark.parametrize(("pool", "doubt", "head"), EXTREME)
 def test_extreme_pools_are_drawn_without_a_warning(
     pool: list[list[float]], doubt: list[float], head: list[list[float]] | None, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ _numbers = count()
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    with cluster() as url:
+    with cluster(is_kept=False) as url:
         yield url
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
@@ -202,6 +203,13 @@ def test_of_many_classes_those_that_random_gets_worst_are_shown() -> None:
     assert len(re.findall(r"<tr><td>class \d+</td>", text)) == 40
 
 
+@pytest.fixture
+def blank_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures with nothing on them: a report is mostly drawing."""
+    monkeypatch.setattr(Figure, "draw", lambda figure, renderer: None)
+
+
+@pytest.mark.usefixtures("blank_figures")
 def test_a_run_that_is_not_finished_says_so_before_its_pictures(tmp_path: Path) -> None:
     begun = [each for each in rounds("random", "coreset") if each.strategy == "random" or each.seed == 0]
     text = write_report(begun, About("begun", expected=18), tmp_path).page.read_text()
@@ -210,6 +218,7 @@ def test_a_run_that_is_not_finished_says_so_before_its_pictures(tmp_path: Path) 
     assert "One seed cannot tell a gain from chance" in text
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_report_of_random_alone_has_nothing_to_compare(tmp_path: Path) -> None:
     text = write_report(rounds("random"), About("alone"), tmp_path).page.read_text()
     assert "Only random was run" in text
@@ -221,6 +230,7 @@ def test_the_same_records_give_the_same_page(written: Written) -> None:
     assert render_report(summarise(rounds(*GAINS)), ABOUT, links) == written.page.read_text()
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_links_lead_from_a_report_elsewhere_to_its_records(tmp_path: Path) -> None:
     run, elsewhere = tmp_path / "a run", tmp_path / "new" / "reports"
     run.mkdir()

@@ -70,9 +70,18 @@ def assert_same(found: Selection, wanted: Selection) -> None:
         assert getattr(found, name) == getattr(wanted, name)
 
 
-@pytest.mark.parametrize("strategy", ["coverage", "doubt-coverage", "doubt-coverage:strength=3,doubt=confidence"])
-@pytest.mark.parametrize("options", ["", "sample=30", "sample=1", "sample=399", "radius=0", "radius=1.5", "factor=0.5"])
-@pytest.mark.parametrize("labelled", [None, [3, 41, 399]])
+STRATEGIES = ("coverage", "doubt-coverage", "doubt-coverage:strength=3,doubt=confidence")
+OPTIONS = ("", "sample=30", "sample=1", "sample=399", "radius=0", "radius=1.5", "factor=0.5")
+ASKED = [
+    pytest.param(strategy, options, labelled, marks=[pytest.mark.slow] * ((first + second) % 3 != (labelled is None)))
+    for first, strategy in enumerate(STRATEGIES)
+    for second, options in enumerate(OPTIONS)
+    for labelled in (None, [3, 41, 399])
+]
+"""Each option with each strategy; in the quick level with one, without labelled rows and with some."""
+
+
+@pytest.mark.parametrize(("strategy", "options", "labelled"), ASKED)
 def test_arrays_in_memory(
     strategy: str, options: str, labelled: list[int] | None, pool: FloatArray, probabilities: FloatArray
 ) -> None:
@@ -82,9 +91,13 @@ def test_arrays_in_memory(
     assert_same(choose(shards, strategy=strategy, labelled=labelled), wanted)
 
 
-@pytest.mark.parametrize("n_workers", [1, 2, 5])
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("dtype", "metric", "n_workers"),
+    [
+        *(("float16", "euclidean", 2), ("float32", "euclidean", 5), ("float64", "euclidean", 1)),
+        *(("float16", "cosine", 5), ("float32", "cosine", 1), ("float64", "cosine", 2)),
+    ],
+)
 def test_every_type_and_metric(
     dtype: str, metric: str, n_workers: int, pool: FloatArray, probabilities: FloatArray
 ) -> None:
@@ -217,8 +230,15 @@ def small_fronts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shares, "FEWEST", 1)
 
 
-@pytest.mark.parametrize("labelled", [None, [7]])
-@pytest.mark.parametrize("strategy", ["doubt-coverage:sample=100", "coverage", "coverage:radius=0"])
+@pytest.mark.parametrize(
+    ("strategy", "labelled"),
+    [
+        ("doubt-coverage:sample=100", None),
+        ("doubt-coverage:sample=100", [7]),
+        ("coverage", None),
+        ("coverage:radius=0", [7]),
+    ],
+)
 def test_a_run_that_broke_off_goes_on_from_its_journal(
     strategy: str,
     labelled: list[int] | None,

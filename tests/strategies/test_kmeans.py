@@ -11,6 +11,7 @@ import dubito
 from dubito.matrix import FloatArray, IntArray
 from dubito.strategies import kmeans
 from dubito.strategies.kmeans import cluster_centres, nearest_untaken, plus_plus
+from levels import examples
 
 
 def squared_distances(points: FloatArray, others: FloatArray) -> FloatArray:
@@ -42,7 +43,7 @@ def plain_steps(points: FloatArray, centres: FloatArray, steps: int) -> list[Int
 
 def test_seeds_are_drawn_by_their_squared_distance_to_those_before() -> None:
     points = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.5], [4.0, 0.0], [4.0, 1.0]], dtype=np.float32)
-    wide, drawn, draws = points.astype(np.float64), np.zeros((5,) * 4), 6000
+    wide, drawn, draws = points.astype(np.float64), np.zeros((5,) * 4), max(2000, examples(6000))
     for seed in range(draws):
         drawn[tuple(plus_plus(points, 4, np.random.default_rng(seed)))] += 1
     expected = np.zeros_like(drawn)

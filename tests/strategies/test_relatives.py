@@ -101,7 +101,7 @@ def test_doubt_is_the_margin_where_there_are_probabilities_and_as_given_otherwis
 
 
 def test_power_sampling_draws_by_doubt_to_the_power() -> None:
-    pool, doubt, draws = np.zeros((4, 1)), np.array([0.0, 0.1, 0.3, 0.6]), 4000
+    pool, doubt, draws = np.zeros((4, 1)), np.array([0.0, 0.1, 0.3, 0.6]), 1000
     for power in (1.0, 2.0):
         first = np.bincount(
             [

@@ -16,6 +16,7 @@ from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray
 from dubito.problem import Progress, Quotas, Selection
 from dubito.strategies import Coreset, DoubtCoreset, DoubtCoverage, Strategy
+from levels import examples
 
 Name = Literal["coreset", "doubt-coreset", "coverage", "doubt-coverage"]
 NAMES: tuple[Name, ...] = ("coreset", "doubt-coreset", "coverage", "doubt-coverage")
@@ -122,7 +123,7 @@ def plain_cover(case: Case, weights: FloatArray, reach: float) -> tuple[list[int
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("name", ["coreset", "doubt-coreset"])
 def test_a_core_set_within_quotas_is_what_a_plain_loop_picks(name: Name, engine: str) -> None:
-    for seed in range(120):
+    for seed in range(max(24, examples(120))):
         case = Case(seed)
         if not case.budget:
             continue
@@ -139,7 +140,7 @@ def test_a_core_set_within_quotas_is_what_a_plain_loop_picks(name: Name, engine:
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("name", ["coverage", "doubt-coverage"])
 def test_coverage_within_quotas_is_what_a_plain_loop_picks(name: Name, engine: str) -> None:
-    for seed in range(120):
+    for seed in range(max(24, examples(120))):
         case = Case(seed)
         if not case.budget:
             continue
@@ -192,7 +193,7 @@ def test_none_stands_for_every_other_class() -> None:
 @pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("name", NAMES)
 def test_spending_ends_the_picks_before_the_sum_passes_it(name: Name) -> None:
-    for seed in range(40):
+    for seed in range(max(12, examples(40))):
         case = Case(seed)
         if not case.budget or case.costs is None:
             continue

@@ -9,9 +9,8 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from dubito.labelling.desk import Desk
-from dubito.labelling.making import open_project
 from dubito.web.app import make_app
-from labelling.projects import make_project, truth, wait_until
+from labelling.projects import copy_played, truth, wait_until
 
 TOKEN = "a-token-for-tests-that-is-long-enough"
 HERE = "http://127.0.0.1:8901"
@@ -25,14 +24,9 @@ def client_of(desk: Desk, token: str | None = TOKEN) -> Iterator[TestClient]:
         yield client
 
 
-def rows_desk(folder: Path, **given: Any) -> Desk:
-    """A desk over two clusters of rows."""
-    return Desk(*make_project(folder, **given))
-
-
-def reopened(desk: Desk) -> Desk:
-    """The same project opened again."""
-    return Desk(*open_project(desk.state.project.folder))
+def rows_desk(folder: Path) -> Desk:
+    """A desk over two clusters of rows, in the first round."""
+    return Desk(*copy_played(folder))
 
 
 def say(client: TestClient, row: int, label: str | None, who: str = "ann", key: str | None = None, **more: Any) -> Any:

@@ -13,14 +13,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from endurance.servers import Client, serving
-from labelling.projects import make_project, truth, wait_until
+from labelling.projects import copy_played, truth, wait_until
 from web.clients import client_of, label_some, rows_desk, say
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
     with client_of(rows_desk(tmp_path)) as opened:
-        wait_until(lambda: opened.get("/api/project").json()["round"] >= 1)
+        assert opened.get("/api/project").json()["round"] == 1
         yield opened
 
 
@@ -163,7 +163,7 @@ def test_what_a_person_holds_is_given_back_and_agreement_is_told(client: TestCli
 
 
 def test_changes_are_told_as_they_happen(tmp_path: Path) -> None:
-    project, _ = make_project(tmp_path)
+    project, _ = copy_played(tmp_path)
     with serving(Path(project.folder)) as server:
         stream = HTTPConnection(server.host, server.port, timeout=60)
         stream.request("GET", "/api/events", headers={"Authorization": f"Bearer {server.token}"})

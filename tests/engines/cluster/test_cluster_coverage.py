@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from dubito import coverage
 from dubito.coverage import CoverageProblem, sample_rows
 from dubito.engines.base import Engine
 from dubito.engines.cluster import shares
@@ -46,9 +47,10 @@ class InPieces(Engine[CoverageProblem]):
     n_shards: int
     seed: int = 0
     lost: float = 0.0
+    most_rows: int = 200
 
     def refusals(self, problem: CoverageProblem) -> list[str]:
-        return []
+        return ["it is too large"] if len_of(problem.pool) > self.most_rows else []
 
     def solve(self, problem: CoverageProblem) -> Solution:
         rng = np.random.default_rng(self.seed)
@@ -60,9 +62,9 @@ class InPieces(Engine[CoverageProblem]):
         return solution
 
 
-@pytest.mark.parametrize("n_shards", [1, 2, 3, 7])
-def test_the_picks_do_not_depend_on_how_a_pool_is_cut(n_shards: int) -> None:
-    check_coverage_engine(InPieces(n_shards), examples=examples(50))
+@pytest.mark.parametrize(("n_shards", "most_rows"), [(1, 200), (3, 500), (7, 200)])
+def test_the_picks_do_not_depend_on_how_a_pool_is_cut(n_shards: int, most_rows: int) -> None:
+    check_coverage_engine(InPieces(n_shards, most_rows=most_rows), examples=examples(30))
 
 
 @pytest.mark.parametrize(("rows", "pairs"), [(1, 1 << 21), (5, 1 << 21), (64, 40)])
@@ -78,18 +80,25 @@ def test_nor_on_how_large_a_front_is(rows: int, pairs: int, monkeypatch: pytest.
 def test_a_shard_that_is_lost_and_made_anew_changes_nothing(n_shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "FRONT_ROWS", 8)
     monkeypatch.setattr(shares, "FEWEST", 2)
-    check_coverage_engine(InPieces(n_shards, lost=0.5), examples=examples(40))
+    check_coverage_engine(InPieces(n_shards, lost=0.5, most_rows=60), examples=examples(30))
 
 
 def test_nor_does_a_shard_with_little_room_for_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver, "plan_cover", lambda n, d, limit: CoverPlan(64, 0, 300))
-    check_coverage_engine(InPieces(2), examples=examples(8))
+    check_coverage_engine(InPieces(2, most_rows=60), examples=examples(30))
+    # More pairs than were reckoned with.
+    rng = np.random.default_rng(0)
+    pool, rows = rng.standard_normal((150, 4)), np.arange(150)
+    problem = CoverageProblem(pool, pool[:3] + 0.5, rows, 20, rng.random(150), rows, largest=float(np.abs(pool).max()))
+    (found,), wanted = InPieces(2).solve(problem).configurations, coverage.greedy(problem)
+    assert found.indices.tolist() == wanted.indices.tolist()
+    assert found.priorities.tobytes() == wanted.priorities.tobytes()
 
 
 @pytest.mark.parametrize("n_labelled", [0, 20, 500])
 def test_rounds_follow_fronts_and_not_picks(n_labelled: int) -> None:
     rng = np.random.default_rng(0)
-    pool, weights = rng.normal(size=(3000, 6)).astype(np.float32), rng.random(3000)
+    pool, weights = rng.normal(size=(2000, 6)).astype(np.float32), rng.random(2000)
     weights[:n_labelled] = 0.0
     rows = np.arange(n_labelled, len(pool))
     largest = float(np.abs(pool).max())

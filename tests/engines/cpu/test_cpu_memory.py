@@ -9,7 +9,7 @@ import pytest
 
 import dubito
 from dubito.engines.cpu.memory import least_bytes, plan_memory
-from dubito.matrix import FloatArray
+from dubito.matrix import AnyArray, FloatArray
 
 
 def peak_of(pool: object, budget: int, **options: Any) -> tuple[dubito.Selection, int]:
@@ -27,24 +27,28 @@ def clustered(n: int, d: int) -> FloatArray:
     return points
 
 
-def test_a_mapped_pool_several_times_larger_than_the_limit_is_selected_from(tmp_path: Path) -> None:
-    np.save(tmp_path / "pool.npy", clustered(60_000, 256).astype(np.float16))
+@pytest.fixture(scope="module")
+def large() -> AnyArray:
+    return clustered(50_000, 512).astype(np.float32)
+
+
+def test_a_mapped_pool_several_times_larger_than_the_limit_is_selected_from(large: AnyArray, tmp_path: Path) -> None:
+    np.save(tmp_path / "pool.npy", large[:, :256].astype(np.float16))
     pool = np.load(tmp_path / "pool.npy", mmap_mode="r")
     limit = 12_000_000
     assert pool.nbytes > 2 * limit
-    doubt = np.random.default_rng(1).random(60_000) ** 8
-    picked, peak = peak_of(pool, 300, labelled=np.arange(500), doubt=doubt, memory_limit=limit)
+    doubt = np.random.default_rng(1).random(len(pool)) ** 8
+    picked, peak = peak_of(pool, 120, labelled=np.arange(300), doubt=doubt, memory_limit=limit)
     assert peak < limit
-    roomy = dubito.select(pool, 300, labelled=np.arange(500), doubt=doubt, strategy="doubt-coreset")
+    roomy = dubito.select(pool, 120, labelled=np.arange(300), doubt=doubt, strategy="doubt-coreset")
     assert picked.indices.tolist() == roomy.indices.tolist()
 
 
 @pytest.mark.parametrize("scaling", ["respective", "acquired"])
-def test_the_default_stays_within_its_promise(scaling: str) -> None:
-    n = 50_000
-    pool = clustered(n, 512).astype(np.float32)
+def test_the_default_stays_within_its_promise(scaling: str, large: AnyArray) -> None:
+    n = len(large)
     logits = np.random.default_rng(1).standard_normal((n, 10)).astype(np.float32) * 8
-    _, peak = peak_of(pool, 1500, labelled=np.arange(2000), logits=logits, scaling=scaling)
+    _, peak = peak_of(large, 600, labelled=np.arange(1000), logits=logits, scaling=scaling)
     assert peak < 32 * n + 128e6
 
 

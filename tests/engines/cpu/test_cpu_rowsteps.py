@@ -3,8 +3,10 @@
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,11 @@ import pytest
 
 from dubito import compiled
 from dubito.distances import read_rows, settle, squared_radii
+from dubito.engines.cpu import products
 from dubito.engines.cpu.anchors import FirstBounds
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cpu.kernels import CpuKernels
-from dubito.engines.cpu.products import closest, pack, product
+from dubito.engines.cpu.products import closest, pack
 from dubito.engines.cpu.references import References
 from dubito.engines.cpu.rowsteps import RowSteps, row_steps
 from dubito.engines.cpu.sketch import SKETCH_WIDTH, fit_sketch, plain_sketch
@@ -27,6 +30,15 @@ from dubito.problem import Metric, Problem
 pytestmark = pytest.mark.skipif(compiled.steps is None, reason="there was no C compiler to build the steps with")
 
 KINDS = ["float16", "float32", "float64"]
+METRICS: list[Metric] = ["euclidean", "cosine"]
+
+
+def in_turn(cases: Iterable[tuple[Any, ...]], *others: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Each case with one of the values of each of the others: not all with all, but each value several times."""
+    return [
+        (*case, *(other[(place + place // len(other)) % len(other)] for other in others))
+        for place, case in enumerate(cases)
+    ]
 
 
 def points_of(n: int, d: int, seed: int, kind: str = "float32") -> AnyArray:
@@ -74,9 +86,7 @@ def check_refresh(problem: Problem, threads: int, monkeypatch: pytest.MonkeyPatc
     return kernels
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("d", [1, 5, 64, 200, 513])
+@pytest.mark.parametrize(("d", "kind", "metric"), in_turn(product([1, 5, 64, 200, 513], KINDS), METRICS))
 def test_priorities_are_exact(kind: str, metric: Metric, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(points_of(400, d, d, kind), 90, metric=metric)
     check_refresh(problem, 2, monkeypatch)
@@ -100,10 +110,10 @@ def test_features_far_from_one_are_shifted(offset: float, factor: float, monkeyp
 @pytest.mark.parametrize("is_sketched", [True, False])
 def test_sketches_of_no_use_are_given_up(is_sketched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise in all directions: a sketch tells next to nothing of it."""
-    pool = np.random.default_rng(5).standard_normal((6000, 256)).astype(np.float32)
+    pool = np.random.default_rng(5).standard_normal((2100, 256)).astype(np.float32)
     if is_sketched:
         pool[:, 8:] *= 0.01
-    kernels = check_refresh(problem_of(pool, 2000, weights=False), 2, monkeypatch)
+    kernels = check_refresh(problem_of(pool, 200, weights=False), 2, monkeypatch)
     assert (kernels.references.sketch.directions is not None) == is_sketched
 
 
@@ -139,9 +149,7 @@ def test_what_it_cannot_read_is_left_to_numpy(pool: Any) -> None:
     assert row_steps(Problem(np.zeros((9, 4)), np.zeros((2, 4)), np.arange(9), 3)) is not None
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("n_labelled", [1, 40, 64, 300])
+@pytest.mark.parametrize(("n_labelled", "kind", "metric"), in_turn(product([1, 40, 64, 300], KINDS), METRICS))
 def test_first_bounds_are_true(kind: str, metric: Metric, n_labelled: int) -> None:
     problem = problem_of(points_of(900, 70, 7, kind), n_labelled, metric=metric, weights=False)
     bounds, _ = CpuKernels(problem).first_bounds()
@@ -164,10 +172,9 @@ def test_a_closer_look_gives_true_bounds_and_lower_ones(monkeypatch: pytest.Monk
     np.testing.assert_allclose(close, plain, rtol=0.0, atol=1e-5 * far.max())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("n_labelled", [65, 700])
-@pytest.mark.parametrize("factor", [1.0, 1e-3, 3e4])
+@pytest.mark.parametrize(
+    ("metric", "factor", "kind", "n_labelled"), in_turn(product(METRICS, [1.0, 1e-3, 3e4], KINDS), [65, 700])
+)
 def test_a_closer_look_is_true_whatever_the_features(kind: str, metric: Metric, n_labelled: int, factor: float) -> None:
     pool = points_of(1200, 37, 7, "float64") * (factor if kind != "float16" else min(factor, 100.0))
     problem = problem_of(np.asarray(pool, dtype=kind), n_labelled, metric=metric, weights=False)
@@ -175,10 +182,10 @@ def test_a_closer_look_is_true_whatever_the_features(kind: str, metric: Metric, 
     assert (bounds >= exactly(problem, np.empty(0, dtype=np.int64))).all()
 
 
-@pytest.mark.parametrize("n", [0, 1, 5, 6, 31, 32, 33, 100, 384])
-@pytest.mark.parametrize("d", [1, 64, 301])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize(
+    ("n", "d", "kind", "metric"),
+    in_turn(product([0, 1, 5, 6, 31, 32, 33, 100, 384], [1, 64, 301]), KINDS, METRICS),
+)
 def test_distances_among_points_are_within_their_bounds(n: int, d: int, kind: str, metric: Metric) -> None:
     problem = problem_of(points_of(max(n, 10) + 9, d, 5, kind), 2, metric=metric)
     kernels, rows = CpuKernels(problem), np.arange(n)[::-1] + 3
@@ -195,7 +202,7 @@ def test_distances_among_points_are_within_their_bounds(n: int, d: int, kind: st
 @pytest.mark.parametrize(("n", "m", "k"), [(0, 3, 5), (1, 1, 1), (7, 64, 96), (50, 65, 97), (100, 200, 300), (6, 0, 4)])
 def test_products_are_those_of_numpy(n: int, m: int, k: int) -> None:
     left, right = points_of(max(n, 10), k, 1)[:n], points_of(max(m, 10), k, 2)[:m]
-    got = product(left, right)
+    got = products.product(left, right)
     assert got.shape == (n, m)
     np.testing.assert_allclose(got, left @ right.T, rtol=1e-4, atol=1e-3 * k)
 

@@ -120,7 +120,13 @@ class Beam:
         return own, np.array([[place in picks for place in own.tolist()] for picks in self.sets], dtype=np.bool_)
 
 
-@pytest.mark.parametrize("seed", range(6))
+def each_way(n_seeds: int, n_quick: int) -> list[Any]:
+    """Seeds in one block, and across the GPU: fewer of these in the quick level, as the interpreter takes its time."""
+    across = [pytest.param(seed, "grid", marks=[pytest.mark.slow] * (seed >= n_quick)) for seed in range(n_seeds)]
+    return [*((seed, "block") for seed in range(n_seeds)), *across]
+
+
+@pytest.mark.parametrize(("seed", "run_steps"), each_way(6, 3), indirect=["run_steps"])
 def test_steps_are_those_of_a_beam_that_compares_sets(seed: int, set_constant: SetConstant, run_steps: Runner) -> None:
     rng = np.random.default_rng(seed)
     width, n = int(rng.integers(2, 6)), int(rng.integers(6, 15))
@@ -136,7 +142,7 @@ def test_steps_are_those_of_a_beam_that_compares_sets(seed: int, set_constant: S
     assert_same(made, plain)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("seed", "run_steps"), each_way(4, 2), indirect=["run_steps"])
 def test_a_front_stops_before_a_proposal_that_something_outside_may_come_before(seed: int, run_steps: Runner) -> None:
     rng = np.random.default_rng(seed)
     plain = Beam(rng, 14, 3, n_scores=50)
@@ -156,9 +162,9 @@ def test_no_steps_are_made_where_none_are_asked_for(run_steps: Runner) -> None:
 
 
 def test_every_candidate_is_picked_in_the_end_and_one_set_is_left(run_steps: Runner) -> None:
-    plain = Beam(np.random.default_rng(4), 9, 4, n_scores=50)
-    made = run_steps(plain, -1, 9)
-    for _ in range(9):
+    plain = Beam(np.random.default_rng(4), 6, 3, n_scores=50)
+    made = run_steps(plain, -1, 6)
+    for _ in range(6):
         plain.step()
     assert len(plain.sets) == 1
     assert_same(made, plain)
@@ -182,14 +188,14 @@ def test_a_row_whose_highest_keys_crowd_together_is_searched_all_the_same(run_st
 
 @pytest.mark.parametrize(("width", "n_scores", "share"), [(3, 1000, 0.002), (20, 10**6, 0.01), (32, 5, 0.05)])
 def test_a_list_that_is_too_short_is_drawn_again(width: int, n_scores: int, share: float, block_program: Any) -> None:
-    plain = Beam(np.random.default_rng(width), 500, width, n_scores, share)
+    plain, limit = Beam(np.random.default_rng(width), 300, width, n_scores, share), block.SLOTS - width + 5
     for _ in range(5):
         plain.step()
     plain.past.clear()
     own, is_held = plain.held()
-    beam = there(own), there(is_held), there(plain.totals, torch.int64), width, 130
+    beam = there(own), there(is_held), there(plain.totals, torch.int64), width, limit
     made, is_stuck = block.run_in_block(block_program, plain.make_board(40), *beam)
-    while len(plain.past) < 130 and min(plain.last_keys()) >= 40:
+    while len(plain.past) < limit and min(plain.last_keys()) >= 40:
         plain.step()
     # Each step takes one candidate at least from the list of every configuration.
     assert len(plain.past) > block.SLOTS - width

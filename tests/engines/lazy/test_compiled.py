@@ -62,9 +62,10 @@ def test_a_beam_is_that_of_numpy(kind: str, width: int, monkeypatch: pytest.Monk
         pool = np.round(pool)
     if kind == "few doubts":
         doubt = rng.choice([0.25, 0.5, 1.0], 400)
-    ours = chosen(pool, doubt, width, 120)
+    budget = 120 if width < 20 else 40
+    ours = chosen(pool, doubt, width, budget)
     monkeypatch.setattr(compiled, "steps", None)
-    theirs = chosen(pool, doubt, width, 120)
+    theirs = chosen(pool, doubt, width, budget)
     for mine, other in zip(ours.configurations, theirs.configurations, strict=True):
         assert mine.indices.tolist() == other.indices.tolist()
         assert mine.priorities.tobytes() == other.priorities.tobytes()

@@ -17,6 +17,7 @@ from dubito.experiments.cells import journal as journal_module
 from dubito.experiments.cells.journal import Journal, JournalReader, Record, parsed
 from dubito.files import write_atomically
 from dubito.files.disk import DiskFull, locked
+from levels import examples
 
 RECORDS: list[Record] = [{"kind": "round", "turn": turn, "picked": list(range(turn))} for turn in range(4)]
 PATIENCE = 600.0
@@ -82,15 +83,18 @@ def test_a_line_with_any_byte_changed_is_an_error_or_what_it_was(tmp_path: Path)
     for record in written:
         journal.append(record)
     whole = journal.path.read_bytes()
-    refused = 0
+    refused = tried = 0
+    values = (b"0", b"7", b'"', b" ", b"\n")
     for place in range(len(whole) - 1):
-        for value in (b"0", b"7", b'"', b" ", b"\n"):
+        # In turn, where not all are tried.
+        for value in (values * 2)[place % 5 :][: 5 * examples(100) // 100 or 1]:
+            tried += 1
             journal.path.write_bytes(whole[:place] + value + whole[place + 1 :])
             try:
                 assert journal.read() == written
             except InvalidData:
                 refused += 1
-    assert refused > 3 * len(whole)
+    assert refused > 0.6 * tried
 
 
 @pytest.mark.parametrize("line", [1, 2, 4])

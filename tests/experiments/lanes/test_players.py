@@ -1,5 +1,6 @@
 """Cells played side by side; here on the CPU, where the same steps are made without a CUDA graph."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from dubito.experiments.plans.arms import Arm
 from dubito.experiments.plans.experiment import Experiment, Schedule
 from dubito.experiments.records import Round
 from dubito.experiments.runs import work as working
-from dubito.experiments.runs.run import run_experiment
+from dubito.experiments.runs.run import read_rounds, run_experiment
 
 SCHEDULE = Schedule(initial=12, budget=6, rounds=3)
 
@@ -75,9 +76,18 @@ def together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working, "trains_together", lambda model: True)
 
 
-@pytest.mark.usefixtures("together")
-def test_cells_played_side_by_side_write_what_cells_played_alone_write(tmp_path: Path) -> None:
-    rounds = run_experiment(experiment(), tmp_path, dataset=lamps())
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of cells played side by side to the end."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "whole"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(working, "trains_together", lambda model: True)
+        run_experiment(experiment(), folder, dataset=lamps())
+    return folder
+
+
+def test_cells_played_side_by_side_write_what_cells_played_alone_write(undisturbed: Path) -> None:
+    rounds = read_rounds(undisturbed)
     assert [each.labels for each in rounds] == [12, 18, 24, 30] * 6
     assert all(len(set(each.picked)) == (6 if each.turn < 3 else 0) for each in rounds)
     assert all(each.radius and each.scaled_radius and each.radius >= each.scaled_radius for each in rounds)
@@ -86,15 +96,14 @@ def test_cells_played_side_by_side_write_what_cells_played_alone_write(tmp_path:
         assert len({each.test_accuracy for each in first}) == len({each.core_set_loss for each in first}) == 1
     last = [each.test_accuracy for each in rounds if each.turn == 3]
     assert np.mean(last) > 0.8
-    assert not list((tmp_path / "checkpoints").iterdir())
+    assert not list((undisturbed / "checkpoints").iterdir())
 
 
 @pytest.mark.usefixtures("together")
 @pytest.mark.parametrize("stop", [3, 8, 14])
 def test_interrupted_and_resumed_it_goes_on_from_the_last_finished_turn(
-    tmp_path: Path, stop: int, monkeypatch: pytest.MonkeyPatch
+    undisturbed: Path, tmp_path: Path, stop: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = run_experiment(experiment(), tmp_path / "whole", dataset=lamps())
     seen = 0
 
     def interrupt(standing: object) -> None:
@@ -114,17 +123,17 @@ def test_interrupted_and_resumed_it_goes_on_from_the_last_finished_turn(
 
     monkeypatch.setattr(Studio, "train", watched)
     resumed = run_experiment(experiment(), tmp_path / "cut", dataset=lamps())
-    assert results(resumed) == results(whole)
+    assert results(resumed) == results(read_rounds(undisturbed))
     assert min(turns, default=9) == (stop - 1) // 6 + 1  # Six cells a turn: none that was trained is trained again.
 
 
 @pytest.mark.usefixtures("together")
-def test_where_checkpoints_were_lost_turns_are_trained_again(tmp_path: Path) -> None:
-    whole = run_experiment(experiment(), tmp_path / "whole", dataset=lamps())
-    journal = (tmp_path / "whole" / "journal.jsonl").read_text().splitlines(keepends=True)
-    run_experiment(experiment(), tmp_path / "cut", dataset=lamps())
+def test_where_checkpoints_were_lost_turns_are_trained_again(undisturbed: Path, tmp_path: Path) -> None:
+    shutil.copytree(undisturbed, tmp_path / "cut")
+    journal = (undisturbed / "journal.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "cut" / "journal.jsonl").write_text("".join(journal[:15]))
-    assert results(run_experiment(experiment(), tmp_path / "cut", dataset=lamps())) == results(whole)
+    resumed = run_experiment(experiment(), tmp_path / "cut", dataset=lamps())
+    assert results(resumed) == results(read_rounds(undisturbed))
 
 
 @pytest.mark.usefixtures("together")

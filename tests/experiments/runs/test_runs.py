@@ -40,7 +40,7 @@ from dubito.experiments.runs.run import (
     run_experiment,
 )
 
-KILLS = int(os.environ.get("DUBITO_KILLS", "3"))
+KILLS = int(os.environ.get("DUBITO_KILLS", "2"))
 """How many times the killed process is killed; 30 by hand."""
 PATIENCE = 600.0
 """Seconds that a test waits for a process, on a machine that may be busy with other work."""
@@ -77,7 +77,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Experiment]:
         yield Experiment("plan", ARMS, schedule=SCHEDULE, model=Sklearn("centroids.Centroids"), seeds=(0, 1))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def data() -> Dataset:
     rng = np.random.default_rng(0)
     labels = np.arange(120) % 3
@@ -89,10 +89,19 @@ def timeless(rounds: list[Round]) -> list[Round]:
     return [replace(each, train_seconds=0.0, select_seconds=0.0) for each in rounds]
 
 
+@pytest.fixture(scope="module")
+def undisturbed(plan: Experiment, data: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "whole"
+    run_experiment(plan, folder, dataset=data)
+    return folder
+
+
 @pytest.fixture
-def whole(plan: Experiment, data: Dataset, tmp_path: Path) -> list[Round]:
-    """The rounds of a run that nothing disturbed."""
-    return timeless(run_experiment(plan, tmp_path / "whole", dataset=data))
+def whole(undisturbed: Path, tmp_path: Path) -> list[Round]:
+    """The rounds of that run, and a copy of its folder to disturb."""
+    shutil.copytree(undisturbed, tmp_path / "whole")
+    return timeless(read_rounds(tmp_path / "whole"))
 
 
 def test_a_run_leaves_all_its_rounds_and_who_made_them(plan: Experiment, whole: list[Round], tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The cpu engine covers as the reference does, however the work is cut into pieces."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 
 import numpy as np
@@ -43,31 +43,42 @@ def test_the_engine_meets_the_contract() -> None:
     check_coverage_engine(CpuCoverage(), examples=examples(200))
 
 
-@pytest.mark.parametrize(("front", "block"), [(1, 40), (2, 17), (512, 9)])
-def test_the_picks_do_not_depend_on_block_sizes(front: int, block: int, set_constant: SetConstant) -> None:
+@dataclass(frozen=True)
+class ForSmall(CpuCoverage):
+    """Takes small problems only: in the smallest pieces large ones take their time."""
+
+    most_rows: int = 60
+
+    def refusals(self, problem: CoverageProblem) -> list[str]:
+        return ["it is too large"] if problem.pool.shape[0] > self.most_rows else super().refusals(problem)
+
+
+@pytest.mark.parametrize(("front", "block", "threads"), [(1, 40, 1), (2, 17, 3), (512, 9, 2)])
+def test_the_picks_do_not_depend_on_how_the_work_is_shared_out(
+    front: int, block: int, threads: int, set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("FRONT", "REFINE_TOGETHER", "SETTLE_ROWS"):
         set_constant(name, front)
     for name in ("ROWS", "REFERENCES", "PAIR_ROWS", "BLOCK_ROWS", "READ_ROWS", "SUM_TOGETHER"):
         set_constant(name, block)
-    check_coverage_engine(CpuCoverage(), examples=examples(15))
+    monkeypatch.setattr(import_module("dubito.threads"), "n_threads", lambda: threads)
+    check_coverage_engine(ForSmall(most_rows=200), examples=examples(60))
 
 
 @pytest.mark.parametrize("n_pairs", [1, 300])
 def test_the_picks_do_not_depend_on_the_room_for_pairs(n_pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver, "plan_cover", lambda n, d, limit: CoverPlan(16, 0, n_pairs))
-    check_coverage_engine(CpuCoverage(), examples=examples(8))
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_the_picks_do_not_depend_on_the_number_of_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("dubito.threads"), "n_threads", lambda: threads)
-    check_coverage_engine(CpuCoverage(), examples=examples(20))
+    check_coverage_engine(ForSmall(), examples=examples(30) + 2)
+    # More pairs than were reckoned with.
+    rng = np.random.default_rng(0)
+    pool = rng.standard_normal((60, 4))
+    assert_same(made_of(pool, pool[:3] + 0.5, rng.random(60), 20))
 
 
 def test_the_contract_holds_with_probes_on_small_problems_too(set_constant: SetConstant) -> None:
     set_constant("SMALL_PROBLEM", 0)
     set_constant("CLOSER_LOOK", 0)
-    check_coverage_engine(CpuCoverage(), examples=examples(40))
+    check_coverage_engine(ForSmall(most_rows=200), examples=examples(40))
 
 
 @pytest.mark.parametrize("width", [0, 16, 32, 48])
@@ -104,11 +115,10 @@ def test_storage_does_not_matter() -> None:
         assert found.priorities.tobytes() == first.priorities.tobytes()
 
 
-@pytest.mark.parametrize("strength", [0.0, 1.0])
-@pytest.mark.parametrize("n_labelled", [0, 10, 300])
+@pytest.mark.parametrize(("strength", "n_labelled"), [(1.0, 0), (0.0, 10), (1.0, 300)])
 def test_real_digits_are_covered_as_the_reference_covers_them(strength: float, n_labelled: int) -> None:
     digits: AnyArray = load_digits().data
-    pool = digits[300:1100].astype(np.float32)
+    pool = digits[300:800].astype(np.float32)
     weights = np.random.default_rng(0).beta(0.3, 2.0, len(pool)) ** strength
     assert_same(made_of(pool, digits[:n_labelled], weights, 100, largest=16.0))
 

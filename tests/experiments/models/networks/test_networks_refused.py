@@ -113,14 +113,18 @@ def test_what_can_be_kept_and_what_need_not_be_is_no_trouble(tmp_path: Path, fac
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_what_cannot_be_taken_apart_is_refused(own_networks: Any) -> None:
-    for made, words in (
-        (own_networks.lazy(2), "'0.weight' has no size yet, as of a lazy layer"),
-        (own_networks.scripted(2), "scripted or traced"),
-        (own_networks.compiled(2), "the network is compiled; return it as it is"),
-    ):
-        with pytest.raises(InvalidArgument, match=words):
-            Split(made, "head", ADAM, is_training=False)
+@pytest.mark.parametrize(
+    ("factory", "words"),
+    [
+        ("lazy", "'0.weight' has no size yet, as of a lazy layer"),
+        ("scripted", "scripted or traced"),
+        # Torch takes seconds to load its compiler.
+        pytest.param("compiled", "the network is compiled; return it as it is", marks=pytest.mark.slow),
+    ],
+)
+def test_what_cannot_be_taken_apart_is_refused(own_networks: Any, factory: str, words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        Split(getattr(own_networks, factory)(2), "head", ADAM, is_training=False)
 
 
 def test_an_empty_folder_is_empty_again_after_a_refused_run(tmp_path: Path) -> None:
