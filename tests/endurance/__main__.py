@@ -19,7 +19,7 @@ from endurance.large import measure
 from endurance.page import page
 from endurance.servers import CORES, serving
 from labelling.projects import make_project
-from postgres.cluster import cluster
+from postgres.cluster import Cluster, programs
 
 Part = Callable[[Path], dict[str, Any]]
 
@@ -36,9 +36,14 @@ def crowd(folder: Path) -> dict[str, Any]:
 
 def crowd_postgres(folder: Path) -> dict[str, Any]:
     """The same in PostgreSQL."""
-    with cluster() as store:
-        project, _ = make_project(folder, n_rows=10_000, overlap=2, store=store)
+    place = programs()
+    assert place is not None, "there is no PostgreSQL here: apt install postgresql"
+    server = Cluster(place)
+    try:
+        project, _ = make_project(folder, n_rows=10_000, overlap=2, store=server.url)
         return gather(Path(project.folder), n_people=16, overlap=2)
+    finally:
+        server.remove()
 
 
 def requests(folder: Path) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 from urllib.parse import quote
@@ -19,27 +17,41 @@ def programs() -> Path | None:
     return Path(found).parent if found else next((each for each in PLACES if (each / "initdb").exists()), None)
 
 
-@contextmanager
-def cluster(*, is_kept: bool = True) -> Iterator[str]:
-    """The address of an empty database, for as long as the block runs; where it need not be kept, it is faster."""
-    place = programs()
-    assert place is not None
-    folder = Path(mkdtemp(prefix="dubito-pg-"))
-    # PostgreSQL refuses to be root.
-    other = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
-    if other:
-        shutil.chown(folder, "nobody", "nogroup")
-    data = folder / "data"
+class Cluster:
+    """A PostgreSQL server that listens on a socket in a folder of its own."""
 
-    def call(*command: str) -> None:
-        subprocess.run([*other, *command], check=True, capture_output=True, cwd=folder)
+    def __init__(self, place: Path, *, is_durable: bool = True) -> None:
+        """Without durability it is faster, and a crash of the machine, which tests do not cause, may lose something."""
+        self._is_durable = is_durable
+        self._place, self._folder = place, Path(mkdtemp(prefix="dubito-pg-"))
+        # PostgreSQL refuses to be root.
+        self._user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
+        if self._user:
+            shutil.chown(self._folder, "nobody", "nogroup")
+        self._call("initdb", "-U", "dubito", "-A", "trust", "-E", "UTF8", "--no-locale")
+        self.start()
 
-    options = ["-U", "dubito", "-A", "trust", "-E", "UTF8", "--no-locale", *([] if is_kept else ["--no-sync"])]
-    call(str(place / "initdb"), "-D", str(data), *options)
-    settings = f"-c listen_addresses='' -c unix_socket_directories='{folder}'{'' if is_kept else ' -c fsync=off'}"
-    call(str(place / "pg_ctl"), "-D", str(data), "-l", str(folder / "log"), "-w", "-o", settings, "start")
-    try:
-        yield f"postgresql+psycopg://dubito@/postgres?host={quote(str(folder), safe='')}"
-    finally:
-        call(str(place / "pg_ctl"), "-D", str(data), "-m", "immediate", "-w", "stop")
-        shutil.rmtree(folder, ignore_errors=True)
+    @property
+    def url(self) -> str:
+        """The address of an empty database."""
+        return f"postgresql+psycopg://dubito@/postgres?host={quote(str(self._folder), safe='')}"
+
+    def _call(self, program: str, *arguments: str) -> None:
+        command = [*self._user, str(self._place / program), "-D", str(self._folder / "data"), *arguments]
+        subprocess.run(command, check=True, capture_output=True, cwd=self._folder)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        settings = "" if self._is_durable else "-c fsync=off -c full_page_writes=off "
+        settings += f"-c listen_addresses='' -c unix_socket_directories='{self._folder}'"
+        self._call("pg_ctl", "-l", str(self._folder / "log"), "-w", "-o", settings, "start")
+
+    def restart(self) -> None:
+        """Stop it as a power cut would, and start it again."""
+        self._call("pg_ctl", "-m", "immediate", "-w", "stop")
+        self.start()
+
+    def remove(self) -> None:
+        """Stop it, and remove its files."""
+        self._call("pg_ctl", "-m", "immediate", "-w", "stop")
+        shutil.rmtree(self._folder, ignore_errors=True)

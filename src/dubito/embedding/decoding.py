@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dubito.embedding.base import Framing
+from dubito.files.limits import PICTURE_FORMATS
 from dubito.matrix import AnyArray
 
 MOST_PIXELS = 178_956_970
@@ -31,7 +32,9 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(content) if isinstance(content, bytes) else content) as opened:
+            with Image.open(
+                io.BytesIO(content) if isinstance(content, bytes) else content, formats=PICTURE_FORMATS
+            ) as opened:
                 _check_pixels(opened)
                 return np.asarray(_framed(opened, framing), dtype=np.uint8).reshape(
                     framing.height, framing.width, framing.channels
@@ -58,7 +61,9 @@ def measure(content: str | bytes) -> tuple[int, int, bool] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(content) if isinstance(content, bytes) else content) as opened:
+            with Image.open(
+                io.BytesIO(content) if isinstance(content, bytes) else content, formats=PICTURE_FORMATS
+            ) as opened:
                 return opened.height, opened.width, opened.mode in ("1", "L")
     except Exception:  # As above; whoever decodes it says what is wrong.
         return None

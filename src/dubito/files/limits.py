@@ -17,6 +17,8 @@ SHARE = 0.5
 """Of the machine's memory, where nothing else is said: the other half is for the work itself."""
 VARIABLE = "DUBITO_INPUT_LIMIT"
 """In the environment, a bound for this process and those it starts."""
+PICTURE_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What Pillow may decode: for some others, such as EPS, it starts programs."""
 CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 

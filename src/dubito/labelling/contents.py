@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -12,8 +12,9 @@ from dubito.files.formats.embeddings import COLUMN
 from dubito.files.naming import find_names
 from dubito.files.opening import open_source
 from dubito.files.roles import read_pool
+from dubito.labelling.items import Identities, digest_of, has_items, match_items
 from dubito.labelling.project import Project
-from dubito.matrix import AnyArray, len_of
+from dubito.matrix import AnyArray, IntArray, Matrix, Rows, len_of
 from dubito.names.columns import IDS, label_name, usual
 from dubito.names.labels import are_labels, label_keys
 
@@ -40,6 +41,14 @@ class Contents:
     """Where paths begin: nothing outside it is shown."""
     has_ids: bool = True
     """False where rows go by their numbers."""
+    rows: IntArray | None = None
+    """(n,) the row of the pool that each item is; None where item i is row i."""
+    n_left_out: int = 0
+    """Rows of the pool that came after the project was made."""
+
+    def row_of(self, item: int) -> int:
+        """The row of the pool that an item is."""
+        return item if self.rows is None else int(self.rows[item])
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -54,7 +63,44 @@ class Contents:
 
 
 def read_contents(project: Project) -> Contents:
-    """What the pool of a project shows."""
+    """What the items of a project show; refused where the pool was replaced by one that has not all of them."""
+    contents = _read_pool_contents(project)
+    if not has_items(project):
+        return contents
+    rows, n_left_out = match_items(project, identities_of(project, contents))
+    if rows is None:
+        return contents
+    order = rows.tolist()
+    return replace(
+        contents,
+        ids=[contents.ids[row] for row in order],
+        shown=None if contents.shown is None else [contents.shown[row] for row in order],
+        columns={name: [values[row] for row in order] for name, values in contents.columns.items()},
+        labels=tuple(contents.labels[row] for row in order) if contents.labels else (),
+        rows=rows,
+        n_left_out=n_left_out,
+    )
+
+
+def identities_of(project: Project, contents: Contents) -> Identities:
+    """What tells the items of a project apart: ids, and what is shown, or features where there is neither."""
+    if contents.shown is not None:
+        digests = [digest_of(each) for each in contents.shown]
+    elif contents.has_ids:
+        digests = [0] * len(contents)
+    else:
+        features = read_pool(project.pool_path).features
+        digests = [digest_of(np.ascontiguousarray(features[row]).tobytes()) for row in range(len(contents))]
+    return Identities(contents.ids, np.array(digests, dtype=np.uint64))
+
+
+def features_of(project: Project, rows: IntArray | None) -> tuple[Matrix, bool]:
+    """The features of the items, and whether they are columns of a table."""
+    pool = read_pool(project.pool_path)
+    return (pool.features if rows is None else Rows(pool.features, rows)), bool(pool.feature_names)
+
+
+def _read_pool_contents(project: Project) -> Contents:
     source = open_source(project.pool_path)
     names = list(source.names)
     label = label_name([name for name in names if name])

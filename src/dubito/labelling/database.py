@@ -1,6 +1,7 @@
 """The database behind a store: SQLite in the project's folder, or PostgreSQL by its address."""
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,10 @@ TRIES = 3
 
 class StoreFailed(DubitoError, OSError):
     """The store could not keep something; what it had is whole."""
+
+
+class StoreUnavailable(StoreFailed):
+    """The store cannot be reached or is locked at the moment; the same request may succeed later."""
 
 
 def open_engine(folder: str, url: str | None) -> Engine:
@@ -48,8 +53,6 @@ def _reading(path: str) -> str:
 
 
 def _connect(place: str, reads: bool) -> Any:
-    import sqlite3
-
     connection = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0)
     connection.execute(f"PRAGMA wal_autocheckpoint={0 if reads else 1000}")
     if not reads:
@@ -112,6 +115,12 @@ class Place:
     def _are(self) -> list[tuple[int, int] | None]:
         return [_identity(path) for path in self._paths]
 
+    def renewed(self, engine: Engine) -> "Place":
+        """The files as a new connection has them: the log may be another one, the store itself must not be."""
+        if self._are()[:1] != self._were[:1]:
+            self.check()
+        return Place(engine)
+
     def check(self) -> None:
         """Refuse to go on where they are gone: what is written to them now nobody could find again."""
         if self._are() != self._were:
@@ -139,15 +148,25 @@ def naming_store(what: str, path: str | None = None) -> Iterator[None]:
         if path is not None and ("not a database" in said or "malformed" in said):
             mend = "restore it from a copy; the file is left as it is."
             raise InvalidData(f"{what}: {said} ({path})", mend=mend) from error
-        raise StoreFailed(f"{what}: {_told(error)}") from error
+        kind = StoreUnavailable if _may_pass(error) else StoreFailed
+        raise kind(f"{what}: {_told(error)}") from error
+
+
+def _may_pass(error: DBAPIError) -> bool:
+    """Whether the database was out of reach or locked, rather than unable to keep something."""
+    if isinstance(error.orig, sqlite3.Error):
+        return "locked" in str(error.orig)
+    return error.connection_invalidated or (isinstance(error, OperationalError) and "No space" not in str(error.orig))
 
 
 def _told(error: DBAPIError) -> str:
     said = " ".join(str(error.orig).split())
-    if "disk is full" in said or "disk I/O" in said:
+    if "disk is full" in said or "disk I/O" in said or "No space" in said:
         return "the disk is full or fails. Nothing that was saved is lost: make room and try again."
     if "readonly" in said or "unable to open" in said:
         return f"its folder cannot be written ({said}). Make it writable, or copy the project."
-    if isinstance(error, OperationalError) and ("connect" in said or "server" in said or "terminat" in said):
+    if "locked" in said:
+        return "another program has locked the database. Stop that program, or try again."
+    if _may_pass(error):
         return f"the database cannot be reached ({said[:200]}). Start it and try again."
     return said[:300]

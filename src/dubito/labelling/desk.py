@@ -35,6 +35,11 @@ class Guessed(NamedTuple):
 Listener = Callable[[str, dict[str, Any]], None]
 
 
+def succeeded(future: "Future[Any]") -> bool:
+    """Whether an operation was committed."""
+    return not future.cancelled() and future.exception() is None
+
+
 class Desk:
     """A project that is open for labelling. Futures are done once the store has it."""
 
@@ -71,6 +76,11 @@ class Desk:
         """Tell all who listen."""
         for listener in list(self._listeners):
             listener(kind, facts)
+
+    def failures(self) -> dict[str, str]:
+        """By part of the service, why it does not work now; empty while all do."""
+        found = {"store": self._writer.failure, "learning": self.loop.failure}
+        return {part: failure for part, failure in found.items() if failure is not None}
 
     def check_item(self, item: int) -> int:
         """A row of the pool."""
@@ -218,7 +228,7 @@ class Desk:
         return future
 
     def _tell(self, future: "Future[Any]") -> None:
-        if future.exception() is None:
+        if succeeded(future):
             with self.state.lock:
                 facts = {"labelled": len(self.state.book.labels), "skipped": len(self.state.book.skipped)}
             self.announce("labels", facts)
@@ -261,7 +271,7 @@ class Desk:
             state.version += 1
 
         future = self._writer.submit(write)
-        future.add_done_callback(lambda done: self.announce("project", {}) if done.exception() is None else None)
+        future.add_done_callback(lambda done: self.announce("project", {}) if succeeded(done) else None)
         return future
 
     def restrict(self, mode: str, rows: Sequence[int]) -> "Future[int]":
@@ -283,5 +293,5 @@ class Desk:
             return state.n_open()
 
         future = self._writer.submit(write)
-        future.add_done_callback(lambda done: self.announce("project", {}) if done.exception() is None else None)
+        future.add_done_callback(lambda done: self.announce("project", {}) if succeeded(done) else None)
         return future

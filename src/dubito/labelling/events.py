@@ -62,8 +62,10 @@ def check_name(argument: str, value: str, longest: int = LONGEST_NAME) -> str:
 
 def check_text(argument: str, value: str, longest: int = LONGEST_TEXT) -> str:
     """Text that a store can hold: no longer than that, no half of a character, nothing that is no text."""
-    if len(value) > longest:
-        raise InvalidArgument(f"has {len(value):,} characters", argument=argument, mend=f"write {longest:,} at most.")
-    if any(unicodedata.category(each) == "Cs" or each == "\0" for each in value):
+    # In the form that is stored, which may be longer than what was sent.
+    text = unicodedata.normalize("NFC", value) if len(value) <= longest else value
+    if len(text) > longest:
+        raise InvalidArgument(f"has {len(text):,} characters", argument=argument, mend=f"write {longest:,} at most.")
+    if any(unicodedata.category(each) == "Cs" or each == "\0" for each in text):
         raise InvalidArgument("holds what is no text in UTF-8", argument=argument, mend="leave it out.")
-    return unicodedata.normalize("NFC", value)
+    return text

@@ -35,7 +35,7 @@ def label_columns(state: State) -> dict[str, Sequence[object]]:
     given = [list(state.book.votes(item).values()) for item in items]
     return {
         "id": [state.contents.ids[item] for item in items],
-        "index": items,
+        "index": [state.contents.row_of(item) for item in items],
         "label": [state.book.labels[item] for item in items],
         "annotators": [len(each) for each in given],
         "agreement": [

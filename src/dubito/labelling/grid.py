@@ -1,7 +1,7 @@
 """Items by what the model takes them for: a screen of one class, where a person marks the odd ones."""
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import TypeVar
 
 import numpy as np
@@ -37,9 +37,11 @@ def then(future: "Future[Before]", change: "Callable[[Future[Before]], After]") 
     changed: Future[After] = Future()
 
     def settle(done: "Future[Before]") -> None:
+        if not changed.set_running_or_notify_cancel():
+            return
         try:
             changed.set_result(change(done))
-        except Exception as error:
+        except (Exception, CancelledError) as error:
             changed.set_exception(error)
 
     future.add_done_callback(settle)

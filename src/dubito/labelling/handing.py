@@ -9,10 +9,9 @@ from dubito.errors import InvalidData
 from dubito.files.entries import whole
 from dubito.files.opening import open_source
 from dubito.files.replacing import write_atomically
-from dubito.files.roles import read_pool
 from dubito.files.sealed import save_sealed
 from dubito.files.writing import render_columns
-from dubito.labelling.contents import read_contents
+from dubito.labelling.contents import features_of, read_contents
 from dubito.labelling.database import naming_store, open_reader
 from dubito.labelling.project import Project, read_project
 from dubito.labelling.state import State
@@ -51,7 +50,8 @@ def write_labels(state: State, folder: str | None = None) -> list[str]:
         # Elsewhere a message that names the file must say whose it is.
         elsewhere = f"{os.path.basename(os.path.normpath(state.project.folder))}-{own}"
         path = os.path.join(state.project.folder, own) if folder is None else os.path.join(folder, elsewhere)
-        names: list[object] = [state.contents.ids[item] if state.contents.has_ids else item for item in items]
+        contents = state.contents
+        names: list[object] = [contents.ids[item] if contents.has_ids else contents.row_of(item) for item in items]
         labels = [book.labels[item] for item in items]
         columns: dict[str, Sequence[object]] = {"id" if state.contents.has_ids else "index": names, column: labels}
         write_atomically(path, render_columns(columns, "csv"))
@@ -64,7 +64,7 @@ def write_dataset(state: State) -> str:
     items = np.array(sorted(state.book.labels), dtype=np.int64)
     if len(items) < 2:
         raise InvalidData(f"{state.project.folder} has {len(items)} labels", mend="label more before replaying them.")
-    features = whole(read_pool(state.project.pool_path).features)[items]
+    features = whole(features_of(state.project, state.contents.rows)[0])[items]
     path = state.project.path(DATA)
     save_sealed(path, {"features": features, "labels": np.array([state.book.labels[item] for item in items.tolist()])})
     return path

@@ -12,7 +12,9 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from dubito.labelling.project import LAYOUT, model_file
+from dubito.errors import DubitoError
+from dubito.files.replacing import write_atomically
+from dubito.labelling.project import FAILURE, model_file
 from dubito.labelling.state import State, read_model
 from dubito.labelling.store import Pick, RoundRecord, Writer, add_picks, add_round, drop_picks
 
@@ -47,7 +49,7 @@ class Loop:
     def __init__(self, state: State, writer: Writer, announce: Announce) -> None:
         self._state, self._writer, self._announce = state, writer, announce
         self._wake = threading.Condition()
-        self._asked = self._again = self._stopped = False
+        self._asked = self._again = self._stopped = self._has_no_layout = False
         self._worker: subprocess.Popen[str] | None = None
         self._fast = 0
         self.is_fitting = False
@@ -92,23 +94,38 @@ class Loop:
                     stream.close()
 
     def _run(self) -> None:
+        """Learn until the end; whatever fails is shown, and tried again after a while."""
         while self._wait():
+            # The map comes right after the first round: labels that come in fast would keep it waiting.
+            is_round = self._is_due() and not (self._state.rounds and self._lacks_layout())
             try:
-                # The map comes right after the first round: labels that come in fast would keep it waiting.
-                if self._is_due() and not (self._state.rounds and self._lacks_layout()):
+                if is_round:
                     self._asked = self._again = False
                     self._play()
                 else:
                     self._lay_out()
-                self.failure = None
-            except WorkerFailed as error:
+                self._set_failure(None)
+            except Exception as error:
                 self.is_fitting = False
                 if not self._stopped:
-                    self.failure, self._again = str(error), True
+                    self._again, self._has_no_layout = is_round, not is_round
+                    self._set_failure(str(error) or type(error).__name__)
                     self._announce("model", {})
                     self._pause()
             finally:
                 self.is_fitting = False
+
+    def _set_failure(self, failure: str | None) -> None:
+        """Keep it for the page, and in a file for ``dubito status``, where it can be written."""
+        if failure == self.failure:
+            return
+        self.failure = failure
+        path = self._state.project.path(FAILURE)
+        with suppress(OSError, DubitoError):
+            if failure is None:
+                os.unlink(path)
+            else:
+                write_atomically(path, f"{failure}\n".encode())
 
     def _wait(self) -> bool:
         """Until there is something to do; False at the end."""
@@ -138,12 +155,16 @@ class Loop:
         return n_answered < state.n_open() and state.rounds[-1].labels < len(state.book.labels)
 
     def _lacks_layout(self) -> bool:
-        return self._state.places is None and self.failure is None
+        return self._state.places is None and not self._has_no_layout
 
     def _lay_out(self) -> None:
-        if not os.path.exists(self._state.project.path(LAYOUT)):
-            self._speak({"task": "layout"})
+        """Read the map, or have it made where there is none, or one that does not fit the pool."""
         self._state.read_layout()
+        if self._state.places is None:
+            self._speak({"task": "layout"})
+            self._state.read_layout()
+        if self._state.places is None:
+            raise WorkerFailed("the map that the worker wrote does not fit the pool; was the pool file replaced?")
         self._announce("map", {})
 
     def _play(self) -> None:

@@ -14,11 +14,12 @@ from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.files.disk import naming_output
 from dubito.files.opening import open_source
 from dubito.files.roles import read_pool
-from dubito.labelling.contents import Contents, read_contents
+from dubito.labelling.contents import Contents, identities_of, read_contents
 from dubito.labelling.database import open_engine
 from dubito.labelling.events import Event, check_name
+from dubito.labelling.items import has_items, save_items
 from dubito.labelling.noticing import changed_source
-from dubito.labelling.project import Project, Settings, is_project, new_ident, read_project
+from dubito.labelling.project import Project, ProjectLock, Settings, is_project, keep_ident, read_ident, read_project
 from dubito.labelling.state import State
 from dubito.labelling.store import Writer, add_event, check_store
 
@@ -61,6 +62,10 @@ def open_project(
         project = _reopened(folder, source, store)
         _refuse_other(project, embedder)
         contents = read_contents(project)
+        if not has_items(project):
+            save_items(project, identities_of(project, contents))
+        if contents.n_left_out:
+            tell(f"{contents.n_left_out:,} rows of {project.pool_path} are new, and not part of the project.")
         for note in changed_source(project, contents):
             tell(note)
         more = [name for name in classes or () if check_name("classes", name) not in project.classes]
@@ -95,7 +100,7 @@ def _with_classes(project: Project, classes: Sequence[str]) -> Project:
         if check_name("classes", name) not in project.classes:
             project = project.with_class(name)
     if classes:
-        project.save()
+        save_unopened(project)
     return project
 
 
@@ -114,7 +119,7 @@ def _made(
     for name in classes or ():
         check_name("classes", name)
     if store is not None:
-        check_store(store)
+        check_store(store, read_ident(folder))
     is_new = not os.path.exists(folder)
     with naming_output(folder):
         os.makedirs(folder, exist_ok=True)
@@ -142,11 +147,12 @@ def _filled(
 ) -> tuple[Project, Contents]:
     near = os.path.relpath(source, folder)
     pool = near if is_pool(source) else _embedded(folder, source, embedder, progress, tell)
-    project = Project(folder, new_ident(), near, pool, (), "", settings, store)
+    project = Project(folder, keep_ident(folder), near, pool, (), "", settings, store)
     contents = read_contents(project)
     found = sorted({label for label in contents.labels if label is not None})
     for name in dict.fromkeys(check_name("classes", each) for each in (*(classes or ()), *found)):
         project = project.with_class(name)
+    save_items(project, identities_of(project, contents))
     _import(project, contents, tell)
     project.save()
     return project, contents
@@ -213,6 +219,15 @@ def _import(project: Project, contents: Contents, tell: Tell) -> None:
     tell(f"{len(labelled)} of {len(contents)} items have labels in the source, which are taken as first labels.")
 
 
+def save_unopened(project: Project) -> None:
+    """Save a change, unless a server has the project open."""
+    lock = ProjectLock(project)
+    try:
+        project.save()
+    finally:
+        lock.close()
+
+
 def with_settings(project: Project, given: Mapping[str, Any], tell: Tell = lambda line: None) -> Project:
     """The same with the settings that a person gave; says which of them are others now."""
     before = project.settings
@@ -221,6 +236,6 @@ def with_settings(project: Project, given: Mapping[str, Any], tell: Tell = lambd
         f"{name} {getattr(before, name)} to {value}" for name, value in given.items() if getattr(before, name) != value
     ]
     if others:
-        changed.save()
+        save_unopened(changed)
         tell(f"changed in the project: {', '.join(others)}.")
     return changed

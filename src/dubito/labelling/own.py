@@ -81,7 +81,7 @@ def _rows(contents: Contents, ids: Ids | None, n_given: int) -> AnyArray:
         if n_given != len(contents):
             problem = f"there are {n_given} rows of probabilities for {len(contents)} items"
             raise InvalidArgument(problem, mend="name each row in a column or array ids.")
-        return np.arange(n_given)
+        return np.arange(n_given) if contents.rows is None else np.argsort(contents.rows)
     places = Ids("pool", np.array(contents.ids)).places
     unknown = [row for row, key in enumerate(ids.keys) if key not in places]
     if unknown:

@@ -8,6 +8,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from dubito.errors import InvalidData, MissingFile
+from dubito.files.limits import PICTURE_FORMATS
 from dubito.labelling.contents import Contents
 
 MOST_PIXELS = 50_000_000
@@ -71,7 +72,7 @@ def _encoded(data: bytes, name: str, edge: int) -> ShownPicture:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(data)) as opened:
+            with Image.open(io.BytesIO(data), formats=PICTURE_FORMATS) as opened:
                 return _shrunk(opened, name, edge)
     except InvalidData:
         raise

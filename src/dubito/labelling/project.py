@@ -19,9 +19,10 @@ from dubito.wording import shorten
 
 SCHEMA = 1
 NAME = "project.toml"
+IDENT = "ident"
 MOST_CLASSES = 500
-LAYOUT, OWN = "layout.npz", "probabilities.npz"
-"""The map, and what the user's own model says."""
+LAYOUT, OWN, FAILURE = "layout.npz", "probabilities.npz", "learning-failure.txt"
+"""The map, what the user's own model says, and why learning failed, while it does."""
 KINDS = {int: "a whole number", float: "a number", str: "text in quotes", list: "names in quotes", dict: "a table"}
 """What a file is to say, in words."""
 
@@ -137,9 +138,20 @@ def is_project(path: str) -> bool:
     return os.path.isfile(os.path.join(path, NAME))
 
 
-def new_ident() -> str:
-    """A name for a new project."""
-    return secrets.token_hex(8)
+def read_ident(folder: str) -> str | None:
+    """The id of a project that is being made in a folder, where that was begun before."""
+    with suppress(OSError), open(os.path.join(folder, IDENT), encoding="ascii") as file:
+        return file.read().strip() or None
+    return None
+
+
+def keep_ident(folder: str) -> str:
+    """The id of a project that is being made, written down so that a store that was begun is known again."""
+    ident = read_ident(folder)
+    if ident is None:
+        ident = secrets.token_hex(8)
+        write_atomically(os.path.join(folder, IDENT), f"{ident}\n".encode())
+    return ident
 
 
 def read_project(folder: str) -> Project:

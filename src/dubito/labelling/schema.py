@@ -107,9 +107,11 @@ def prepare(connection: Connection, project: str) -> None:
     _migrate(connection, int(found["schema"]))
 
 
-def refuse_taken(connection: Connection) -> None:
-    """Refuse a store that is a project's already."""
-    if inspect(connection).has_table(facts.name):
+def refuse_taken(connection: Connection, ident: str | None) -> None:
+    """Refuse a store of another project than this one."""
+    if not inspect(connection).has_table(facts.name):
+        return
+    if connection.execute(select(facts.c.value).where(facts.c.name == "project")).scalar() != ident:
         raise InvalidData("the store is of another project", mend="name another database with --store.")
 
 

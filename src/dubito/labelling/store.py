@@ -6,16 +6,18 @@ committed together, and nobody is answered before the commit: an answer means th
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, select
 
-from dubito.errors import DubitoError
+from dubito.errors import DubitoError, InvalidArgument
 from dubito.labelling import schema
-from dubito.labelling.database import Place, StoreFailed, naming_store, open_engine, take_lock
+from dubito.labelling.database import Place, StoreFailed, StoreUnavailable, naming_store, open_engine, take_lock
 from dubito.labelling.events import Event
 
 Result = TypeVar("Result")
@@ -27,6 +29,8 @@ DROP_LEASE = delete(schema.leases).where(
 )
 TOGETHER = 256
 """Operations that are committed together at most."""
+FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
+"""Seconds before a lost connection is made again; doubled after each failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,12 @@ class RoundRecord:
     seconds: float
 
 
+class TooEarly(Exception):
+    """A lost connection is not to be made again yet."""
+
+
 class _Task:
-    """An operation and whoever waits for it."""
+    """An operation and the future of whoever waits for it."""
 
     def __init__(self, operation: Operation[Any]) -> None:
         self.operation = operation
@@ -66,38 +74,43 @@ class _Task:
         self.result: Any = None
         self.error: Exception | None = None
 
+    def finish(self) -> None:
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
 
 class Writer:
     """The one thread that writes.
+
+    An operation that fails is rolled back and its error is the future's; memory is read again from the store. While
+    the database cannot be reached, operations fail with `StoreUnavailable`, and the thread connects again, waiting
+    longer after each failure, up to `LONGEST_WAIT` seconds. No error ends the thread.
 
     Parameters
     ----------
     engine : Engine
         Its only connection is this thread's.
     project : str
-        Whose store it must be.
+        The id of the project that the store must belong to.
     lock : lock
         Held while operations run, and not while they are committed: they may change what is in memory.
     reload : callable
-        Called, with the lock held, after a commit failed: memory is then to be read again.
+        Called, with the lock held, after a failure: memory is then to be read again.
     """
 
     def __init__(
         self, engine: Engine, project: str, lock: "threading.RLock", reload: Callable[[Connection], None]
     ) -> None:
-        self._lock, self._reload = lock, reload
+        self._engine, self._project, self._lock, self._reload = engine, project, lock, reload
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._wait, self._retry_at = FIRST_WAIT, 0.0
+        self.failure: str | None = None
+        """Why the store cannot be used now; None while it can."""
         path = engine.url.database if engine.dialect.name == "sqlite" else None
         with naming_store("the labels cannot be opened", path):
-            self._connection = engine.connect()
-            try:
-                take_lock(self._connection)
-                with self._connection.begin():
-                    schema.prepare(self._connection, project)
-                    reload(self._connection)
-            except BaseException:
-                self._connection.close()
-                raise
+            self._connection: Connection | None = self._connect()
         self._place = Place(engine)
         self._thread = threading.Thread(target=self._run, name="dubito-writer", daemon=True)
         self._thread.start()
@@ -116,49 +129,97 @@ class Writer:
         """Finish what waits, and leave the store behind in one file."""
         self._tasks.put(None)
         self._thread.join()
-        self._connection.close()
+        self._disconnect()
+
+    def _connect(self) -> Connection:
+        """A connection that holds the lock of the database, with memory as the store has it."""
+        connection = self._engine.connect()
+        try:
+            take_lock(connection)
+            with connection.begin(), self._lock:
+                schema.prepare(connection, self._project)
+                self._reload(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):
+                connection.close()
 
     def _run(self) -> None:
-        while (first := self._tasks.get()) is not None:
-            tasks = [first]
-            stop = False
-            while len(tasks) < TOGETHER and not self._tasks.empty():
-                task = self._tasks.get()
-                if task is None:
-                    stop = True
-                    break
-                tasks.append(task)
-            self._commit(tasks)
-            if stop:
+        while True:
+            batch = self._next_batch()
+            tasks = [task for task in batch if task is not None and task.future.set_running_or_notify_cancel()]
+            try:
+                self._commit(tasks)
+            except Exception as error:  # Not expected, and no reason to leave anybody waiting.
+                for task in tasks:
+                    if not task.future.done():
+                        task.future.set_exception(_worded(error))
+            if None in batch:
                 return
 
-    def _commit(self, tasks: Sequence[_Task]) -> None:
+    def _next_batch(self) -> list[_Task | None]:
+        """Operations that wait; nothing where it is time to connect again. None stands for the end."""
         try:
-            self._together(tasks)
+            pause = None if self._connection is not None else max(self._retry_at - time.monotonic(), 0.0)
+            batch = [self._tasks.get(timeout=pause)]
+        except queue.Empty:
+            return []
+        while len(batch) < TOGETHER and batch[-1] is not None and not self._tasks.empty():
+            batch.append(self._tasks.get())
+        return batch
+
+    def _commit(self, tasks: Sequence[_Task]) -> None:
+        """Commit operations together; where that fails, each alone, so that one does not spoil it for the others."""
+        try:
+            if self._connection is None:
+                self._reconnect()
+            if tasks:
+                self._commit_together(tasks)
+        except TooEarly:
+            for task in tasks:
+                task.error = StoreUnavailable(self.failure or "the database cannot be reached; try again")
         except Exception as error:
-            self._again()
-            if len(tasks) > 1:
-                # One of them spoilt it for the others: each alone, then.
+            self._recover(error)
+            if len(tasks) > 1 and self._connection is not None:
                 for task in tasks:
                     self._commit([task])
                 return
-            tasks[0].error = _worded(error)
+            for task in tasks:
+                task.error = _worded(error)
         for task in tasks:
-            if task.error is not None:
-                task.future.set_exception(task.error)
-            else:
-                task.future.set_result(task.result)
+            task.finish()
 
-    def _together(self, tasks: Sequence[_Task]) -> None:
+    def _reconnect(self) -> None:
+        """Make a lost connection again, unless the last try was a moment ago."""
+        if time.monotonic() < self._retry_at:
+            raise TooEarly
+        self._place.renewed(self._engine)
+        with naming_store("it could not be saved"):
+            try:
+                self._connection = self._connect()
+            except InvalidArgument as taken:  # By another server, which may end.
+                raise StoreUnavailable(str(taken)) from taken
+        self._place = self._place.renewed(self._engine)
+        self._wait, self.failure = FIRST_WAIT, None
+
+    def _commit_together(self, tasks: Sequence[_Task]) -> None:
+        connection = self._connection
+        assert connection is not None
         with naming_store("it could not be saved"):
             self._place.check()
-            transaction = self._connection.begin()
+            transaction = connection.begin()
             try:
                 with self._lock:
                     for task in tasks:
                         task.error = None
                         try:
-                            task.result = task.operation(self._connection)
+                            task.result = task.operation(connection)
                         except DubitoError as error:  # Refused before anything was changed.
                             task.error = error
                 transaction.commit()
@@ -167,18 +228,18 @@ class Writer:
                 raise
             self._place.check()
 
-    def _again(self) -> None:
-        """Memory as the store has it; a connection that is lost is made again."""
-        try:
-            if self._connection.invalidated or self._connection.closed:
-                self._connection.close()
-                self._connection = self._connection.engine.connect()
-                take_lock(self._connection)
-            with self._connection.begin(), self._lock:
-                self._reload(self._connection)
-        except Exception:
-            # The next operation fails in the same way, and says so.
-            self._connection.invalidate()
+    def _recover(self, error: Exception) -> None:
+        """Read memory again from the store; where that fails too, drop the connection and try later."""
+        connection = self._connection
+        if connection is not None and not connection.invalidated and not connection.closed:
+            with suppress(Exception):
+                with connection.begin(), self._lock:
+                    self._reload(connection)
+                return
+        self._disconnect()
+        self._wait = min(2.0 * self._wait, LONGEST_WAIT)
+        self._retry_at = time.monotonic() + self._wait
+        self.failure = str(_worded(error))
 
 
 def _worded(error: Exception) -> Exception:
@@ -260,11 +321,11 @@ def put_fact(connection: Connection, name: str, value: str | None) -> None:
         connection.execute(insert(schema.facts), {"name": name, "value": value})
 
 
-def check_store(url: str) -> None:
-    """Refuse an address that does not answer, or a database that somebody has; nothing is written."""
+def check_store(url: str, ident: str | None) -> None:
+    """Refuse an address that does not answer, or a database of another project; nothing is written."""
     with naming_store("the store cannot be opened"), open_engine("", url).connect() as connection:
         take_lock(connection)
-        schema.refuse_taken(connection)
+        schema.refuse_taken(connection, ident)
 
 
 def count_events(connection: Connection) -> int:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from dubito.errors import DubitoError
-from dubito.files.roles import read_pool
 from dubito.files.sealed import load_sealed, save_sealed
 from dubito.fitting.folds import Share
+from dubito.labelling.contents import features_of, read_contents
 from dubito.labelling.layout import lay_out
 from dubito.labelling.project import LAYOUT, OWN, Project, model_file, read_project
 from dubito.labelling.rounds import Job, RoundPlayer
@@ -57,8 +57,8 @@ def _listen(jobs: "queue.SimpleQueue[str]") -> None:
 
 
 def _learner(project: Project) -> RoundPlayer:
-    pool = read_pool(project.pool_path)
-    return RoundPlayer(pool.features, True if pool.feature_names else None)
+    features, is_table = features_of(project, read_contents(project).rows)
+    return RoundPlayer(features, True if is_table else None)
 
 
 def _answer(project: Project, learner: RoundPlayer, job: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from dubito.errors import DubitoError, InvalidData, MissingFile
-from dubito.labelling.database import StoreFailed
+from dubito.labelling.database import StoreFailed, StoreUnavailable
 from dubito.labelling.desk import Desk
 from dubito.labelling.pictures import Unshowable
 from dubito.labelling.spoken import Conflict
@@ -40,6 +40,7 @@ FORM = b"""<!doctype html><html lang="en"><title>dubito</title><p hidden>That is
 STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (Unshowable, 415),
     (Conflict, 409),
+    (StoreUnavailable, 503),
     (StoreFailed, 507),
     (MissingFile, 404),
     (InvalidData, 422),
@@ -60,7 +61,13 @@ def read_page() -> dict[str, tuple[bytes, str]]:
     return found
 
 
-def make_app(desk: Desk, token: str, hosts: set[str] | None = None, public: str | None = None) -> Guard:
+def make_app(
+    desk: Desk,
+    token: str,
+    hosts: set[str] | None = None,
+    public: str | None = None,
+    is_stopping: asyncio.Event | None = None,
+) -> Guard:
     """An ASGI application for a desk.
 
     Parameters
@@ -73,8 +80,10 @@ def make_app(desk: Desk, token: str, hosts: set[str] | None = None, public: str 
         Names of the server besides localhost.
     public : str, optional
         The origin under which another server passes requests on to this one.
+    is_stopping : asyncio.Event, optional
+        Set when event streams are to end.
     """
-    is_stopping = asyncio.Event()
+    is_stopping = is_stopping or asyncio.Event()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -125,7 +134,8 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(DubitoError)
     async def refused(request: Request, error: DubitoError) -> Response:
         status = next(status for kind, status in STATUSES if isinstance(error, kind))
-        return JSONResponse({"error": _sentence(str(error))}, status_code=status)
+        headers = {"retry-after": "1"} if status == 503 else None
+        return JSONResponse({"error": _sentence(str(error))}, status_code=status, headers=headers)
 
     @app.exception_handler(RequestValidationError)
     async def misread(request: Request, error: RequestValidationError) -> Response:

@@ -7,9 +7,9 @@ import hmac
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from typing import Any
+from urllib.parse import unquote
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -18,6 +18,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 COOKIE = "dubito-token"
+MOST_SIGN_IN = 4096
 MOST_JSON = 16_000_000
 MOST_UPLOAD = 1_000_000_000
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -37,6 +38,11 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 ]
+
+
+def most_bytes(path: str) -> int:
+    """How large the body of a request may be."""
+    return {"/api/probabilities": MOST_UPLOAD, "/sign-in": MOST_SIGN_IN}.get(path, MOST_JSON)
 
 
 class TooLarge(Exception):
@@ -74,7 +80,6 @@ class Guard:
                 await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
-        scope["state"] = {**scope.get("state", {}), "is_known": self._is_known(headers)}
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             await _refuse(send, *refusal)
@@ -82,7 +87,7 @@ class Guard:
         await self._pass_on(scope, receive, send, headers)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
-        most = MOST_UPLOAD if scope["path"] == "/api/probabilities" else MOST_JSON
+        most = most_bytes(scope["path"])
         n_read, is_too_large = 0, False
 
         async def bounded() -> Message:
@@ -116,6 +121,7 @@ class Guard:
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         if not self._is_called_rightly(headers.get("host", "")):
             return 421, "This server goes by another name; open the address that it printed."
+        scope["state"] = {**scope.get("state", {}), "is_known": self._is_known(headers)}
         route = (scope["method"], scope["path"])
         if not scope["state"]["is_known"] and route not in OPEN:
             return 401, "Sign in first: open the address that dubito label printed, or send the token as a Bearer."
@@ -138,7 +144,7 @@ class Guard:
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit() and len(length) < 19):
             return 400, "Its Content-Length is no number."
-        most = MOST_UPLOAD if scope["path"] == "/api/probabilities" else MOST_JSON
+        most = most_bytes(scope["path"])
         if int(length) > most:
             return 413, f"That is more than the {most:,} bytes that are taken; send less."
         return None
@@ -179,11 +185,9 @@ def _bearer(headers: dict[str, str]) -> str | None:
 
 
 def _cookies(headers: dict[str, str]) -> list[str]:
-    try:
-        found = SimpleCookie(headers.get("cookie", ""))
-    except CookieError:
-        return []
-    return [morsel.value for name, morsel in found.items() if name == COOKIE or name.startswith(f"{COOKIE}-")]
+    """The values of our own cookies; those of other programs on the same host may hold anything."""
+    parts = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+    return [unquote(value.strip('"')) for name, _, value in parts if name == COOKIE or name.startswith(f"{COOKIE}-")]
 
 
 def _missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

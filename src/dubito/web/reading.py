@@ -35,6 +35,12 @@ def reading(desk: Desk, is_stopping: asyncio.Event) -> APIRouter:
         """The project in a few numbers."""
         return views.project_facts(desk)
 
+    @api.get("/health", responses={503: {"description": "Labels cannot be saved now."}})
+    def health() -> Response:
+        """Whether labels can be saved (200 or 503), and what does not work."""
+        failures = desk.failures()
+        return JSONResponse({"ok": not failures, "failures": failures}, status_code=503 if "store" in failures else 200)
+
     @api.get("/next")
     async def following(annotator: Name, count: Annotated[int, Query(ge=1, le=64)] = 8) -> dict[str, Any]:
         """Items to show next, held for this person."""

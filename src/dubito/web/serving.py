@@ -1,5 +1,6 @@
 """Listening: on this machine alone unless somebody says otherwise, and never without a token."""
 
+import asyncio
 import errno
 import logging
 import re
@@ -82,14 +83,19 @@ def address_of(opened: socket.socket, host: str) -> str:
 class Ready(uvicorn.Server):
     """A server that says when it listens."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], stop_streams: Callable[[], None]) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._stop_streams = ready, stop_streams
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As ever, and then say so."""
         await super().startup(sockets)
         self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the event streams first, which would otherwise be waited for and then cancelled."""
+        self._stop_streams()
+        await super().shutdown(sockets)
 
 
 def serve(
@@ -100,8 +106,14 @@ def serve(
     sys.setswitchinterval(0.001)
     logging.getLogger("dubito.web").addHandler(logging.StreamHandler())
     names = {host, socket.gethostname(), socket.getfqdn()} if not is_local(host) else {host}
+    is_stopping = asyncio.Event()
+
+    def stop_streams() -> None:
+        is_stopping.set()
+        desk.announce("ping", {})
+
     config = uvicorn.Config(
-        make_app(desk, token, names, public),
+        make_app(desk, token, names, public, is_stopping),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -110,4 +122,4 @@ def serve(
         lifespan="on",
         ws="none",
     )
-    Ready(config, ready).run([opened])
+    Ready(config, ready, stop_streams).run([opened])

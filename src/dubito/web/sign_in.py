@@ -1,13 +1,11 @@
 """The one page that everybody may see: it asks for the token, and tells nothing of the project."""
 
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from dubito.web.guard import COOKIE, Guard
-
-MOST = 4096
 
 
 def asking(page: bytes, *, is_wrong: bool = False) -> Response:
@@ -20,13 +18,12 @@ def signed_in(request: Request, token: str, guard: Guard) -> Response:
     response = RedirectResponse("/", status_code=303)
     name = f"{COOKIE}-{request.url.port or 80}"
     is_tls = request.url.scheme == "https" or guard.is_tls
-    response.set_cookie(name, token, httponly=True, samesite="strict", path="/", secure=is_tls)
+    response.set_cookie(name, quote(token, safe=""), httponly=True, samesite="strict", path="/", secure=is_tls)
     return response
 
 
 async def sign_in(request: Request, guard: Guard, page: bytes) -> Response:
     """The form."""
-    body = await request.body()
-    found = parse_qs(body.decode("utf-8", "replace")) if len(body) <= MOST else {}
+    found = parse_qs((await request.body()).decode("utf-8", "replace"))
     token = found.get("token", [""])[0].strip()
     return signed_in(request, token, guard) if guard.fits(token) else asking(page, is_wrong=True)

@@ -4,9 +4,11 @@ import atexit
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from tempfile import mkdtemp
 
-from dubito.labelling.project import is_project
+from dubito.cli.printing.messages import say
+from dubito.labelling.project import FAILURE, is_project
 from dubito.optional import require
 
 
@@ -23,6 +25,8 @@ def opened(
     from dubito.labelling.handing import own_column, read_state, write_labels
 
     state = read_state(pool)
+    with suppress(OSError), open(state.project.path(FAILURE), encoding="utf-8") as file:
+        say(f"the page of this project could not learn from its labels: {file.read().strip()}")
     if folder is None and not os.access(state.project.folder, os.W_OK):
         folder = mkdtemp(prefix="dubito-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dubito.labelling.contents import Contents
     from dubito.labelling.project import Project
 
-SHORTEST_TOKEN = 16
+SHORTEST_TOKEN, FEWEST_LETTERS = 16, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,9 @@ def read_asked(
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
         mend = f"choose {SHORTEST_TOKEN} letters or more, without spaces."
         raise InvalidArgument("--token is too short, or has letters beyond ASCII", mend=mend)
+    if token is not None and len(set(token)) < FEWEST_LETTERS:
+        mend = 'choose one at random: python -c "import secrets; print(secrets.token_urlsafe())"'
+        raise InvalidArgument(f"--token has fewer than {FEWEST_LETTERS} different letters", mend=mend)
     if not is_local(host) and token is None:
         problem = f"--host {host} lets others reach this page, and no token was chosen"
         raise InvalidArgument(problem, mend="set one in the variable DUBITO_TOKEN, and give it to those who label.")

@@ -11,7 +11,7 @@ import numpy as np
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.experiments.datasets.images.record import ImageArray
-from dubito.files.limits import Allowance, allowance
+from dubito.files.limits import PICTURE_FORMATS, Allowance, allowance
 from dubito.wording import PASS, by_door
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -90,7 +90,9 @@ def _decode(picture: Picture, size: Size | None, allowed: Allowance) -> ImageArr
 
     content = picture.content
     try:
-        with Image.open(io.BytesIO(content) if isinstance(content, bytes) else content) as opened:
+        with Image.open(
+            io.BytesIO(content) if isinstance(content, bytes) else content, formats=PICTURE_FORMATS
+        ) as opened:
             allowed.check_unpacking(picture.name, 4 * opened.width * opened.height)
             if opened.mode.startswith(("I", "F")):
                 raise InvalidData(f"{picture.name} has more than 8 bits a channel", mend="save it with 8.")

@@ -5,6 +5,8 @@ import io
 import warnings
 from pathlib import Path
 
+from dubito.files.limits import PICTURE_FORMATS
+
 SIDE, QUALITY = 320, 80
 """The longer side in pixels at most, and the quality of JPEG."""
 MOST_PIXELS = 200_000_000
@@ -22,7 +24,7 @@ def thumbnail(path: Path) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(path) as opened:
+            with Image.open(path, formats=PICTURE_FORMATS) as opened:
                 if opened.width * opened.height > MOST_PIXELS:
                     return None
                 opened.draft("RGB", (SIDE, SIDE))
