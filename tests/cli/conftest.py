@@ -68,7 +68,7 @@ def run_process(tmp_path: Path) -> Program:
         done = subprocess.run(
             [sys.executable, "-m", "dubito", *arguments],
             cwd=tmp_path,
-            env={**os.environ, **environment},
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", **environment},
             capture_output=True,
             text=True,
             check=False,
