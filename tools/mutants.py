@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -149,8 +149,8 @@ def changes_of(node: ast.AST) -> Iterator[ast.AST]:
             yield changed.operand
         case ast.Constant(value=bool()):
             yield ast.Constant(not changed.value)
-        case ast.Constant(value=int() | float()):
-            yield ast.Constant(changed.value + 1)
+        case ast.Constant(value=int() | float() as value):
+            yield ast.Constant(value + 1)
         case ast.IfExp():
             changed.test = ast.UnaryOp(ast.Not(), changed.test)
             yield changed
@@ -184,11 +184,11 @@ class Contexts:
     """A pytest plug-in that tells coverage which test is running."""
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         counting = sys.modules["coverage"].Coverage.current()
         if counting is not None:
             counting.switch_context(item.nodeid)
-        return (yield)  # type: ignore[return-value]
+        return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -161,7 +161,8 @@ def test_a_map_that_does_not_fit_the_pool_is_made_again(tmp_path: Path) -> None:
     desk.listen(lambda kind, facts: announced.append(kind))
     desk.start()
     wait_until(lambda: desk.state.places is not None)
-    assert np.shape(desk.state.places) == (len(contents), 2)
+    assert desk.state.places is not None
+    assert desk.state.places.shape == (len(contents), 2)
     assert desk.failures() == {}
     assert announced.count("map") == 1
     desk.close()
