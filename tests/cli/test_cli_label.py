@@ -109,6 +109,7 @@ def test_update_refuses_what_cannot_be_meant(
         (["nowhere"], "does not exist"),
         (["nowhere", "--host", "0.0.0.0"], "no token was chosen"),
         (["nowhere", "--host", "0.0.0.0", "--token", "short"], "too short"),
+        (["nowhere", "--host", "0.0.0.0", "--token", "aaaaaaaaaaaaaaaa"], "fewer than 8 different letters"),
         (["nowhere", "--port", "99999"], "is no port"),
         (["nowhere", "--audit", "lots"], "is no share"),
         (["nowhere", "--batch", "0"], "--batch 0"),

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import stat
 import threading
 import time
 from pathlib import Path
@@ -96,3 +97,16 @@ def test_another_failure_to_link_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(DubitoError, match=r"picks.csv cannot be written: input/output error\."):
         write_atomically(str(tmp_path / "picks.csv"), b"x", new=True)
     assert os.listdir(tmp_path) == []
+
+
+def test_the_folder_is_synced_after_the_file_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[bool, bool]] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append((stat.S_ISDIR(os.fstat(descriptor).st_mode), (tmp_path / "kept").exists()))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(str(tmp_path / "kept"), b"whole")
+    assert synced == [(False, False), (True, True)]

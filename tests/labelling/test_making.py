@@ -3,11 +3,14 @@
 import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from dubito.cli import main
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.labelling.making import open_project
+from dubito.labelling.demo import demo_source, write_digits
+from dubito.labelling.making import is_pool, open_project
 from dubito.labelling.project import read_project
 from labelling.projects import make_project, write_rows
 
@@ -159,3 +162,33 @@ def test_ids_that_repeat_are_named_and_texts_are_not_called_wrong_numbers(tmp_pa
     path.write_text("id,text\na,good day\nb,good night\na,good bye\n")
     with pytest.raises(InvalidData, match="repeats the id 'a'"):
         open_project(str(path))
+
+
+def test_a_table_of_texts_is_embedded_and_a_table_of_numbers_is_a_pool(tmp_path: Path) -> None:
+    assert not is_pool(str(write_texts(tmp_path)))
+    assert is_pool(str(write_rows(tmp_path)))
+    (tmp_path / "numbers.csv").write_text("a,b\n1,2\n3,4\n")
+    assert is_pool(str(tmp_path / "numbers.csv"))
+
+
+@pytest.mark.parametrize("address", ["mysql://somewhere/labels", "sqlite:///labels.db", "nonsense"])
+def test_a_store_that_is_no_postgresql_is_refused(tmp_path: Path, address: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"write postgresql\+psycopg://"):
+        open_project(str(write_rows(tmp_path)), store=address)
+    assert not (tmp_path / "rows.dubito").exists()
+
+
+def test_the_digits_of_the_demo_are_dark_on_white_in_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = write_digits(tmp_path, 3)
+    assert list(answers.values()) == ["0", "1", "2"]
+    with Image.open(tmp_path / "digit-0000.png") as picture:
+        pixels = np.asarray(picture)
+    assert pixels.shape == (64, 64)
+    assert pixels[0, 0] == 255
+    assert pixels.min() < 20
+    monkeypatch.setattr("dubito.labelling.demo.write_digits", lambda folder: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert demo_source() == str(tmp_path / "dubito" / "label-demo" / "digits")
+    assert demo_source(str(tmp_path / "mine")) == str(tmp_path / "mine" / "digits")

@@ -35,6 +35,7 @@ def test_a_first_round_covers_and_a_later_one_has_a_model(tmp_path: Path) -> Non
     assert len(set(arrays["picks"].tolist())) == 10
     assert set(arrays["why"].tolist()) == {"first"}
     assert (facts["labels"], facts["n_tested"], facts["stop"]) == (0, None, False)
+    assert arrays["covered"][0] == facts["covered"] == 0.0
     arrays, facts = player.play(job(np.arange(12), round=2, foreseen=Share(3, 4), audited=np.arange(4)))
     assert not set(arrays["picks"].tolist()) & set(range(12))
     assert arrays["probabilities"].shape == (60, 2)

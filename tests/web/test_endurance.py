@@ -2,6 +2,7 @@
 
 import os
 import signal
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,19 @@ def test_a_second_server_on_one_project_is_refused_and_the_token_is_in_no_log(
     assert server.token not in said
     assert "wrong-one" not in said
     assert "stopped;" in said
+
+
+def test_ctrl_c_with_a_page_open_ends_the_server_without_a_traceback(tmp_path: Path) -> None:
+    project, _ = copy_played(tmp_path)
+    with serving(Path(project.folder)) as server:
+        connections = [HTTPConnection(server.host, server.port, timeout=60) for _ in range(3)]
+        for connection in connections:
+            connection.request("GET", "/api/events", headers={"Authorization": f"Bearer {server.token}"})
+            assert connection.getresponse().readline() == b"event: ping\n"
+        said = server.stop()
+        for connection in connections:
+            connection.close()
+    assert server.process.returncode == 0
+    assert "Traceback" not in said
+    assert "Cancel" not in said
+    assert said.splitlines()[-1].startswith("dubito: stopped")

@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from dubito.labelling.project import read_token
+from dubito.web.app import make_app
 from web.clients import HERE, TOKEN, client_of, rows_desk, say
 
 PATHS = ["project", "next", "grid", "items/1", "items/1/picture", "items/1/guess", "map", "curve", "review"]
@@ -151,3 +152,39 @@ def test_a_label_goes_through_with_the_token(client: TestClient) -> None:
     client.headers.update(BEARER)
     assert say(client, 5, "right").status_code == 201
     client.headers.pop("authorization")
+
+
+@pytest.mark.parametrize(
+    "other",
+    ['{"a": 1}', "a[0]=b", "name with spaces=1", "_ga=GA1.1; theme", "x=\x01", "=", "a" * 60_000, "k=v; " * 10_000],
+    ids=lambda each: str(each)[:10],
+)
+def test_cookies_of_other_programs_on_the_host_lock_nobody_out(client: TestClient, other: str) -> None:
+    signed = f"{other}; dubito-token-8901={TOKEN}"
+    assert client.get("/api/project", headers={"cookie": signed.encode("latin-1")}).status_code == 200
+    assert client.get("/api/project", headers={"cookie": other.encode("latin-1")}).status_code == 401
+
+
+def test_a_token_of_any_printable_letters_signs_in(tmp_path: Path) -> None:
+    token = 'semi;comma,"quote"\\100%+/='
+    app = make_app(rows_desk(tmp_path), token)
+    with TestClient(app, base_url=HERE) as opened:
+        answer = opened.get("/", params={"token": token}, follow_redirects=False)
+        signed = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
+        opened.cookies.clear()
+        assert opened.get("/api/project", headers=signed).status_code == 200
+
+
+def test_a_sign_in_larger_than_any_token_is_not_read(client: TestClient) -> None:
+    answer = client.post("/sign-in", data={"token": "x" * 5000}, headers={"origin": HERE})
+    assert answer.status_code == 413
+
+
+def test_health_tells_what_does_not_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = rows_desk(tmp_path)
+    with client_of(desk) as opened:
+        assert opened.get("/api/health").json() == {"ok": True, "failures": {}}
+        monkeypatch.setattr(desk._writer, "failure", "the database is gone")
+        answer = opened.get("/api/health")
+        assert answer.status_code == 503
+        assert answer.json() == {"ok": False, "failures": {"store": "the database is gone"}}

@@ -10,8 +10,12 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
+from dubito.embedding.base import Framing
+from dubito.embedding.decoding import BrokenPicture, decode
+from dubito.labelling.contents import Contents
 from dubito.labelling.desk import Desk
 from dubito.labelling.making import open_project
+from dubito.labelling.pictures import Unshowable, show_picture
 from web.clients import client_of
 
 UP = ["../", "..%2f", "%2e%2e/", "%2e%2e%2f", "..%252f", "..%c0%af", "..\\", "..%5c", "....//", "..;/", "%00../"]
@@ -113,3 +117,29 @@ def test_text_has_no_picture(tmp_path: Path) -> None:
     with client_of(Desk(*open_project(str(tmp_path / "texts.csv"), classes=["x"]))) as opened:
         assert opened.get("/api/items/1").json()["text"] == "three four"
         assert opened.get("/api/items/1/picture").status_code == 404
+
+
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
+
+
+def test_a_file_that_only_another_program_could_draw_is_no_picture(folder: Path) -> None:
+    """Pillow would start Ghostscript for it."""
+    with pytest.raises(BrokenPicture, match="is no picture of a known format"):
+        decode(EPS, Framing(8, 8))
+    place = folder / "photos" / "drawn.png"
+    place.write_bytes(EPS)
+    contents = Contents("pictures", ["drawn.png"], ["drawn.png"], {}, (), str(folder / "photos"))
+    with pytest.raises(Unshowable, match="is no picture of a known format"):
+        show_picture(contents, 0, 64)
+    place.unlink()
+
+
+def test_of_a_picture_with_16_bits_the_whole_range_is_shown(folder: Path) -> None:
+    place = folder / "photos" / "deep.png"
+    Image.fromarray(np.array([[1000, 2000], [1500, 2000]], dtype=np.uint16)).save(place)
+    contents = Contents("pictures", ["deep.png"], ["deep.png"], {}, (), str(folder / "photos"))
+    shown = show_picture(contents, 0, 64)
+    place.unlink()
+    with Image.open(io.BytesIO(shown.data)) as picture:
+        pixels = np.asarray(picture.convert("L")).astype(int)
+    assert abs(pixels - [[0, 255], [127, 255]]).max() <= 1

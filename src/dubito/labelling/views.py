@@ -64,6 +64,7 @@ def project_facts(desk: Desk) -> Facts:
     with state.lock:
         project, settings = state.project, state.project.settings
         return {
+            "ident": project.ident,
             "name": project.name,
             "kind": state.contents.what,
             "items": len(state.contents),

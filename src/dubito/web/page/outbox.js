@@ -9,7 +9,7 @@ const WAITS = [0.5, 1, 2, 3, 5];
 let wake = null;
 
 function place() {
-  return `dubito.unsent.${known.project.name}.${known.project.items}`;
+  return `dubito.unsent.${known.project.ident}`;
 }
 
 function read() {
