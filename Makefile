@@ -16,7 +16,7 @@ export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST = -m pytest -n $(JOBS) --dist worksteal
-# Tests with targets of their own: they need Ray, Chromium or PostgreSQL.
+# Tests that need Ray, Chromium or PostgreSQL have targets of their own.
 APART = --ignore=tests/cluster --ignore=tests/web/browser --ignore=tests/postgres
 
 # Where scikit-activeml's template of tests is cloned from, and which release of it: its wheel has no tests.
@@ -53,6 +53,8 @@ test-all: .venv/.dev .venv/.cluster .venv/.page ## Run everything: all examples,
 	.venv/bin/python -m coverage run $(PYTEST) $(APART) --hypothesis-profile=full -m thorough
 	@.venv/bin/python -m coverage combine --quiet
 	.venv/bin/python -m coverage report
+	@$(need_chromium)
+	@$(need_postgresql)
 	@$(MAKE) --jobs=2 --output-sync=target cluster page postgres without-c
 
 without-c: .venv/.ready ## Run the tests of the engine on a CPU as where there is no C compiler
@@ -72,11 +74,11 @@ cluster: .venv/.cluster ## Run the tests that need Ray: clusters of several node
 	.venv/bin/python -m pytest tests/cluster $(ARGS)
 
 page: .venv/.page ## Run the tests of the labelling page in a real Chromium
-	@$(call need,chromium,command -v chromium || command -v chromium-browser || command -v google-chrome,brew install --cask chromium)
+	@$(need_chromium)
 	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile tests/web/browser $(ARGS)
 
 postgres: .venv/.dev ## Run the tests of the labelling store in a PostgreSQL of their own
-	@$(call need,postgresql,command -v initdb || ls /usr/lib/postgresql/*/bin/initdb,brew install postgresql)
+	@$(need_postgresql)
 	.venv/bin/python -m pytest tests/postgres $(ARGS)
 
 labelling: .venv/.ready ## Kill, crowd and fuzz the labelling server at length, and write docs/results/labelling.md
@@ -193,6 +195,9 @@ if ! { $(2); } >/dev/null 2>&1; then \
   fi; \
 fi
 endef
+
+need_postgresql = $(call need,postgresql,command -v initdb || ls /usr/lib/postgresql/*/bin/initdb,brew install postgresql)
+need_chromium = $(call need,chromium,command -v chromium || command -v chromium-browser || command -v google-chrome,brew install --cask chromium)
 
 # Modules are compiled when they are first imported, which is quicker than compiling all of them now. uv is taken where
 # it finds the pinned versions, and pip otherwise.

@@ -4,5 +4,5 @@ from hypothesis import settings
 
 
 def examples(full: int) -> int:
-    """Of so many examples in the full profile of Hypothesis, those that this run tries."""
+    """Number of examples in this run: all of them in the full profile, a tenth (at least 4) otherwise."""
     return full if settings.get_current_profile_name() == "full" else max(4, full // 10)

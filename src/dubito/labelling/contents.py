@@ -14,7 +14,7 @@ from dubito.files.opening import open_source
 from dubito.files.roles import read_pool
 from dubito.labelling.items import Identities, digest_of, has_items, match_items
 from dubito.labelling.project import Project
-from dubito.matrix import AnyArray, IntArray, Matrix, Rows, len_of
+from dubito.matrix import AnyArray, IntArray, Matrix, Rows, blocks, len_of, rows_per_read
 from dubito.names.columns import IDS, label_name, usual
 from dubito.names.labels import are_labels, label_keys
 
@@ -85,13 +85,15 @@ def read_contents(project: Project) -> Contents:
 def identities_of(project: Project, contents: Contents) -> Identities:
     """What tells the items of a project apart: ids, and what is shown, or features where there is neither."""
     if contents.shown is not None:
-        digests = [digest_of(each) for each in contents.shown]
+        kind, digests = "shown", [digest_of(each) for each in contents.shown]
     elif contents.has_ids:
-        digests = [0] * len(contents)
+        kind, digests = "ids", [0] * len(contents)
     else:
-        features = read_pool(project.pool_path).features
-        digests = [digest_of(np.ascontiguousarray(features[row]).tobytes()) for row in range(len(contents))]
-    return Identities(contents.ids, np.array(digests, dtype=np.uint64))
+        features = features_of(project, contents.rows)[0]
+        spans = blocks(len_of(features), rows_per_read(features))
+        parts = (np.ascontiguousarray(features[span]) for span in spans)
+        kind, digests = "features", [digest_of(row.tobytes()) for part in parts for row in part]
+    return Identities(contents.ids, np.array(digests, dtype=np.uint64), kind)
 
 
 def features_of(project: Project, rows: IntArray | None) -> tuple[Matrix, bool]:

@@ -1,8 +1,9 @@
-"""Which row of the pool each item of a project is, also after the pool file was written again.
+"""Match the items of a project to the rows of its pool file, even after the file was written again.
 
-Labels refer to items by number. When a project is made, the id and a digest of the content of every item are kept in
-its folder. When it is opened, they are compared with the pool: rows that moved are found again, and a pool in which an
-item is missing or has become another one is refused.
+Labels refer to items by number. When a project is made, the id of every item and a digest of its text, its picture's
+path or bytes, or (without ids) its features are kept in its folder. When it is opened, they are compared with the pool:
+rows that moved are found again, and a pool in which an item is missing or has another content is refused. Of pictures
+in files only the paths are compared, not what the files hold.
 """
 
 import os
@@ -29,10 +30,16 @@ class Identities:
 
     ids: Sequence[str]
     digests: AnyArray
-    """(n,) of what a person is shown; 0 where the id alone says what it is."""
+    """(n,) of contents; 0 if rows are identified by their ids alone."""
+    kind: str
+    """Of what: ``shown``, ``features`` or ``ids``."""
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def without_contents(self) -> "Identities":
+        """Known by ids alone."""
+        return Identities(self.ids, np.zeros(len(self.ids), dtype=np.uint64), "ids")
 
 
 def digest_of(content: object) -> int:
@@ -48,16 +55,20 @@ def has_items(project: Project) -> bool:
 
 def save_items(project: Project, found: Identities) -> None:
     """Write down which items a project has."""
-    save_sealed(project.path(ITEMS), {"ids": np.array(found.ids, dtype=np.str_), "digests": found.digests})
+    arrays = {"ids": np.array(found.ids, dtype=np.str_), "digests": found.digests, "kind": np.array(found.kind)}
+    save_sealed(project.path(ITEMS), arrays)
 
 
 def match_items(project: Project, found: Identities) -> tuple[IntArray | None, int]:
-    """The row of every item, or None where each is its own; and how many rows of the pool are no item.
+    """The row of every item, or None if item i is row i for all; and the number of rows that are new.
 
     Raises `InvalidData` if an item of the project is not in the pool, or is something else there.
     """
     kept = load_sealed(project.path(ITEMS), needed=True)
-    known = Identities(kept["ids"].tolist(), kept["digests"])
+    known = Identities(kept["ids"].tolist(), kept["digests"], str(kept["kind"]))
+    if known.kind != found.kind and known.kind != "features":
+        # A column of texts came or went, say: contents cannot be compared, ids can.
+        known, found = known.without_contents(), found.without_contents()
     if known.ids == list(found.ids) and np.array_equal(known.digests, found.digests):
         return None, 0
     rows = _rows_by_id(known, found)
@@ -94,5 +105,5 @@ def _match_by_content(rows: IntArray, known: Identities, found: Identities) -> N
     for item in np.flatnonzero(rows < 0).tolist():
         items[int(known.digests[item])].append(item)
     for digest, wanted in items.items():
-        if len(wanted) == len(places[digest]):
-            rows[wanted] = places[digest]
+        if len(wanted) <= len(places[digest]):
+            rows[wanted] = places[digest][: len(wanted)]

@@ -58,6 +58,8 @@ class Loop:
 
     def start(self) -> None:
         """Begin."""
+        with suppress(OSError):
+            os.unlink(self._state.project.path(FAILURE))  # Of an earlier server.
         self._thread.start()
 
     def ask(self) -> None:
@@ -77,8 +79,9 @@ class Loop:
         with self._wake:
             self._stopped = True
             self._wake.notify()
-        if self._worker is not None:
-            self._worker.kill()
+        worker = self._worker
+        if worker is not None:
+            worker.kill()
         if self._thread.is_alive():
             self._thread.join(timeout=10.0)
         self._end_worker()
@@ -108,7 +111,8 @@ class Loop:
             except Exception as error:
                 self.is_fitting = False
                 if not self._stopped:
-                    self._again, self._has_no_layout = is_round, not is_round
+                    self._again |= is_round
+                    self._has_no_layout |= not is_round
                     self._set_failure(str(error) or type(error).__name__)
                     self._announce("model", {})
                     self._pause()
@@ -125,7 +129,7 @@ class Loop:
             if failure is None:
                 os.unlink(path)
             else:
-                write_atomically(path, f"{failure}\n".encode())
+                write_atomically(path, f"{failure}\n".encode("utf-8", "backslashreplace"))
 
     def _wait(self) -> bool:
         """Until there is something to do; False at the end."""

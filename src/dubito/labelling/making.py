@@ -17,7 +17,7 @@ from dubito.files.roles import read_pool
 from dubito.labelling.contents import Contents, identities_of, read_contents
 from dubito.labelling.database import open_engine
 from dubito.labelling.events import Event, check_name
-from dubito.labelling.items import has_items, save_items
+from dubito.labelling.items import ITEMS, has_items, save_items
 from dubito.labelling.noticing import changed_source
 from dubito.labelling.project import Project, ProjectLock, Settings, is_project, keep_ident, read_ident, read_project
 from dubito.labelling.state import State
@@ -147,6 +147,8 @@ def _filled(
 ) -> tuple[Project, Contents]:
     near = os.path.relpath(source, folder)
     pool = near if is_pool(source) else _embedded(folder, source, embedder, progress, tell)
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, ITEMS))  # Of a try that was interrupted; the source may be another since.
     project = Project(folder, keep_ident(folder), near, pool, (), "", settings, store)
     contents = read_contents(project)
     found = sorted({label for label in contents.labels if label is not None})

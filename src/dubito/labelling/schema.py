@@ -93,9 +93,12 @@ WHERE e.kind <> 'undo'
 """What each person's answer on each item is now; a label that is NULL is a skip."""
 
 
-def prepare(connection: Connection, project: str) -> None:
+def prepare(connection: Connection, project: str, *, is_new_allowed: bool = True) -> None:
     """Make the tables, or bring older ones up to date; a store of another project, or of a newer dubito, is refused."""
     if not inspect(connection).has_table(facts.name):
+        if not is_new_allowed:
+            problem = "the store is empty, though it had labels before"
+            raise InvalidData(problem, mend="restore the database from a copy, then start the server again.")
         metadata.create_all(connection)
         connection.execute(text(ANSWERS))
         known = [{"name": "schema", "value": str(VERSION)}, {"name": "project", "value": project}]

@@ -105,12 +105,14 @@ class Writer:
     ) -> None:
         self._engine, self._project, self._lock, self._reload = engine, project, lock, reload
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._submitting, self._is_closed = threading.Lock(), False
         self._wait, self._retry_at = FIRST_WAIT, 0.0
+        self._error: Exception | None = None
         self.failure: str | None = None
         """Why the store cannot be used now; None while it can."""
         path = engine.url.database if engine.dialect.name == "sqlite" else None
         with naming_store("the labels cannot be opened", path):
-            self._connection: Connection | None = self._connect()
+            self._connection: Connection | None = self._connect(is_first=True)
         self._place = Place(engine)
         self._thread = threading.Thread(target=self._run, name="dubito-writer", daemon=True)
         self._thread.start()
@@ -118,7 +120,11 @@ class Writer:
     def submit(self, operation: Operation[Result]) -> "Future[Result]":
         """Have it run; the future is done once it is committed."""
         task = _Task(operation)
-        self._tasks.put(task)
+        with self._submitting:
+            if self._is_closed:
+                task.future.set_exception(StoreFailed("it could not be saved: the project is closed"))
+            else:
+                self._tasks.put(task)
         return task.future
 
     def run(self, operation: Operation[Result]) -> Result:
@@ -127,17 +133,19 @@ class Writer:
 
     def close(self) -> None:
         """Finish what waits, and leave the store behind in one file."""
-        self._tasks.put(None)
+        with self._submitting:
+            self._is_closed = True
+            self._tasks.put(None)
         self._thread.join()
         self._disconnect()
 
-    def _connect(self) -> Connection:
+    def _connect(self, *, is_first: bool = False) -> Connection:
         """A connection that holds the lock of the database, with memory as the store has it."""
         connection = self._engine.connect()
         try:
             take_lock(connection)
             with connection.begin(), self._lock:
-                schema.prepare(connection, self._project)
+                schema.prepare(connection, self._project, is_new_allowed=is_first)
                 self._reload(connection)
         except BaseException:
             connection.close()
@@ -155,7 +163,8 @@ class Writer:
             batch = self._next_batch()
             tasks = [task for task in batch if task is not None and task.future.set_running_or_notify_cancel()]
             try:
-                self._commit(tasks)
+                if tasks or None not in batch:
+                    self._commit(tasks)
             except Exception as error:  # Not expected, and no reason to leave anybody waiting.
                 for task in tasks:
                     if not task.future.done():
@@ -183,7 +192,7 @@ class Writer:
                 self._commit_together(tasks)
         except TooEarly:
             for task in tasks:
-                task.error = StoreUnavailable(self.failure or "the database cannot be reached; try again")
+                task.error = self._error
         except Exception as error:
             self._recover(error)
             if len(tasks) > 1 and self._connection is not None:
@@ -202,11 +211,15 @@ class Writer:
         self._place.renewed(self._engine)
         with naming_store("it could not be saved"):
             try:
-                self._connection = self._connect()
+                connection = self._connect()
             except InvalidArgument as taken:  # By another server, which may end.
                 raise StoreUnavailable(str(taken)) from taken
-        self._place = self._place.renewed(self._engine)
-        self._wait, self.failure = FIRST_WAIT, None
+        try:
+            self._place = self._place.renewed(self._engine)
+        except StoreFailed:
+            connection.close()
+            raise
+        self._connection, self._wait, self.failure = connection, FIRST_WAIT, None
 
     def _commit_together(self, tasks: Sequence[_Task]) -> None:
         connection = self._connection
@@ -237,9 +250,10 @@ class Writer:
                     self._reload(connection)
                 return
         self._disconnect()
-        self._wait = min(2.0 * self._wait, LONGEST_WAIT)
         self._retry_at = time.monotonic() + self._wait
-        self.failure = str(_worded(error))
+        self._wait = min(2.0 * self._wait, LONGEST_WAIT)
+        self._error = _worded(error)
+        self.failure = str(self._error)
 
 
 def _worded(error: Exception) -> Exception:
