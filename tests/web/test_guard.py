@@ -161,8 +161,8 @@ def test_a_label_goes_through_with_the_token(client: TestClient) -> None:
 )
 def test_cookies_of_other_programs_on_the_host_lock_nobody_out(client: TestClient, other: str) -> None:
     signed = f"{other}; dubito-token-8901={TOKEN}"
-    assert client.get("/api/project", headers={"cookie": signed.encode("latin-1")}).status_code == 200
-    assert client.get("/api/project", headers={"cookie": other.encode("latin-1")}).status_code == 401
+    assert client.get("/api/project", headers={b"cookie": signed.encode("latin-1")}).status_code == 200
+    assert client.get("/api/project", headers={b"cookie": other.encode("latin-1")}).status_code == 401
 
 
 def test_a_token_of_any_printable_letters_signs_in(tmp_path: Path) -> None:
