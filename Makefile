@@ -47,15 +47,15 @@ demo: .venv-demo/.ready ## Replay labelling on real digits, offline: a table, a 
 test: .venv/.ready ## Run the tests and doctests, with few examples each
 	.venv/bin/python $(MEASURED) $(PYTEST) $(APART) $(ARGS)
 
-test-all: .venv/.dev .venv/.cluster .venv/.page ## Run everything: all examples, slow tests, coverage, Ray, Chromium, PostgreSQL, no C
+test-all: .venv/.dev .venv/.cluster .venv/.page ## Run everything: coverage, all examples, slow tests, Ray, Chromium, PostgreSQL, no C, check
 	@.venv/bin/python -m coverage erase
 	$(MAKE) test MEASURED="-m coverage run"
-	.venv/bin/python -m coverage run $(PYTEST) $(APART) --hypothesis-profile=full -m thorough
 	@.venv/bin/python -m coverage combine --quiet
 	.venv/bin/python -m coverage report
+	.venv/bin/python $(PYTEST) $(APART) --hypothesis-profile=full -m thorough $(ARGS)
 	@$(need_chromium)
 	@$(need_postgresql)
-	@$(MAKE) --jobs=2 --output-sync=target cluster page postgres without-c
+	@$(MAKE) --jobs=2 --output-sync=target cluster page check postgres without-c
 
 without-c: .venv/.ready ## Run the tests of the engine on a CPU as where there is no C compiler
 	DUBITO_COMPILED=0 .venv/bin/python $(PYTEST) -k "not gpu" \

@@ -41,6 +41,10 @@ TARGETS = {
 EXCLUDED = ("engines/cuda/programs",)
 """Source that Triton compiles for a GPU."""
 LEVELS = {"quick": [], "full": ["--hypothesis-profile=full", "-m", ""]}
+PYTEST_CODES = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+"""What pytest may end with: passed, failed, or interrupted because a module could not be imported."""
+APART = [f"--ignore=tests/{name}" for name in ("cluster", "web/browser", "postgres")]
+"""Tests that need Ray, Chromium or PostgreSQL."""
 SECONDS_BEFORE_ALL = 20.0
 """A mutant first meets its quickest tests, of this many seconds together, and only then all that execute its line."""
 
@@ -71,7 +75,7 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: characters ``start`` to ``end`` of a file become ``after``."""
+    """One change: bytes ``start`` to ``end`` of a file become ``after``."""
 
     path: str
     line: int
@@ -80,8 +84,8 @@ class Mutant:
     before: str
     after: str
 
-    def apply(self, source: str) -> str:
-        return source[: self.start] + self.after + source[self.end :]
+    def apply(self, source: bytes) -> bytes:
+        return source[: self.start] + self.after.encode() + source[self.end :]
 
 
 # Making mutants
@@ -89,7 +93,7 @@ class Mutant:
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
     """Every mutant of the functions of a file; module-level constants, annotations and messages are left alone."""
-    source = path.read_text(encoding="utf-8")
+    source = path.read_bytes()
     line_starts = [0]
     for line in source.splitlines(keepends=True):
         line_starts.append(line_starts[-1] + len(line))
@@ -102,12 +106,13 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
             end = line_starts[node.end_lineno - 1] + node.end_col_offset
             text = ast.unparse(changed)
             after = text if isinstance(node, ast.stmt) else f"({text})"
-            mutant = Mutant(path.relative_to(ROOT).as_posix(), node.lineno, start, end, source[start:end], after)
+            before = source[start:end].decode()
+            mutant = Mutant(path.relative_to(ROOT).as_posix(), node.lineno, start, end, before, after)
             if is_valid(mutant.apply(source)):
                 yield mutant
 
 
-def is_valid(source: str) -> bool:
+def is_valid(source: bytes) -> bool:
     try:
         compile(source, "mutant", "exec")
     except (SyntaxError, ValueError):
@@ -210,7 +215,7 @@ def trace(folder: Path, level: str, jobs: int) -> None:
     settings.write_text(f"[run]\nsource = dubito\ndata_file = {data}\nparallel = true\npatch = subprocess\n")
     environment = with_path(Path(__file__).parent)
     tests = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-p", "mutants"]
-    options = ["-n", str(jobs), "--dist=worksteal", f"--junitxml={folder / level}.xml", *LEVELS[level]]
+    options = ["-n", str(jobs), "--dist=worksteal", f"--junitxml={folder / level}.xml", *APART, *LEVELS[level]]
     subprocess.run([*tests, *options], cwd=ROOT, env=environment, check=False)
     combine = [sys.executable, "-m", "coverage", "combine", "--quiet", f"--rcfile={settings}"]
     subprocess.run(combine, cwd=ROOT, check=True)
@@ -231,14 +236,15 @@ def tests_by_line(folder: Path, level: str) -> dict[tuple[str, int], set[str]]:
     return found
 
 
-def seconds_of_tests(folder: Path, level: str) -> dict[str, float]:
-    """Seconds by ``(class name, test name)`` of pytest's JUnit file, under the node ids' last parts."""
+def passed_tests(folder: Path, level: str) -> dict[str, float]:
+    """Seconds of each test that passed on the source as it is, from pytest's JUnit file."""
     from xml.etree import ElementTree
 
     seconds: dict[str, float] = defaultdict(float)
     for case in ElementTree.parse(folder / f"{level}.xml").iter("testcase"):
-        file = str(case.get("classname")).replace(".", "/") + ".py"
-        seconds[f"{file}::{case.get('name')}"] += float(case.get("time", 0.0))
+        if all(child.tag not in {"failure", "error", "skipped"} for child in case):
+            file = str(case.get("classname")).replace(".", "/") + ".py"
+            seconds[f"{file}::{case.get('name')}"] += float(case.get("time", 0.0))
     return seconds
 
 
@@ -262,7 +268,7 @@ class Bench:
     def __init__(self, folder: Path, level: str, jobs: int) -> None:
         self.level = level
         self.tests = tests_by_line(folder, level)
-        self.seconds = seconds_of_tests(folder, level)
+        self.seconds = passed_tests(folder, level)
         self.copies: Queue[Path] = Queue()
         for number in range(jobs):
             copied = folder / f"copy{number}"
@@ -276,24 +282,25 @@ class Bench:
 
     def judge(self, mutant: Mutant) -> Outcome:
         began = time.monotonic()
-        tests = sorted(self.tests.get((mutant.path, mutant.line), ()), key=lambda test: self.seconds.get(test, 1.0))
+        executing = self.tests.get((mutant.path, mutant.line), set())
+        tests = sorted(executing & self.seconds.keys(), key=lambda test: self.seconds[test])
         if not tests:
             return Outcome(mutant, "not executed", 0, 0.0)
         copied = self.copies.get()
         changed = copied / mutant.path
-        source = (ROOT / mutant.path).read_text(encoding="utf-8")
-        changed.write_text(mutant.apply(source), encoding="utf-8")
+        source = (ROOT / mutant.path).read_bytes()
+        changed.write_bytes(mutant.apply(source))
         try:
             killed = any(self.fails(copied, part) for part in self.in_two_parts(tests))
         finally:
-            changed.write_text(source, encoding="utf-8")
+            changed.write_bytes(source)
             self.copies.put(copied)
         return Outcome(mutant, "killed" if killed else "survived", len(tests), round(time.monotonic() - began, 1))
 
     def in_two_parts(self, tests: list[str]) -> Iterator[list[str]]:
         total, cut = 0.0, 0
         while cut < len(tests) and total < SECONDS_BEFORE_ALL:
-            total += self.seconds.get(tests[cut], 1.0) + 0.01
+            total += self.seconds[tests[cut]] + 0.01
             cut += 1
         yield tests[:cut]
         if cut < len(tests):
@@ -312,14 +319,16 @@ class Bench:
         }
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *LEVELS[self.level]]
         command.append("@tests.txt")
-        expected = sum(self.seconds.get(test, 1.0) for test in tests)
+        expected = sum(self.seconds[test] for test in tests)
         try:
             ran = subprocess.run(
                 command, cwd=copied, env=environment, capture_output=True, timeout=60 + 8 * expected, check=False
             )
         except subprocess.TimeoutExpired:
             return True
-        return ran.returncode != 0
+        if ran.returncode not in PYTEST_CODES:
+            raise RuntimeError(f"pytest ended with {ran.returncode}:\n{ran.stdout.decode()[-2000:]}")
+        return ran.returncode != pytest.ExitCode.OK
 
 
 def main() -> None:
