@@ -1,6 +1,7 @@
 """Behind a server with TLS: its name and its origin are this server's, and nobody else's are."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -73,3 +74,9 @@ def test_a_name_that_is_not_ours_is_the_hosts_fault_and_a_taken_port_the_ports()
     taken = open_socket("127.0.0.1", 0)
     with taken, pytest.raises(InvalidArgument, match="port="):
         open_socket("127.0.0.1", taken.getsockname()[1])
+
+
+def test_a_public_name_with_capitals_is_the_same_name(tmp_path: Path) -> None:
+    with TestClient(make_app(rows_desk(tmp_path), TOKEN, None, "https://Labels.Example.org"), base_url=HERE) as opened:
+        headers = {"host": "labels.example.org", "origin": PUBLIC, "cookie": f"dubito-token-80={TOKEN}"}
+        assert opened.post("/api/labels", json=BODY, headers=headers).status_code == 201

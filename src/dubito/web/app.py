@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from dubito.errors import DubitoError, InvalidData, MissingFile
 from dubito.labelling.database import StoreFailed, StoreUnavailable
@@ -20,6 +21,7 @@ from dubito.labelling.pictures import Unshowable
 from dubito.labelling.spoken import Conflict
 from dubito.web.changing import changing
 from dubito.web.guard import Guard
+from dubito.web.limits import Limits, TooManyGuesses
 from dubito.web.reading import reading
 from dubito.web.sign_in import asking, sign_in, signed_in
 
@@ -67,6 +69,7 @@ def make_app(
     hosts: set[str] | None = None,
     public: str | None = None,
     is_stopping: asyncio.Event | None = None,
+    limits: Limits | None = None,
 ) -> Guard:
     """An ASGI application for a desk.
 
@@ -82,6 +85,8 @@ def make_app(
         The origin under which another server passes requests on to this one.
     is_stopping : asyncio.Event, optional
         Set when event streams are to end.
+    limits : Limits, optional
+        How many wrong tokens are taken.
     """
     is_stopping = is_stopping or asyncio.Event()
 
@@ -93,7 +98,7 @@ def make_app(
         await asyncio.to_thread(desk.close)
 
     app = FastAPI(title="dubito label", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
-    guard = Guard(app, token, {"localhost", *(hosts or ())}, public)
+    guard = Guard(app, token, {"localhost", *(hosts or ())}, public, limits)
     app.include_router(reading(desk, is_stopping))
     app.include_router(changing(desk))
     _add_page(app, guard)
@@ -106,9 +111,10 @@ def _add_page(app: FastAPI, guard: Guard) -> None:
     form = page["sign-in.html"][0]
 
     @app.get("/", include_in_schema=False)
-    def home(request: Request, token: str | None = None) -> Response:
+    async def home(request: Request, token: str | None = None) -> Response:
         if token is not None:
-            return signed_in(request, token, guard) if guard.fits(token) else asking(form, is_wrong=True)
+            is_right = guard.is_right(request.scope, [token])
+            return signed_in(request, token, guard) if is_right else asking(form, is_wrong=True)
         return _served(page, "index.html", request) if request.state.is_known else asking(form)
 
     @app.post("/sign-in", include_in_schema=False)
@@ -144,6 +150,14 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def known(request: Request, error: HTTPException) -> Response:
         return JSONResponse({"error": f"{error.detail}."}, status_code=error.status_code, headers=error.headers)
+
+    @app.exception_handler(TooManyGuesses)
+    async def guessing(request: Request, error: TooManyGuesses) -> Response:
+        return JSONResponse({"error": str(error)}, status_code=429, headers={"retry-after": str(error.seconds)})
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # Nobody is there to read it.
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:

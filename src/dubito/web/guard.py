@@ -5,11 +5,13 @@ Plain ASGI, so that nothing a route does can pass it by.
 
 import hmac
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import unquote
+
+from dubito.web.limits import Limits, TokenCheck, TooManyGuesses
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -21,6 +23,8 @@ COOKIE = "dubito-token"
 MOST_SIGN_IN = 4096
 MOST_JSON = 16_000_000
 MOST_UPLOAD = 1_000_000_000
+MOST_COOKIES = 16
+"""Tokens in the cookies of one request; a browser sends those of every port of a host."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 OPEN = {("GET", "/"), ("POST", "/sign-in"), ("GET", "/page/style.css"), ("GET", "/page/icon.svg")}
 """What needs no token: the page that asks for it."""
@@ -63,15 +67,20 @@ class Guard:
         here is none of them.
     public : str, optional
         The origin by which people call a server that passes their requests on to this one.
+    limits : Limits, optional
+        How many wrong tokens are taken.
     """
 
-    def __init__(self, app: App, token: str, hosts: set[str], public: str | None = None) -> None:
+    def __init__(
+        self, app: App, token: str, hosts: set[str], public: str | None = None, limits: Limits | None = None
+    ) -> None:
         self._app, self._token, self._hosts = app, token.encode(), {host.lower() for host in hosts}
-        self._public = public
-        self.is_tls = public is not None and public.startswith("https:")
+        self._public = None if public is None else public.lower()
+        self._check = TokenCheck(self._fits, limits or Limits())
+        self.is_tls = self._public is not None and self._public.startswith("https:")
         """Whether people come by TLS, though this server does not speak it."""
-        if public is not None:
-            self._hosts.add(_without_port(public.partition("//")[2]))
+        if self._public is not None:
+            self._hosts.add(_without_port(self._public.partition("//")[2]))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse, or pass on."""
@@ -111,17 +120,26 @@ class Guard:
         if is_too_large:
             await _refuse(send, 413, f"That is more than the {most:,} bytes that are taken; send less.")
 
-    def _is_known(self, headers: dict[str, str]) -> bool:
-        return self.fits(_bearer(headers) or "") or any(self.fits(each) for each in _cookies(headers))
+    def is_right(self, scope: Scope, tokens: Iterable[str]) -> bool:
+        """Whether one of a request's tokens is the right one; raises `TooManyGuesses` for a client that guesses."""
+        client = scope.get("client")
+        return self._check(client[0] if client else "", tokens)
 
-    def fits(self, token: str) -> bool:
+    def _fits(self, token: str) -> bool:
         """Whether it is the token, in a time that tells nothing of it."""
         return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
 
-    def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str, int | None] | None:
+        try:
+            found = self._refused(scope, headers)
+        except TooManyGuesses as error:
+            return 429, str(error), error.seconds
+        return None if found is None else (*found, None)
+
+    def _refused(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         if not self._is_called_rightly(headers.get("host", "")):
             return 421, "This server goes by another name; open the address that it printed."
-        scope["state"] = {**scope.get("state", {}), "is_known": self._is_known(headers)}
+        scope["state"] = {**scope.get("state", {}), "is_known": self.is_right(scope, _tokens(headers))}
         route = (scope["method"], scope["path"])
         if not scope["state"]["is_known"] and route not in OPEN:
             return 401, "Sign in first: open the address that dubito label printed, or send the token as a Bearer."
@@ -184,10 +202,23 @@ def _bearer(headers: dict[str, str]) -> str | None:
     return token.strip() if kind.lower() == "bearer" and token.strip() else None
 
 
-def _cookies(headers: dict[str, str]) -> list[str]:
-    """The values of our own cookies; those of other programs on the same host may hold anything."""
+def cookie_name(port: int | str | None) -> str:
+    """The name of the cookie; it has the port, since a browser gives cookies to every port of a host."""
+    return f"{COOKIE}-{port or 80}"
+
+
+def _tokens(headers: dict[str, str]) -> list[str]:
+    """What a request shows as its token: a Bearer, and our own cookies, the one of this port first.
+
+    Cookies of other programs on the same host may hold anything.
+    """
     parts = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
-    return [unquote(value.strip('"')) for name, _, value in parts if name == COOKIE or name.startswith(f"{COOKIE}-")]
+    ours = [(name, value) for name, _, value in parts if name == COOKIE or name.startswith(f"{COOKIE}-")]
+    port = headers.get("host", "").rpartition(":")[2]
+    ours.sort(key=lambda each: each[0] != cookie_name(port if port.isdigit() else None))
+    bearer = _bearer(headers)
+    found = [unquote(value.strip('"')) for _, value in ours[:MOST_COOKIES]]
+    return found if bearer is None else [bearer, *found]
 
 
 def _missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -196,9 +227,10 @@ def _missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return more if b"cache-control" in known else [*more, (b"cache-control", b"no-store")]
 
 
-async def _refuse(send: Send, status: int, sentence: str) -> None:
+async def _refuse(send: Send, status: int, sentence: str, retry_after: int | None = None) -> None:
     body = json.dumps({"error": sentence}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     more = [(b"www-authenticate", b"Bearer")] if status == 401 else []
+    more += [] if retry_after is None else [(b"retry-after", str(retry_after).encode())]
     await send({"type": "http.response.start", "status": status, "headers": [*headers, *more, *_missing(headers)]})
     await send({"type": "http.response.body", "body": body})

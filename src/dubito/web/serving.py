@@ -7,6 +7,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import ip_address
 
 import uvicorn
@@ -14,10 +15,14 @@ import uvicorn
 from dubito.errors import InvalidArgument
 from dubito.labelling.desk import Desk
 from dubito.web.app import make_app
+from dubito.web.connections import AT_ONCE, allowed_connections, bound_logs, close_stalled, connection_class
+from dubito.web.limits import Limits
 
 PORT = 8901
 TRIES = 20
 """Ports after the first that are tried, where none was asked for."""
+WAITING = 128
+"""Connections that the system holds until they are accepted."""
 
 
 def is_local(host: str) -> bool:
@@ -69,7 +74,7 @@ def open_socket(host: str, port: int | None) -> socket.socket:
                     f"cannot be listened on: {reason}", argument="port", value=number, mend=mend
                 ) from None
             continue
-        opened.listen(128)
+        opened.listen(WAITING)
         return opened
     raise AssertionError
 
@@ -81,7 +86,7 @@ def address_of(opened: socket.socket, host: str) -> str:
 
 
 class Ready(uvicorn.Server):
-    """A server that says when it listens."""
+    """A server that says when it listens, and closes connections that keep it waiting."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], stop_streams: Callable[[], None]) -> None:
         super().__init__(config)
@@ -90,7 +95,15 @@ class Ready(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As ever, and then say so."""
         await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(WAITING)  # uvicorn has just set it to the number that is accepted at once.
         self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """As ever; once in a second, look at all connections."""
+        if counter % 10 == 0:
+            close_stalled(self.server_state.connections)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the event streams first, which would otherwise be waited for and then cancelled."""
@@ -99,21 +112,32 @@ class Ready(uvicorn.Server):
 
 
 def serve(
-    desk: Desk, token: str, opened: socket.socket, host: str, ready: Callable[[], None], public: str | None = None
+    desk: Desk,
+    token: str,
+    opened: socket.socket,
+    host: str,
+    ready: Callable[[], None],
+    public: str | None = None,
+    limits: Limits | None = None,
 ) -> None:
     """Serve until the process is told to stop. No log has an address in it: the token is in one."""
     # The thread that writes should not hold up the one that answers.
     sys.setswitchinterval(0.001)
-    logging.getLogger("dubito.web").addHandler(logging.StreamHandler())
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    logging.getLogger("dubito.web").addHandler(handler)
     names = {host, socket.gethostname(), socket.getfqdn()} if not is_local(host) else {host}
     is_stopping = asyncio.Event()
+    limits = limits or Limits()
+    limits = replace(limits, connections=allowed_connections(limits.connections))
 
     def stop_streams() -> None:
         is_stopping.set()
         desk.announce("ping", {})
 
     config = uvicorn.Config(
-        make_app(desk, token, names, public, is_stopping),
+        make_app(desk, token, names, public, is_stopping, limits),
+        http=connection_class(limits, is_direct=public is None),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -121,5 +145,8 @@ def serve(
         timeout_keep_alive=75,
         lifespan="on",
         ws="none",
+        backlog=AT_ONCE,
+        proxy_headers=public is not None,
     )
+    bound_logs(("dubito.web", "uvicorn.error", "asyncio"))
     Ready(config, ready, stop_streams).run([opened])

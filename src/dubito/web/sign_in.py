@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, quote
 from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from dubito.web.guard import COOKIE, Guard
+from dubito.web.guard import Guard, cookie_name
 
 
 def asking(page: bytes, *, is_wrong: bool = False) -> Response:
@@ -14,10 +14,10 @@ def asking(page: bytes, *, is_wrong: bool = False) -> Response:
 
 
 def signed_in(request: Request, token: str, guard: Guard) -> Response:
-    """To the page, with a cookie; its name has the port, since a browser gives cookies to every port of a host."""
+    """To the page, with a cookie."""
     response = RedirectResponse("/", status_code=303)
-    name = f"{COOKIE}-{request.url.port or 80}"
     is_tls = request.url.scheme == "https" or guard.is_tls
+    name = cookie_name(request.url.port)
     response.set_cookie(name, quote(token, safe=""), httponly=True, samesite="strict", path="/", secure=is_tls)
     return response
 
@@ -26,4 +26,4 @@ async def sign_in(request: Request, guard: Guard, page: bytes) -> Response:
     """The form."""
     found = parse_qs((await request.body()).decode("utf-8", "replace"))
     token = found.get("token", [""])[0].strip()
-    return signed_in(request, token, guard) if guard.fits(token) else asking(page, is_wrong=True)
+    return signed_in(request, token, guard) if guard.is_right(request.scope, [token]) else asking(page, is_wrong=True)
