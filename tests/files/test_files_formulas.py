@@ -15,7 +15,7 @@ from dubito.files.formulas import RISKY, plain_cell, safe_cell
 from dubito.problem import Selection
 from dubito.selecting import select
 
-IDS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\tx", "'=quoted", "-7", "plain", "a=b", "'hello'"]
+IDS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\tx", "'=quoted", "-7", "plain", "a\r=1+1", "\n=1+1"]
 
 
 def selection(indices: list[int]) -> Selection:
@@ -27,7 +27,7 @@ def selection(indices: list[int]) -> Selection:
 def test_text_made_safe_comes_back_and_is_no_formula(text: str) -> None:
     safe = str(safe_cell(text))
     assert plain_cell(safe) == text or not RISKY.match(text)
-    assert not safe.startswith(("=", "@", "\t", "\r"))
+    assert not safe.startswith(("=", "@", "\t", "\r", "\n"))
 
 
 def test_picks_for_a_spreadsheet_hold_no_formula_and_read_back_as_they_were(tmp_path: Path) -> None:
@@ -36,7 +36,9 @@ def test_picks_for_a_spreadsheet_hold_no_formula_and_read_back_as_they_were(tmp_
     append_picks(selection([5, 6, 7, 8, 9]), str(path), safe_csv=True)
     with path.open(newline="") as file:
         cells = [row["id"] for row in csv.DictReader(file)]
-    assert not any(cell.startswith(("=", "+", "@", "\t")) for cell in cells)
+    assert not any(cell.startswith(("=", "+", "@", "\t", "\n")) for cell in cells)
+    assert len(cells) == len(IDS)
+    assert b'"a\r=1+1"' in path.read_bytes()
     assert cells[6:8] == ["-7", "plain"]
     assert open_source(str(path)).entry("id").names().tolist() == IDS
 

@@ -4,7 +4,7 @@ import re
 
 from dubito.files.cells import is_number
 
-RISKY = re.compile(r"'*[=+\-@\t\r]")
+RISKY = re.compile(r"'*[=+\-@\t\r\n]")
 """What a formula begins with; apostrophes before it are counted in, so that one more can be taken off again."""
 MARK = "'"
 

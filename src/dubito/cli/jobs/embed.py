@@ -1,7 +1,5 @@
 """What ``dubito embed`` does once its options are read."""
 
-import csv
-import io
 import json
 import os
 import shlex
@@ -18,6 +16,7 @@ from dubito.embedding.calling import embed
 from dubito.embedding.embedded import Embedded
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
 from dubito.files.formulas import safe_cell
+from dubito.files.writing import csv_text
 
 SOME_LEFT_OUT = 4
 """The exit code where a pool was written and lacks some of its source."""
@@ -171,11 +170,8 @@ def told(embedded: Embedded) -> str:
 
 def problem_list(embedded: Embedded) -> bytes:
     """What was left out, as CSV."""
-    buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["id", "problem"])
-    writer.writerows([safe_cell(each.id), safe_cell(each.problem)] for each in embedded.left_out)
-    return buffer.getvalue().encode("utf-8", "backslashreplace")
+    rows = ([safe_cell(each.id), safe_cell(each.problem)] for each in embedded.left_out)
+    return csv_text([["id", "problem"], *rows]).encode("utf-8", "backslashreplace")
 
 
 def summary(embedded: Embedded) -> dict[str, object]:
