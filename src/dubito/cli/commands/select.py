@@ -77,7 +77,7 @@ def select(
     from dubito.cli.jobs.sheet import check_sheet
     from dubito.cli.jobs.target import check_target, finish, refuse_inputs
 
-    pool, labelled, ignore_columns = opened(pool, labelled, ignore_columns)
+    pool, labelled, ignore_columns, no_label = opened(pool, labelled, ignore_columns, no_label)
     target = check_target(output, format, as_json, append, force).for_spreadsheets(safe_csv)
     own = job.read_own(features, strength, beam_width, scaling)
     method = job.read_method(budget, strategy, own, metric, engine, memory_limit, seed)

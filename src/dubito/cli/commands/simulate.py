@@ -165,7 +165,7 @@ def simulate(
     from dubito.cli.jobs import simulate as job
     from dubito.experiments.plans.experiment import Experiment, read_seeds
 
-    data = dataset(data)
+    data, no_label = dataset(data, no_label)
     when, how = read_when(standardise), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
     sizes, targets = job.read_sizes(initial, budget, rounds), report.read_targets(target)

@@ -31,7 +31,7 @@ def status(
     from dubito.cli.jobs import status as job
 
     with TemporaryDirectory(prefix="dubito-") as aside:  # A project may be read-only.
-        pool, labelled, ignore_columns = opened(pool, labelled, ignore_columns, aside)
+        pool, labelled, ignore_columns, no_label = opened(pool, labelled, ignore_columns, no_label, aside)
         columns = job.read_names(id_column, label_column, feature_columns, ignore_columns, no_label)
         with reading_files(input_limit, None, quiet=quiet):
             found, before = job.read_labelled_pool(pool, labelled or [], columns, missing)
