@@ -1,5 +1,6 @@
 """From a source to a project and back to it: what is refused leaves nothing behind, what has changed is told."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from PIL import Image
 from dubito.cli import main
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.labelling.demo import demo_source, write_digits
+from dubito.labelling.desk import Desk
 from dubito.labelling.making import is_pool, open_project
 from dubito.labelling.project import read_project
+from dubito.labelling.spoken import Spoken
 from labelling.projects import make_project, write_rows
 
 NOBODY = "postgresql+psycopg://ann:secret@127.0.0.1:1/photos"
@@ -192,3 +195,39 @@ def test_the_digits_of_the_demo_are_dark_on_white_in_a_folder_of_its_own(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert demo_source() == str(tmp_path / "dubito" / "label-demo" / "digits")
     assert demo_source(str(tmp_path / "mine")) == str(tmp_path / "mine" / "digits")
+
+
+def modes_in(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+def test_a_project_is_its_owners_alone(tmp_path: Path) -> None:
+    source = tmp_path / "texts.csv"
+    source.write_text("text\n" + "".join(f"text number {number}\n" for number in range(12)))
+    before = os.umask(0o022)
+    try:
+        desk = Desk(*open_project(str(source), classes=["a", "b"]))
+        desk.answer([Spoken(f"k{row}", "ann", row, "ab"[row % 2]) for row in range(6)]).result()
+        folder = Path(desk.state.project.folder)
+        assert main(["select", str(folder), "--budget", "1", "-o", str(tmp_path / "picks.csv")]) == 0
+        found = modes_in(folder)
+        desk.close()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {"labels.sqlite", "labels.sqlite-wal", "labels.sqlite-shm", "pool.parquet", "labels-1.csv"} <= set(found)
+    assert {name for name, mode in found.items() if mode != 0o600} == set()
+
+
+def test_labels_that_others_could_read_become_their_owners_alone_and_the_folder_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "rows.dubito"
+    folder.mkdir()
+    folder.chmod(0o755)
+    project, contents = make_project(tmp_path)
+    (folder / "labels.sqlite").touch()
+    (folder / "labels.sqlite").chmod(0o644)
+    desk = Desk(project, contents)
+    found = modes_in(folder)
+    desk.close()
+    assert {found[name] for name in found if name.startswith("labels.sqlite")} == {0o600}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755

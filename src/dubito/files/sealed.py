@@ -20,8 +20,8 @@ CHECKSUM = "checksum"
 """The array that holds it, as hexadecimal digits."""
 
 
-def save_sealed(path: str, arrays: Mapping[str, AnyArray]) -> None:
-    """Write arrays, whole or not at all.
+def save_sealed(path: str, arrays: Mapping[str, AnyArray], *, private: bool = False) -> None:
+    """Write arrays, whole or not at all; ``private`` lets nobody but the file's owner read them.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def save_sealed(path: str, arrays: Mapping[str, AnyArray]) -> None:
     """
     buffer, sealed = io.BytesIO(), cast("dict[str, Any]", {**arrays, CHECKSUM: np.array(checksum_of(arrays))})
     np.savez(buffer, **sealed)
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, buffer.getvalue(), private=private)
 
 
 def load_sealed(

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
@@ -35,9 +35,15 @@ def open_engine(folder: str, url: str | None) -> Engine:
 
 def _sqlite(path: str, *, reads: bool = False) -> Engine:
     place = f"file:{_quoted(path)}{_reading(path) if reads else ''}"
+
+    def creator() -> Any:
+        if not reads:
+            _make_private(path)
+        return _connect(place, reads)
+
     engine = create_engine(
         URL.create("sqlite+pysqlite", database=path),
-        creator=lambda: _connect(place, reads),
+        creator=creator,
         poolclass=NullPool,
     )
     if not reads:
@@ -50,6 +56,18 @@ def _reading(path: str) -> str:
     """SQLite makes files beside a log that it reads; where it may not, and nobody writes, it need not."""
     is_still = not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK) and not os.path.exists(f"{path}-wal")
     return "?mode=ro&immutable=1" if is_still else "?mode=ro"
+
+
+def _make_private(path: str) -> None:
+    """Let nobody but its owner read a database; SQLite gives the files beside it the same mode.
+
+    A file that exists is not opened: to close it again would drop the locks that SQLite holds in this process.
+    """
+    with suppress(OSError):  # It is there, or cannot be: SQLite says so.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    for each in (path, f"{path}-wal", f"{path}-shm"):
+        with suppress(OSError):  # It is not there, or another user's.
+            os.chmod(each, 0o600)
 
 
 def _connect(place: str, reads: bool) -> Any:

@@ -54,7 +54,7 @@ def write_labels(state: State, folder: str | None = None) -> list[str]:
         names: list[object] = [contents.ids[item] if contents.has_ids else contents.row_of(item) for item in items]
         labels = [book.labels[item] for item in items]
         columns: dict[str, Sequence[object]] = {"id" if state.contents.has_ids else "index": names, column: labels}
-        write_atomically(path, render_columns(columns, "csv"))
+        write_atomically(path, render_columns(columns, "csv"), private=True)
         paths.append(path)
     return paths
 
@@ -66,5 +66,6 @@ def write_dataset(state: State) -> str:
         raise InvalidData(f"{state.project.folder} has {len(items)} labels", mend="label more before replaying them.")
     features = whole(features_of(state.project, state.contents.rows)[0])[items]
     path = state.project.path(DATA)
-    save_sealed(path, {"features": features, "labels": np.array([state.book.labels[item] for item in items.tolist()])})
+    labels = np.array([state.book.labels[item] for item in items.tolist()])
+    save_sealed(path, {"features": features, "labels": labels}, private=True)
     return path

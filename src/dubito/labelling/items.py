@@ -56,7 +56,7 @@ def has_items(project: Project) -> bool:
 def save_items(project: Project, found: Identities) -> None:
     """Write down which items a project has."""
     arrays = {"ids": np.array(found.ids, dtype=np.str_), "digests": found.digests, "kind": np.array(found.kind)}
-    save_sealed(project.path(ITEMS), arrays)
+    save_sealed(project.path(ITEMS), arrays, private=True)
 
 
 def match_items(project: Project, found: Identities) -> tuple[IntArray | None, int]:

@@ -129,7 +129,7 @@ class Loop:
             if failure is None:
                 os.unlink(path)
             else:
-                write_atomically(path, f"{failure}\n".encode("utf-8", "backslashreplace"))
+                write_atomically(path, f"{failure}\n".encode("utf-8", "backslashreplace"), private=True)
 
     def _wait(self) -> bool:
         """Until there is something to do; False at the end."""

@@ -122,7 +122,7 @@ def _made(
         check_store(store, read_ident(folder))
     is_new = not os.path.exists(folder)
     with naming_output(folder):
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(folder, 0o700, exist_ok=True)
     try:
         return _filled(folder, source, classes, settings, store, embedder, progress, tell)
     except BaseException as error:
@@ -185,6 +185,7 @@ def _embedded(folder: str, source: str, embedder: str, progress: EmbedProgress |
     from dubito.embedding import embed
 
     found = embed(source, embedder, os.path.join(folder, POOL), progress=progress)
+    os.chmod(os.path.join(folder, POOL), 0o600)
     for note in found.notes:
         if "--" not in note:
             tell(note)

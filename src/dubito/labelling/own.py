@@ -21,7 +21,7 @@ NUMPY, PARQUET = b"PK\x03\x04", b"PAR1"
 def keep_own(project: Project, contents: Contents, path: str) -> int:
     """Read a file of probabilities, match its rows by id, and keep them; how many rows it had."""
     probabilities, classes, n_given = read_own(project, contents, path)
-    save_sealed(project.path(OWN), {"probabilities": probabilities, "classes": np.array(classes)})
+    save_sealed(project.path(OWN), {"probabilities": probabilities, "classes": np.array(classes)}, private=True)
     return n_given
 
 

@@ -100,8 +100,12 @@ class Project:
         return replace(self, guidelines=check_text("guidelines", text))
 
     def save(self) -> None:
-        """Write ``project.toml``, whole or not at all; its owner's alone where the address of a store may tell more."""
-        write_atomically(self.path(NAME), self.as_toml().encode(), private=self.store is not None)
+        """Write ``project.toml``, whole or not at all.
+
+        It is made for its owner alone. Somebody may let others read it, unless it has the address of a store.
+        """
+        is_private = self.store is not None or not os.path.exists(self.path(NAME))
+        write_atomically(self.path(NAME), self.as_toml().encode(), private=is_private)
 
     def as_toml(self) -> str:
         """The text of it."""
@@ -150,7 +154,7 @@ def keep_ident(folder: str) -> str:
     ident = read_ident(folder)
     if ident is None:
         ident = secrets.token_hex(8)
-        write_atomically(os.path.join(folder, IDENT), f"{ident}\n".encode())
+        write_atomically(os.path.join(folder, IDENT), f"{ident}\n".encode(), private=True)
     return ident
 
 

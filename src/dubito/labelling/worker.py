@@ -63,10 +63,10 @@ def _learner(project: Project) -> RoundPlayer:
 
 def _answer(project: Project, learner: RoundPlayer, job: dict[str, Any]) -> dict[str, Any]:
     if job["task"] == "layout":
-        save_sealed(project.path(LAYOUT), {"places": lay_out(learner.features).astype(np.float32)})
+        save_sealed(project.path(LAYOUT), {"places": lay_out(learner.features).astype(np.float32)}, private=True)
         return {"task": "layout"}
     arrays, facts = learner.play(_job_of(project, job))
-    save_sealed(project.path(model_file(job["round"])), arrays)
+    save_sealed(project.path(model_file(job["round"])), arrays, private=True)
     return facts
 
 
