@@ -2,19 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dubito.cli.jobs import label_studio as job
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.exchange.items import Said
-from dubito.studio import StudioProject, Suggestion, find_project
+from dubito.studio import Server, StudioProject, Suggestion, find_project
 from dubito.studio import pushing as pushing_module
 from dubito.studio.controls import Control, find_control
 from dubito.studio.picking import PoolPicker
 from dubito.studio.projects import MARK, StudioTask, Survey
+from dubito.studio.pulling import pull
 from dubito.studio.pushing import Sending, check_sampling, check_storage, direct, remove_copies, send
-from dubito.studio.watching import Due, WatchPlan, _waiting_for_server, next_due
+from dubito.studio.server import Unreachable
+from dubito.studio.watching import Due, WatchPlan, next_due, wait_for_server
 from studio.scenarios import items, points
 from studio.test_server import Answers, answering
 
@@ -52,7 +56,10 @@ def test_tasks_that_change_while_they_are_read_are_read_again() -> None:
     gone = (404, {"detail": "Invalid page."})
     with project(listed(task(1, "a"), total=2), gone, listed(task(1, "a"))) as (found, _):
         assert [each.name for each in found.tasks()] == ["a"]
-    with project(*[listed(task(1, "a"), total=2), gone] * 3) as (found, _), pytest.raises(DubitoError, match="change"):
+    with (
+        project(*[listed(task(1, "a"), total=2), gone] * 3) as (found, _),
+        pytest.raises(DubitoError, match="they change while they are read"),
+    ):
         found.tasks()
 
 
@@ -174,10 +181,10 @@ def test_without_a_model_there_are_no_guesses() -> None:
 def test_whoever_watches_waits_while_the_server_is_away_and_says_so_once() -> None:
     told: list[str] = []
     with project(*[(0, None)] * 6, (200, {"id": 7})) as (found, _):
-        state = _waiting_for_server(found.state, WatchPlan(1, every=0.001), told.append)
+        state = wait_for_server(found.state, WatchPlan(1, every=0.001), told.append)
     assert state == {"id": 7}
     assert len(told) == 1
-    assert told[0].endswith("waiting for it.")
+    assert told[0].endswith("trying again until it answers, up to 5 minutes apart.")
 
 
 def test_a_push_takes_away_copies_that_were_there_before() -> None:
@@ -185,3 +192,99 @@ def test_a_push_takes_away_copies_that_were_there_before() -> None:
     with project(listed(task(1, "i00"), task(2, "i00")), copies, (204, None)) as (found, answers):
         assert send(found, [Suggestion(items(1)[0])], Sending(1), named("i00", "i00")).removed == 1
     assert [each[:2] for each in answers.asked[1:]] == [("GET", "/api/tasks/2/"), ("DELETE", "/api/tasks/2/")]
+
+
+def test_a_server_that_counts_more_tasks_than_it_lists_is_an_error() -> None:
+    given = [listed(task(1, "a"), total=5), listed(total=5)] * 3
+    with project(*given) as (found, answers), pytest.raises(DubitoError) as error:
+        pull(found)
+    assert f"{found.server.url}/api/tasks?project=7 says total 5 and lists 1 tasks" in str(error.value)
+    assert len(answers.asked) == len(given)
+
+
+PAGE = {"tasks": [task(1, "a")], "total": 1}
+EXPORT = [{"id": 1, "data": {"dubito_id": "a"}, "annotations": []}]
+
+
+@pytest.mark.parametrize(
+    ("page", "export", "said"),
+    [
+        (None, None, "/api/tasks as Label Studio does (expected an object with"),
+        ([], None, "/api/tasks as"),
+        ({"tasks": 5, "total": 1}, None, "/api/tasks as"),
+        ({"tasks": [5], "total": 1}, None, "/api/tasks as"),
+        ({"tasks": [{"id": "x"}], "total": 1}, None, "/api/tasks as"),
+        ({"tasks": [], "total": "1"}, None, "/api/tasks as"),
+        ({"tasks": [], "total": None}, None, "/api/tasks as"),
+        ({"tasks": [{**task(1, "a"), "meta": 5}], "total": 1}, None, "/api/tasks as"),
+        ({"tasks": [{**task(1, "a"), "overlap": "many"}], "total": 1}, None, "/api/tasks as"),
+        ({"tasks": [task(1, "a", dubito_round=[1])], "total": 1}, None, "/api/tasks as"),
+        ({"tasks": [task(1, "a", dubito_batch="x")], "total": 1}, None, "/api/tasks as"),
+        (PAGE, None, "/export as Label Studio does (expected a list of tasks"),
+        (PAGE, {"detail": "no"}, "/export as"),
+        (PAGE, [5], "/export as"),
+        (PAGE, [{**EXPORT[0], "id": None}], "/export as"),
+        (PAGE, [{**EXPORT[0], "annotations": [5]}], "/export as"),
+        (PAGE, [{**EXPORT[0], "annotations": {"a": 1}}], "/export as"),
+        (PAGE, [{**EXPORT[0], "annotations": [{"result": [{"value": 5}]}]}], "/export as"),
+        (PAGE, [{"id": 1}], "/export as"),
+    ],
+)
+def test_an_answer_of_another_form_is_named_with_what_was_expected(page: object, export: object, said: str) -> None:
+    with project((200, page), (200, export)) as (found, _), pytest.raises(DubitoError) as error:
+        pull(found)
+    assert str(error.value).startswith(f"{found.server.url} does not answer /api/")
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("wanted", ["7", "seven"])
+@pytest.mark.parametrize(
+    "answer", [None, [], 5, {"id": 7}, {"results": 5}, {"results": [5]}, {"results": [{"title": "seven"}]}]
+)
+def test_a_project_of_another_form_is_named_with_what_was_expected(wanted: str, answer: object) -> None:
+    with answering((200, answer)) as (server, _), pytest.raises(DubitoError, match=r"/api/projects/ as .*\(expected"):
+        find_project(server, wanted)
+
+
+def watching(server: Server, folder: Path) -> None:
+    keeper = job.Keeper(str(folder / "labels.csv"), None, force=False, classes=[])
+    plan, shown = WatchPlan(1, every=0.001), job.Showing(None, "", None, None)
+    job.watch_project(server, "7", PoolPicker(points(2), items(2)), plan, keeper, shown, quiet=False)
+
+
+def test_a_watch_waits_for_the_server_from_its_first_request_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "watch", lambda *given, **named: None)
+    away: list[tuple[int, Any]] = [(0, None), (503, None), (504, None)]
+    inputs = [{"type": "Text", "value": "text"}]
+    parsed = {"label": {"type": "Choices", "to_name": ["t"], "labels": ["a"], "inputs": inputs}}
+    there = {"id": 7, "title": "seven", "parsed_label_config": parsed, "sampling": "Sequential sampling"}
+    found = (200, there)
+    with answering(*away, found, *away, found, found) as (server, answers):
+        watching(server, tmp_path)
+    assert len(answers.asked) == 9
+    said = capsys.readouterr().err
+    assert said.count("; trying again until it answers") == 1
+    assert "watching 'seven'" in said
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_watch_ends_at_once_where_no_waiting_helps(tmp_path: Path, status: int) -> None:
+    with answering((status, {"detail": "no"})) as (server, answers), pytest.raises(DubitoError):
+        watching(server, tmp_path)
+    assert len(answers.asked) == 1
+
+
+def test_pauses_of_a_watch_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("dubito.studio.watching.time.sleep", pauses.append)
+    left = [Unreachable("away")] * 8
+
+    def ask() -> str:
+        if left:
+            raise left.pop()
+        return "there"
+
+    assert wait_for_server(ask, WatchPlan(1, every=10.0), lambda text: None) == "there"
+    assert pauses == [10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0, 300.0]

@@ -1,5 +1,6 @@
 """A project of Label Studio: found by its number or its name, or made; and what it holds of ours."""
 
+import operator
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from dubito.errors import DubitoError, InvalidArgument
 from dubito.exchange.items import ID, INDEX, Said, label_keys_of
 from dubito.exchange.label_studio import labelling_config, said_in_tasks
 from dubito.studio.controls import Control, find_control
-from dubito.studio.server import AnswerLost, Server, ServerRefused
+from dubito.studio.server import AnswerLost, Server, ServerRefused, Unreachable
 
 PAGE = 1000
 """Tasks asked for at once."""
@@ -18,7 +19,9 @@ EXPORTED = 250
 MARK = "Made by dubito."
 ROUND, RANK, BATCH = "dubito_round", "dubito_rank", "dubito_batch"
 """In a task's meta: which round it is of, its place among the picks, and how many they are."""
+TASKS = "/api/tasks"
 WANTED = "id,data,meta,overlap"
+A_PROJECT = 'a project with "id", "title" and "parsed_label_config"'
 SHORTEST_TITLE, LONGEST_TITLE = 3, 50
 """Letters that Label Studio allows."""
 
@@ -71,33 +74,42 @@ class StudioProject:
 
     def state(self) -> Mapping[str, Any]:
         """Its settings and counts as they are now."""
-        found: Mapping[str, Any] = self.server.read(f"{self.path}/")
+        found = self.server.read(f"{self.path}/")
+        if not isinstance(found, dict):
+            raise self.server.stranger(f"{self.path}/", A_PROJECT)
         return found
 
     def tasks(self) -> tuple[StudioTask, ...]:
         """The items of ours, by the numbers of their tasks; read again where others change them meanwhile."""
-        for _ in range(self.server.patience.tries):
-            seen: dict[int, Mapping[str, Any]] = {}
-            total = 0
-            for page in self._pages():
-                total = page["total"]
-                seen |= {task["id"]: task for task in page["tasks"]}
+        total, seen = 0, dict[int, StudioTask | None]()
+        for tried in range(self.server.patience.tries):
+            total, seen = 0, {}
+            for total, tasks in self._pages():
+                seen |= tasks
             if len(seen) == total:
-                return tuple(filter(None, (_task_of(seen[number]) for number in sorted(seen))))
-        raise DubitoError(f"the tasks of project {self.id} change while they are read", mend="try again.")
+                return tuple(filter(None, (seen[number] for number in sorted(seen))))
+            time.sleep(self.server.patience.pause(tried))
+        problem = f"{self.server.url}{TASKS}?project={self.id} says total {total} and lists {len(seen)} tasks"
+        raise Unreachable(f"{problem}: they change while they are read, or it miscounts", mend="try again later.")
 
-    def _pages(self) -> Iterator[Mapping[str, Any]]:
-        seen, total, number = 0, 1, 1
-        while seen < total:
+    def _pages(self) -> Iterator[tuple[int, dict[int, StudioTask | None]]]:
+        """How many tasks there are, and those of a page by their numbers; None for those of others."""
+        n_seen, total, number = 0, 1, 1
+        while n_seen < total:
             query = {"project": self.id, "page": number, "page_size": PAGE, "include": WANTED, "resolve_uri": "false"}
             try:
-                page = self.server.read("/api/tasks", query)
+                page = self.server.read(TASKS, query)
             except ServerRefused as error:
                 if error.status == 404 and number > 1:
                     return  # Tasks were removed meanwhile, and with them the last page.
                 raise
-            yield page
-            seen, total, number = seen + len(page["tasks"]), page["total"], number + 1
+            with self.server.parsing(TASKS, 'an object with "total" and "tasks"'):
+                total = operator.index(page["total"])
+                tasks = {operator.index(task["id"]): _task_of(task) for task in page["tasks"]}
+            yield total, tasks
+            if not tasks:
+                return  # It promised more than it lists.
+            n_seen, number = n_seen + len(tasks), number + 1
 
     def survey(self) -> Survey:
         """The items of ours, and what people said of them."""
@@ -106,8 +118,10 @@ class StudioProject:
         for start in range(0, len(tasks), EXPORTED):
             query: dict[str, object] = {"exportType": "JSON", "download_all_tasks": "false"}
             query["ids[]"] = [task.id for task in tasks[start : start + EXPORTED]]
-            for exported in self.server.read(f"{self.path}/export", query):
-                answers[exported["id"]] = list(said_in_tasks(f"project {self.id}", [exported]))
+            found = self.server.read(f"{self.path}/export", query)
+            with self.server.parsing(f"{self.path}/export", "a list of tasks with their annotations"):
+                for each in found:
+                    answers[operator.index(each["id"])] = list(said_in_tasks(f"project {self.id}", [each]))
         return Survey(tasks, answers)
 
 
@@ -117,7 +131,7 @@ def _task_of(found: Mapping[str, Any]) -> StudioTask | None:
     for place in (found.get("data") or {}, meta):
         for key in (ID, INDEX):
             if place.get(key) not in (None, ""):
-                name, batch = label_keys_of(place[key]), meta.get(BATCH)
+                name, batch = label_keys_of(place[key]), int(meta[BATCH]) if meta.get(BATCH) else None
                 overlap = max(1, int(found.get("overlap") or 1))
                 return StudioTask(found["id"], name, key, int(meta.get(ROUND) or 0), batch, overlap)
     return None
@@ -140,7 +154,8 @@ def find_project(server: Server, wanted: str, *, classes: Sequence[str] = (), ki
     found = _by_number(server, int(wanted)) if wanted.isascii() and wanted.isdigit() else _by_title(server, wanted)
     if found is None:
         found = _make(server, wanted, classes, kind)
-    project = StudioProject(server, found["id"], found["title"], find_control(found))
+    with server.parsing("/api/projects/", A_PROJECT):
+        project = StudioProject(server, operator.index(found["id"]), str(found["title"]), find_control(found))
     if kind is not None:
         project.control.check_kind(kind)
     for label in classes:
@@ -150,13 +165,15 @@ def find_project(server: Server, wanted: str, *, classes: Sequence[str] = (), ki
 
 def _by_number(server: Server, number: int) -> Mapping[str, Any]:
     try:
-        found: Mapping[str, Any] = server.read(f"/api/projects/{number}/")
+        found = server.read(f"/api/projects/{number}/")
     except ServerRefused as error:
         if error.status != 404:
             raise
         mend = "pass the number in the address of its page, or its title."
         problem = f"is no project that this token may see at {server.url}"
         raise InvalidArgument(problem, argument="project", value=number, mend=mend) from None
+    if not isinstance(found, dict):
+        raise server.stranger("/api/projects/", A_PROJECT)
     return found
 
 
@@ -166,9 +183,8 @@ def _by_title(server: Server, title: str) -> Mapping[str, Any] | None:
         mend = f"pass a title of {SHORTEST_TITLE} to {LONGEST_TITLE} letters, or a number."
         raise InvalidArgument("is no project's title", argument="project", value=title, mend=mend)
     page = server.read("/api/projects/", {"title": title, "page_size": PAGE})
-    if not isinstance(page, dict) or "results" not in page:
-        raise server.stranger("/api/projects/")
-    found = sorted((each for each in page["results"] if each["title"] == title), key=lambda each: int(each["id"]))
+    with server.parsing("/api/projects/", 'an object with "results", a list of projects'):
+        found = sorted((each for each in page["results"] if each["title"] == title), key=lambda each: int(each["id"]))
     if len(found) > 1 and not all(each.get("description") == MARK for each in found):
         numbers = ", ".join(str(each["id"]) for each in found)
         problem = f"is the title of {len(found)} projects"

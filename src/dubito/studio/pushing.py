@@ -116,8 +116,10 @@ def remove_copies(project: StudioProject, tasks: Iterable[StudioTask] | None = N
 def _remove_unanswered(project: StudioProject, task: StudioTask) -> bool:
     path = f"/api/tasks/{task.id}/"
     try:
-        if project.server.read(path).get("annotations"):
-            return False
+        found = project.server.read(path)
+        with project.server.parsing(path, "a task"):
+            if found.get("annotations"):
+                return False
         project.server.change("DELETE", path)
     except ServerRefused as error:
         if error.status != 404:
@@ -203,8 +205,10 @@ def check_sampling(project: StudioProject, *, jump_ahead: bool) -> str | None:
 def check_storage(project: StudioProject, folder: str) -> None:
     """See that the server may show files of a folder of its own machine in this project."""
     path = "/api/storages/localfiles/"
-    if any(each.get("path") == folder for each in project.server.read(path, {"project": project.id})):
-        return
+    found = project.server.read(path, {"project": project.id})
+    with project.server.parsing(path, "a list of storages"):
+        if any(each.get("path") == folder for each in found):
+            return
     body = {"project": project.id, "path": folder, "title": "dubito", "use_blob_urls": True}
     try:
         project.server.add(path, body)

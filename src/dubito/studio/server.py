@@ -6,7 +6,8 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 from urllib.parse import urlencode, urlsplit
@@ -25,7 +26,7 @@ REPEAT = "run the same command again: nothing is doubled."
 
 
 class Unreachable(DubitoError, ConnectionError):
-    """No answer, however often it was asked."""
+    """No answer that can be used, however often it was asked; there may be one later."""
 
 
 class AnswerLost(Unreachable):
@@ -164,13 +165,25 @@ class Server:
             return None
         try:
             return json.loads(data)
-        except ValueError:
-            raise self.stranger(path) from None
+        except (ValueError, RecursionError):
+            raise self.stranger(path, "JSON") from None
 
-    def stranger(self, path: str) -> DubitoError:
+    def stranger(self, path: str, expected: str | None = None) -> DubitoError:
         """The error for an answer that no Label Studio would give."""
         mend = "pass the address at which Label Studio's pages begin."
-        return DubitoError(f"{self.url} does not answer {path.partition('?')[0]} as Label Studio does", mend=mend)
+        wanted = "" if expected is None else f" (expected {expected})"
+        problem = f"{self.url} does not answer {path.partition('?')[0]} as Label Studio does{wanted}"
+        return DubitoError(problem, mend=mend)
+
+    @contextmanager
+    def parsing(self, path: str, expected: str) -> Iterator[None]:
+        """Turn whatever goes wrong with an answer of another form into an error that says what was expected."""
+        try:
+            yield
+        except DubitoError:
+            raise
+        except (TypeError, KeyError, AttributeError, ValueError, IndexError, OverflowError) as error:
+            raise self.stranger(path, expected) from error
 
     def _silence(self, error: Exception) -> DubitoError:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error
@@ -236,7 +249,7 @@ def _detail(body: IO[bytes]) -> str:
         return ""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "" if "<" in text else " ".join(text.split())[:LONGEST_DETAIL]
     if isinstance(found, dict):
         found = found.get("validation_errors") or found.get("detail") or found

@@ -23,6 +23,10 @@ COUNTS = ("task_number", "total_annotations_number", "skipped_annotations_number
 """Of a project: where none of them has changed, nobody has answered anything."""
 
 
+LONGEST = 300.0
+"""Seconds between two tries to reach a server that does not answer."""
+
+
 def do_nothing(*said: object) -> None:
     """For who does not want to hear of it."""
 
@@ -80,7 +84,7 @@ def watch(
     """
     before: Gathered | None = None
     while True:
-        counts, found = _waiting_for_server(lambda: (_counts(project), _surveyed(project)), plan, tell)
+        counts, found = wait_for_server(lambda: (_counts(project), _surveyed(project)), plan, tell)
         labels = gather_answers(found.said)
         if labels != before:
             keep(labels)
@@ -93,8 +97,8 @@ def watch(
         if is_at_end and not any(map(found.is_open, found.tasks)):
             return
         last = Sending(_last_round(found.tasks), plan.jump_ahead)
-        _waiting_for_server(partial(direct, project, last), plan, tell)
-        while _waiting_for_server(lambda: _counts(project), plan, tell) == counts:
+        wait_for_server(partial(direct, project, last), plan, tell)
+        while wait_for_server(lambda: _counts(project), plan, tell) == counts:
             time.sleep(plan.every)
 
 
@@ -125,7 +129,7 @@ def _send_round(
         tell("every item of the pool is there: nothing is left to pick.")
         return False
     how = Sending(due.round, plan.jump_ahead, len(wanted) if due.missing == due.batch else due.batch)
-    pushed = _waiting_for_server(lambda: send(project, wanted, how), plan, tell)
+    pushed = wait_for_server(lambda: send(project, wanted, how), plan, tell)
     tell(f"round {due.round}: {pushed.added} items sent, picked from {len(labels.names)} labels.")
     return True
 
@@ -156,14 +160,18 @@ def _counts(project: StudioProject) -> tuple[object, ...]:
     return tuple(state.get(name) for name in COUNTS)
 
 
-def _waiting_for_server(ask: Callable[[], T], plan: WatchPlan, tell: Callable[[str], None]) -> T:
-    """What it gives; while the server does not answer, it is asked again: whoever watches has time."""
-    is_told = False
+def wait_for_server(ask: Callable[[], T], plan: WatchPlan, tell: Callable[[str], None]) -> T:
+    """What it gives; while the server does not answer, it is asked again, after pauses that double up to `LONGEST`.
+
+    What the server refuses, such as a token or a project that is not there, is an error at once.
+    """
+    pause, is_told = plan.every, False
     while True:
         try:
             return ask()
         except Unreachable as error:
             if not is_told:
-                tell(f"{error.problem}; waiting for it.")
+                tell(f"{error.problem}; trying again until it answers, up to {LONGEST / 60.0:.0f} minutes apart.")
             is_told = True
-            time.sleep(plan.every)
+            time.sleep(pause)
+            pause = max(plan.every, min(2.0 * pause, LONGEST))

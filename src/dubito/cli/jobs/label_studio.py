@@ -29,7 +29,7 @@ from dubito.studio.pulling import pull
 from dubito.studio.pushing import check_sampling, check_storage, push
 from dubito.studio.server import Patience, Server
 from dubito.studio.tokens import read_token
-from dubito.studio.watching import WatchPlan, watch
+from dubito.studio.watching import WatchPlan, wait_for_server, watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,17 +229,24 @@ def watch_project(
     server: Server, title: str, picker: PoolPicker, plan: WatchPlan, keeper: Keeper, shown: Showing, *, quiet: bool
 ) -> None:
     """Go round until Ctrl-C, or until there is nothing left to do."""
-    project = find_project(server, title, classes=keeper.classes, kind=picker.items[0].kind)
-    _note_sampling(project, plan.jump_ahead, quiet)
-    shown.permit(project)
-    say(f"watching {project.title!r} ({server.url}/projects/{project.id}); Ctrl-C stops.", quiet=quiet)
+
+    def tell(text: str) -> None:
+        say(text, quiet=quiet)
+
+    def begin() -> StudioProject:
+        found = find_project(server, title, classes=keeper.classes, kind=picker.items[0].kind)
+        _note_sampling(found, plan.jump_ahead, quiet)
+        shown.permit(found)
+        return found
 
     def keep(found: Gathered) -> None:
         keeper.keep(found)
         keeper.tell(found, quiet=quiet)
 
     with held(keeper.output), suppress(KeyboardInterrupt):
-        watch(project, picker, plan, keep=keep, tell=lambda text: say(text, quiet=quiet))
+        project = wait_for_server(begin, plan, tell)
+        say(f"watching {project.title!r} ({server.url}/projects/{project.id}); Ctrl-C stops.", quiet=quiet)
+        watch(project, picker, plan, keep=keep, tell=tell)
         say("done.", quiet=quiet)
         return
     say("stopped; the same command goes on.", quiet=quiet)
