@@ -194,8 +194,9 @@ def test_a_push_takes_away_copies_that_were_there_before() -> None:
     assert [each[:2] for each in answers.asked[1:]] == [("GET", "/api/tasks/2/"), ("DELETE", "/api/tasks/2/")]
 
 
-def test_a_server_that_counts_more_tasks_than_it_lists_is_an_error() -> None:
-    given = [listed(task(1, "a"), total=5), listed(total=5)] * 3
+@pytest.mark.parametrize("rest", [[listed(total=5)], [listed(task(1, "a"), total=5)]])
+def test_a_server_that_counts_more_tasks_than_it_lists_is_an_error(rest: list[tuple[int, Any]]) -> None:
+    given = [listed(task(1, "a"), total=5), *rest] * 3
     with project(*given) as (found, answers), pytest.raises(DubitoError) as error:
         pull(found)
     assert f"{found.server.url}/api/tasks?project=7 says total 5 and lists 1 tasks" in str(error.value)

@@ -83,9 +83,9 @@ class StudioProject:
         """The items of ours, by the numbers of their tasks; read again where others change them meanwhile."""
         total, seen = 0, dict[int, StudioTask | None]()
         for tried in range(self.server.patience.tries):
-            total, seen = 0, {}
-            for total, tasks in self._pages():
-                seen |= tasks
+            pages = list(self._pages())
+            total = pages[-1][0]
+            seen = {number: task for _, tasks in pages for number, task in tasks.items()}
             if len(seen) == total:
                 return tuple(filter(None, (seen[number] for number in sorted(seen))))
             time.sleep(self.server.patience.pause(tried))
@@ -94,8 +94,8 @@ class StudioProject:
 
     def _pages(self) -> Iterator[tuple[int, dict[int, StudioTask | None]]]:
         """How many tasks there are, and those of a page by their numbers; None for those of others."""
-        n_seen, total, number = 0, 1, 1
-        while n_seen < total:
+        seen, total, number = set[int](), 1, 1
+        while len(seen) < total:
             query = {"project": self.id, "page": number, "page_size": PAGE, "include": WANTED, "resolve_uri": "false"}
             try:
                 page = self.server.read(TASKS, query)
@@ -107,9 +107,9 @@ class StudioProject:
                 total = operator.index(page["total"])
                 tasks = {operator.index(task["id"]): _task_of(task) for task in page["tasks"]}
             yield total, tasks
-            if not tasks:
+            if seen >= tasks.keys():
                 return  # It promised more than it lists.
-            n_seen, number = n_seen + len(tasks), number + 1
+            seen, number = seen | tasks.keys(), number + 1
 
     def survey(self) -> Survey:
         """The items of ours, and what people said of them."""
