@@ -1,5 +1,6 @@
 """Clients without the token, over real sockets: they cannot keep others out, fill the log or guess for long."""
 
+import json
 import logging
 import resource
 import socket
@@ -23,16 +24,14 @@ FILES = 512
 HANG = 60.0
 """Seconds after which a test gives up; nothing takes nearly as long."""
 SERVE = """
-import sys
+import json, sys
 from dubito.labelling.desk import Desk
 from dubito.labelling.making import open_project
 from dubito.web.limits import Limits
 from dubito.web.serving import open_socket, serve
 
 opened = open_socket("127.0.0.1", 0)
-limits = Limits(
-    connections_per_address=40, head_seconds=1.0, stall_seconds=1.0, send_seconds=1.0, guesses_per_address=5
-)
+limits = Limits(**json.loads(sys.argv[3]))
 ready = lambda: print(opened.getsockname()[1], flush=True)
 serve(Desk(*open_project(sys.argv[1])), sys.argv[2], opened, "127.0.0.1", ready, limits=limits)
 """
@@ -41,17 +40,23 @@ serve(Desk(*open_project(sys.argv[1])), sys.argv[2], opened, "127.0.0.1", ready,
 class Running:
     """A server with low limits and few files, whose stderr goes to a file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **limits: float) -> None:
         self.log = folder / "stderr"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", SERVE, make_project(folder)[0].folder, TOKEN],
+                [sys.executable, "-c", SERVE, make_project(folder)[0].folder, TOKEN, json.dumps(limits)],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES)),
             )
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline())
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(HANG)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
     def connect(self, sent: bytes = b"") -> socket.socket:
         opened = socket.create_connection(("127.0.0.1", self.port), timeout=HANG)
@@ -71,12 +76,10 @@ class Running:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    running = Running(tmp_path_factory.mktemp("load"))
+    short = dict.fromkeys(["head_seconds", "stall_seconds", "send_seconds"], 1.0)
+    running = Running(tmp_path_factory.mktemp("load"), connections_per_address=40, guesses_per_address=5, **short)
     yield running
-    running.process.terminate()
-    running.process.wait(HANG)
-    assert running.process.stdout is not None
-    running.process.stdout.close()
+    running.stop()
 
 
 def until_closed(opened: socket.socket, drip: bytes = b"") -> bytes:
@@ -118,6 +121,20 @@ def test_half_sent_requests_lock_nobody_else_out_and_are_closed(server: Running)
     assert server.ask()[0] == 200
     assert server.log.stat().st_size < 20_000
     assert "open files" not in server.log.read_text()
+
+
+def test_where_there_are_too_many_connections_the_oldest_without_a_request_makes_room(tmp_path: Path) -> None:
+    server = Running(tmp_path, connections=20, head_seconds=HANG)
+    try:
+        with ExitStack() as stack:
+            half = [stack.enter_context(server.connect(HEAD)) for _ in range(60)]
+            for _ in range(5):
+                assert server.ask()[0] == 200
+            assert until_closed(half[0]) == b""
+            half[-1].sendall(b"\r\n")
+            assert half[-1].recv(65536).startswith(b"HTTP/1.1 200 ")
+    finally:
+        server.stop()
 
 
 def test_a_connection_that_sends_nothing_is_closed(server: Running) -> None:
@@ -201,6 +218,19 @@ def test_a_page_left_open_with_an_old_token_locks_nobody_out() -> None:
     check = TokenCheck(lambda token: token == "right", Limits(guesses_per_address=2), Clock())
     assert not any(check("127.0.0.1", ["old", "of another port"]) for _ in range(50))
     assert check("127.0.0.1", ["right", "of another port"])
+
+
+def test_a_connection_with_the_right_token_is_not_locked_out_by_others_of_its_address() -> None:
+    check = TokenCheck(lambda token: token == "right", Limits(guesses_per_address=2), Clock())
+    assert check("127.0.0.1", ["right"], 5001)
+    assert not any(check("127.0.0.1", [f"wrong-{number}"], 5002) for number in range(2))
+    assert check("127.0.0.1", ["right"], 5001)
+    with pytest.raises(TooManyGuesses):
+        check("127.0.0.1", ["right"], 5003)
+    with pytest.raises(TooManyGuesses):
+        check("127.0.0.1", ["wrong"], 5001)
+    with pytest.raises(TooManyGuesses):
+        check("127.0.0.1", ["right"], 5001)
 
 
 def test_guesses_from_many_addresses_are_bounded_and_spare_who_signed_in() -> None:

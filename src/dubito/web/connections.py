@@ -22,6 +22,7 @@ MOST_FILES, OTHER_FILES = 4096, 256
 AT_ONCE = 32
 """Connections that asyncio accepts before it looks at any of them: `OTHER_FILES` has room for a few such lots."""
 LINES_PER_MINUTE = 10
+ALL = "in all"
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 log = logging.getLogger("dubito.web")
@@ -38,25 +39,37 @@ class Connection(H11Protocol):
         super().__init__(*args, **kwargs)
         self.key, self.n_bytes, self.n_answers = "", 0, 0
         self._phase: tuple[object, ...] = ()
-        self._since = 0.0
+        self._since = time.monotonic()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take it, or answer 503 where there are too many."""
+        """Take it, or answer 503 where there are too many; of connections without a request the oldest makes room."""
         peer = transport.get_extra_info("peername")
         self.key = client_key(peer[0]) if isinstance(peer, tuple) else ""
         full = self._is_full()
-        if full is None:
+        if full is None or (full == ALL and self._make_room()):
             super().connection_made(transport)
             return
-        log.warning("refused a connection from %s: %s", self.key, full)
+        log.warning("refused a connection from %s: there are too many %s", self.key, full)
         transport.write(BUSY)
         transport.close()
 
     def _is_full(self) -> str | None:
-        if len(self.connections) >= self.limits.connections:
-            return f"{len(self.connections):,} connections are open"
-        mine = sum(isinstance(each, Connection) and each.key == self.key for each in self.connections)
-        return f"it has {mine:,} open" if self.is_direct and mine >= self.limits.connections_per_address else None
+        others = [each for each in self.connections if isinstance(each, Connection) and each.key == self.key]
+        if self.is_direct and len(others) >= self.limits.connections_per_address:
+            return "from there"
+        return ALL if len(self.connections) >= self.limits.connections else None
+
+    def _make_room(self) -> bool:
+        idle = [each for each in self.connections if isinstance(each, Connection) and each.is_idle]
+        if idle:
+            min(idle, key=lambda each: each._since).transport.abort()
+        return bool(idle)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered on it."""
+        is_done = self.cycle is None or self.cycle.response_complete
+        return is_done and not self.transport.is_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """As ever, unless it was refused."""

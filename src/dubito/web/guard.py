@@ -122,8 +122,8 @@ class Guard:
 
     def is_right(self, scope: Scope, tokens: Iterable[str]) -> bool:
         """Whether one of a request's tokens is the right one; raises `TooManyGuesses` for a client that guesses."""
-        client = scope.get("client")
-        return self._check(client[0] if client else "", tokens)
+        host, port = scope.get("client") or ("", 0)
+        return self._check(host, tokens, port)
 
     def _fits(self, token: str) -> bool:
         """Whether it is the token, in a time that tells nothing of it."""

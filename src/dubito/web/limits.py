@@ -89,8 +89,9 @@ class _Client:
 class TokenCheck:
     """Compares tokens, and stops comparing for clients that guess.
 
-    A client that had the right token before is held to the limit of its own address alone: guesses from elsewhere do
-    not lock it out.
+    An address from which the right token came before is held to its own limit alone: guesses from elsewhere do not lock
+    it out. A connection on which it came before is held to none, as long as it brings no other: guesses of somebody who
+    shares the address do not lock it out.
 
     Parameters
     ----------
@@ -108,15 +109,23 @@ class TokenCheck:
         self._fits, self._limits, self._clock = fits, limits, clock
         self._all = Bucket(limits.guesses_per_minute, clock())
         self._clients: OrderedDict[str, _Client] = OrderedDict()
+        self._known: OrderedDict[tuple[str, int], bool] = OrderedDict()
+        """Connections on which the right token came."""
 
-    def __call__(self, host: str, tokens: Iterable[str]) -> bool:
-        """Whether one of the tokens of a request is right; raises `TooManyGuesses`."""
+    def __call__(self, host: str, tokens: Iterable[str], port: int = 0) -> bool:
+        """Whether one of the tokens of a request is right; raises `TooManyGuesses`.
+
+        ``port`` is that of the client, which tells connections of a host apart; 0 where it is not known.
+        """
         key, now = client_key(host), self._clock()
         client = self._client(key, now)
         by_digest = {hashlib.blake2b(each.encode("utf-8", "surrogateescape")).digest(): each for each in tokens}
         new = [digest for digest in by_digest if digest not in client.wrong]
         if not new:
             return False
+        if self._known.pop((host, port), False) and any(self._fits(by_digest[digest]) for digest in new):
+            self._remember(host, port)
+            return True
         wait = client.bucket.wait(now)
         if not client.has_signed_in:
             wait = max(wait, self._all.wait(now))
@@ -125,6 +134,7 @@ class TokenCheck:
             raise TooManyGuesses(wait)
         if any(self._fits(by_digest[digest]) for digest in new):
             client.has_signed_in = True
+            self._remember(host, port)
             return True
         log.warning("wrong token from %s", key)
         client.bucket.take()
@@ -133,6 +143,12 @@ class TokenCheck:
         while len(client.wrong) > MOST_REMEMBERED:
             client.wrong.popitem(last=False)
         return False
+
+    def _remember(self, host: str, port: int) -> None:
+        if port:
+            self._known[host, port] = True
+            if len(self._known) > MOST_ADDRESSES:
+                self._known.popitem(last=False)
 
     def _client(self, key: str, now: float) -> _Client:
         client = self._clients.pop(key, None) or _Client(Bucket(self._limits.guesses_per_address, now))
