@@ -88,7 +88,7 @@ def test_a_picture_that_claims_to_be_huge_is_not_decoded(monkeypatch: pytest.Mon
 def test_a_file_that_cannot_be_opened_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(BrokenPicture, match=r"does not exist"):
         decode(str(tmp_path / "gone.png"), FRAME)
-    with pytest.raises(BrokenPicture, match=r"cannot be opened: is a directory"):
+    with pytest.raises(BrokenPicture, match=r"is a folder, not a regular file"):
         decode(str(tmp_path), FRAME)
 
 

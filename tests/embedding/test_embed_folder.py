@@ -1,6 +1,7 @@
 """Folders of pictures: what they are called, which are classes, and what is left out with a word on why."""
 
 import os
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,34 @@ def test_broken_pictures_are_listed_and_the_rest_embedded(make_digits: MakeDigit
     assert problems["gone.png"] == "does not exist"
     assert problems["cut.png"].startswith("is cut short or damaged (")
     assert len(problems) == 5
+
+
+def test_pipes_sockets_and_devices_are_listed_and_nobody_waits_for_them(
+    make_digits: MakeDigits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_digits(3)
+    os.mkfifo(folder / "pipe.png")
+    os.symlink("/dev/zero", folder / "zero.png")
+    monkeypatch.chdir(folder)  # The path of a socket must be short.
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket.png")
+        pool = embed(folder)
+    assert len(pool) == 3
+    assert dict(pool.left_out) == {
+        "pipe.png": "is a named pipe, not a regular file",
+        "socket.png": "is a socket, not a regular file",
+        "zero.png": "is a device, not a regular file",
+    }
+
+
+def test_a_table_that_is_a_pipe_is_refused_and_so_is_a_path_in_a_table(make_digits: MakeDigits, tmp_path: Path) -> None:
+    folder = make_digits(2)
+    os.mkfifo(folder / "pipe.png")
+    (folder / "table.csv").write_text("id,path\na,0.png\nb,pipe.png\nc,1.png\n")
+    assert dict(embed(folder / "table.csv").left_out) == {"b": "is a named pipe, not a regular file"}
+    os.mkfifo(tmp_path / "table.parquet")
+    with pytest.raises(InvalidArgument, match=r"table.parquet is a named pipe, not a regular file; write the table to"):
+        embed(tmp_path / "table.parquet")
 
 
 ODD = [

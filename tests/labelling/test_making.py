@@ -124,6 +124,14 @@ def test_pictures_that_came_or_went_are_told(tmp_path: Path) -> None:
     assert [f"{source} has 2 more pictures" in told[0], f"{source} has lost 1 picture" in told[1]] == [True, True]
 
 
+def test_a_pipe_among_the_pictures_is_left_out_and_told(tmp_path: Path) -> None:
+    source = write_pictures(tmp_path / "photos", "a.png", "b.png", "c.png")
+    os.mkfifo(source / "pipe.png")
+    told: list[str] = []
+    assert list(open_project(str(source), tell=told.append)[1].ids) == ["a.png", "b.png", "c.png"]
+    assert told == ["left out: pipe.png is a named pipe, not a regular file"]
+
+
 def test_a_source_that_was_moved_away_is_told(tmp_path: Path) -> None:
     source = write_texts(tmp_path)
     made, _ = open_project(str(source))

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import io
+import os
 import re
 from pathlib import Path
 
@@ -53,7 +54,8 @@ def test_what_is_no_picture_or_claims_to_be_huge_is_not_shown(tmp_path: Path) ->
     whole = picture(tmp_path / "cut.jpg").read_bytes()
     (tmp_path / "cut.jpg").write_bytes(whole[: len(whole) // 2])
     Image.new("1", (20_000, 20_000)).save(tmp_path / "bomb.png")
-    for name in ("text.jpg", "cut.jpg", "bomb.png", "missing.jpg"):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    for name in ("text.jpg", "cut.jpg", "bomb.png", "missing.jpg", "pipe.jpg"):
         assert thumbnail(tmp_path / name) is None
 
 

@@ -3,11 +3,12 @@
 import io
 import os
 import warnings
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from dubito.embedding.base import Framing
+from dubito.files.disk import NotRegularFile, open_regular
 from dubito.files.limits import PICTURE_FORMATS
 from dubito.matrix import AnyArray
 
@@ -32,9 +33,7 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(
-                io.BytesIO(content) if isinstance(content, bytes) else content, formats=PICTURE_FORMATS
-            ) as opened:
+            with _opened(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
                 _check_pixels(opened)
                 return np.asarray(_framed(opened, framing), dtype=np.uint8).reshape(
                     framing.height, framing.width, framing.channels
@@ -45,6 +44,8 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
         raise BrokenPicture(_unknown(content)) from None
     except FileNotFoundError:
         raise BrokenPicture("does not exist") from None
+    except NotRegularFile as error:
+        raise BrokenPicture(str(error)) from None
     except Image.DecompressionBombError:
         raise BrokenPicture(f"claims more than the {MOST_PIXELS:,} pixels that are decoded") from None
     except MemoryError:
@@ -61,12 +62,14 @@ def measure(content: str | bytes) -> tuple[int, int, bool] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(
-                io.BytesIO(content) if isinstance(content, bytes) else content, formats=PICTURE_FORMATS
-            ) as opened:
+            with _opened(content) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
                 return opened.height, opened.width, opened.mode in ("1", "L")
     except Exception:  # As above; whoever decodes it says what is wrong.
         return None
+
+
+def _opened(content: str | bytes) -> BinaryIO:
+    return io.BytesIO(content) if isinstance(content, bytes) else open_regular(content)
 
 
 def _check_pixels(opened: Any) -> None:

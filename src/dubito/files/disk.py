@@ -3,9 +3,11 @@
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 
@@ -15,8 +17,54 @@ LONGEST_NAME = 40
 """Letters of a file's name in those of its neighbours: with ours around it, a long one might be too long."""
 
 
+FILE_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+
+
 class DiskFull(DubitoError, OSError):
     """No room left to write; what is written stays whole."""
+
+
+class NotRegularFile(OSError):
+    """A pipe, socket, device or folder in the place of a file; says so as the end of a sentence about the path."""
+
+
+def open_regular(path: str | os.PathLike[str], flags: int = 0) -> BinaryIO:
+    """Open a regular file for reading, without ever waiting for a pipe or touching a device.
+
+    Parameters
+    ----------
+    path : str or path
+        Links are followed unless ``flags`` says otherwise.
+    flags : int
+        Further flags of `os.open`.
+
+    Raises
+    ------
+    NotRegularFile
+        With a message such as ``is a named pipe, not a regular file``.
+    """
+    check_regular(os.stat(path))
+    flags |= os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    file = os.fdopen(os.open(path, flags), "rb")
+    try:
+        check_regular(os.fstat(file.fileno()))  # Again: it may have been replaced in between.
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def check_regular(found: os.stat_result) -> None:
+    """Raise `NotRegularFile` for what is no regular file."""
+    if not stat.S_ISREG(found.st_mode):
+        kind = FILE_KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        raise NotRegularFile(f"is {kind}, not a regular file")
 
 
 @contextmanager

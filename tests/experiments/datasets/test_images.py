@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -345,6 +346,10 @@ def test_a_picture_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         load_images(tmp_path)
     Image.fromarray(np.full((4, 6), 40_000, np.uint16)).save(path)
     with pytest.raises(InvalidData, match=r"cat/broken.png has more than 8 bits a channel; save it with 8"):
+        load_images(tmp_path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InvalidData, match=r"cat/broken.png is a named pipe, not a regular file; remove it, or put a"):
         load_images(tmp_path)
 
 

@@ -10,6 +10,7 @@ from dubito.embedding.sources.supply import Supply
 from dubito.embedding.sources.table import PoolTable
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.datasets.images.pictures import SUFFIXES
+from dubito.files.disk import NotRegularFile, check_regular
 from dubito.files.entries import reading, suffix_of
 from dubito.wording import named
 
@@ -35,7 +36,9 @@ def open_supply(
         Whether folders of classes become a column ``label``.
     """
     with reading(path):
-        os.stat(path)
+        found = os.stat(path)
+    if not os.path.isdir(path):
+        _refuse_special(path, found)
     if os.path.isdir(path) and not is_saved(path):
         given = next(
             (name for name, value in (("text", text), ("image", image), ("id_column", id_column)) if value), ""
@@ -71,6 +74,14 @@ def _open_folder(path: str, given: str, labels: bool) -> Supply:
     if given:
         raise InvalidArgument(f"{named(given)} is for tables, and {path} is a folder of pictures", mend="leave it out.")
     return open_folder(path, names, labels=labels)
+
+
+def _refuse_special(path: str, found: os.stat_result) -> None:
+    """Refuse a pipe, socket or device: reading one might never end."""
+    try:
+        check_regular(found)
+    except NotRegularFile as error:
+        raise InvalidArgument(f"{path} {error}", mend="write the table to a file, and name that.") from None
 
 
 def _refuse_empty(path: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.experiments.datasets.images.record import ImageArray
+from dubito.files.disk import NotRegularFile, open_regular
 from dubito.files.limits import PICTURE_FORMATS, Allowance, allowance
 from dubito.wording import PASS, by_door
 
@@ -90,9 +91,10 @@ def _decode(picture: Picture, size: Size | None, allowed: Allowance) -> ImageArr
 
     content = picture.content
     try:
-        with Image.open(
-            io.BytesIO(content) if isinstance(content, bytes) else content, formats=PICTURE_FORMATS
-        ) as opened:
+        with (
+            io.BytesIO(content) if isinstance(content, bytes) else open_regular(content) as file,
+            Image.open(file, formats=PICTURE_FORMATS) as opened,
+        ):
             allowed.check_unpacking(picture.name, 4 * opened.width * opened.height)
             if opened.mode.startswith(("I", "F")):
                 raise InvalidData(f"{picture.name} has more than 8 bits a channel", mend="save it with 8.")
@@ -102,6 +104,8 @@ def _decode(picture: Picture, size: Size | None, allowed: Allowance) -> ImageArr
             return np.asarray(plain if size is None else plain.resize(size[::-1], Image.Resampling.BILINEAR))
     except DubitoError:
         raise
+    except NotRegularFile as error:
+        raise InvalidData(f"{picture.name} {error}", mend="remove it, or put a picture in its place.") from error
     except UnidentifiedImageError as error:
         raise InvalidData(f"{picture.name} is no picture of a known format", mend="mend or remove it.") from error
     except Exception as error:

@@ -5,6 +5,7 @@ import io
 import warnings
 from pathlib import Path
 
+from dubito.files.disk import open_regular
 from dubito.files.limits import PICTURE_FORMATS
 
 SIDE, QUALITY = 320, 80
@@ -24,7 +25,7 @@ def thumbnail(path: Path) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(path, formats=PICTURE_FORMATS) as opened:
+            with open_regular(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
                 if opened.width * opened.height > MOST_PIXELS:
                     return None
                 opened.draft("RGB", (SIDE, SIDE))
