@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 
 from dubito.embedding.base import Framing
 from dubito.embedding.decoding import BrokenPicture, decode
-from dubito.labelling.contents import Contents
+from dubito.labelling import pictures
+from dubito.labelling.decoder import PictureDecoder, Unshowable
 from dubito.labelling.desk import Desk
 from dubito.labelling.making import open_project
-from dubito.labelling.pictures import Unshowable, show_picture
 from web.clients import client_of
 
 UP = ["../", "..%2f", "%2e%2e/", "%2e%2e%2f", "..%252f", "..%c0%af", "..\\", "..%5c", "....//", "..;/", "%00../"]
@@ -102,7 +102,20 @@ def test_a_picture_that_is_gone_or_a_pipe_is_404_and_nobody_waits(client: TestCl
     path.unlink()
     assert client.get(f"/api/items/{row}/picture").status_code == 404
     os.mkfifo(path)
-    assert client.get(f"/api/items/{row}/picture").status_code == 404
+    answer = client.get(f"/api/items/{row}/picture")
+    assert answer.status_code == 404
+    assert answer.json()["error"] == "The picture 4.png is a named pipe, not a regular file; skip it."
+
+
+def test_while_too_many_pictures_wait_a_request_is_503_and_may_be_sent_again(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(pictures, "MOST_WAITING", 0)
+        answer = client.get("/api/items/0/picture", params={"edge": 77})
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert client.get("/api/items/0/picture", params={"edge": 77}).status_code == 200
 
 
 def test_a_camera_note_of_a_place_does_not_go_out(client: TestClient, folder: Path) -> None:
@@ -122,23 +135,28 @@ def test_text_has_no_picture(tmp_path: Path) -> None:
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
 
 
-def test_a_file_that_only_another_program_could_draw_is_no_picture(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def decoder() -> Iterator[PictureDecoder]:
+    made = PictureDecoder(1)
+    yield made
+    made.close()
+
+
+def test_a_file_that_only_another_program_could_draw_is_no_picture(folder: Path, decoder: PictureDecoder) -> None:
     """Pillow would start Ghostscript for it."""
     with pytest.raises(BrokenPicture, match="is no picture of a known format"):
         decode(EPS, Framing(8, 8))
     place = folder / "photos" / "drawn.png"
     place.write_bytes(EPS)
-    contents = Contents("pictures", ["drawn.png"], ["drawn.png"], {}, (), str(folder / "photos"))
-    with pytest.raises(Unshowable, match="is no picture of a known format"):
-        show_picture(contents, 0, 64)
+    with pytest.raises(Unshowable, match=r"the file drawn.png is no picture of a known format"):
+        decoder.decode(place.read_bytes(), "drawn.png", 64)
     place.unlink()
 
 
-def test_of_a_picture_with_16_bits_the_whole_range_is_shown(folder: Path) -> None:
+def test_of_a_picture_with_16_bits_the_whole_range_is_shown(folder: Path, decoder: PictureDecoder) -> None:
     place = folder / "photos" / "deep.png"
     Image.fromarray(np.array([[1000, 2000], [1500, 2000]], dtype=np.uint16)).save(place)
-    contents = Contents("pictures", ["deep.png"], ["deep.png"], {}, (), str(folder / "photos"))
-    shown = show_picture(contents, 0, 64)
+    shown = decoder.decode(place.read_bytes(), "deep.png", 64)
     place.unlink()
     with Image.open(io.BytesIO(shown.data)) as picture:
         pixels = np.asarray(picture.convert("L")).astype(int)

@@ -1,120 +1,186 @@
 """A picture of the pool as a page may show it: from inside the source, and decoded within bounds."""
 
-import io
+import asyncio
+import hashlib
 import os
-import stat
 import threading
-import warnings
-from typing import Any, NamedTuple
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import BinaryIO, NamedTuple
 
-from dubito.errors import InvalidData, MissingFile
-from dubito.files.limits import PICTURE_FORMATS
+from dubito.errors import MissingFile
+from dubito.files.disk import NotRegularFile, open_regular
 from dubito.labelling.contents import Contents
+from dubito.labelling.decoder import PictureDecoder, PicturesBusy, ShownPicture, Unshowable
+from dubito.labelling.thumbnails import ThumbnailCache
 
-MOST_PIXELS = 50_000_000
-"""A picture with more is not decoded here."""
 MOST_BYTES = 64_000_000
+"""A file with more is not read."""
 LARGEST_EDGE = 4096
-LOSSLESS = 1_000_000
-"""A picture of no more pixels that came lossless goes out lossless."""
-
-_few = threading.Semaphore(2)
-"""Pictures that are decoded at once: each may take a quarter of a gigabyte."""
-
-
-class Unshowable(InvalidData):
-    """A picture that cannot be shown."""
-
-
-class ShownPicture(NamedTuple):
-    """Bytes, and what they are."""
-
-    data: bytes
-    media: str
+MOST_WAITING = 256
+"""Pictures that wait to be decoded; further ones are refused."""
+N_LOOKUPS = 4
+"""Threads that look for pictures on the disk."""
+SETTLED = 2.0
+"""Seconds after a change in which a file may change again without its times telling."""
+FAILURE_KEPT = 60.0
+"""Seconds for which a picture that cannot be shown is not tried again."""
+MOST_FAILURES = 1000
+VERSION = 1
+"""Of how pictures are encoded: thumbnails of another one are not used."""
 
 
-def show_picture(contents: Contents, item: int, edge: int) -> ShownPicture:
-    """The picture of a row, turned as the camera was held, without anything but its pixels."""
+class Found(NamedTuple):
+    """Where a picture is, and what tells it from another in the same place."""
+
+    name: str
+    place: str | bytes
+    """The path of a file, or its bytes."""
+    identity: str
+    is_settled: bool
+    """Whether a change from now on would show in the identity."""
+
+
+class Pictures:
+    """The pictures of a project: decoded by child processes, and kept in the project's folder as they were shown.
+
+    Pictures that are kept wait for none that is decoded, and no request waits in a thread that others need. Where too
+    many pictures wait already, a request raises `PicturesBusy`.
+
+    Parameters
+    ----------
+    cache : ThumbnailCache
+        Where pictures are kept.
+    decoder : PictureDecoder, optional
+        Closed with this.
+    """
+
+    def __init__(self, cache: ThumbnailCache, decoder: PictureDecoder | None = None) -> None:
+        self.cache, self.decoder = cache, decoder or PictureDecoder()
+        self._lookups = ThreadPoolExecutor(N_LOOKUPS, "pictures-lookup")
+        self._decoding = ThreadPoolExecutor(self.decoder.n_processes, "pictures-decode")
+        self._lock = threading.Lock()
+        self._n_waiting = 0
+        self._failures: dict[str, tuple[str, str, float]] = {}
+        """By key: problem, mend, and until when it counts."""
+
+    async def show(self, contents: Contents, item: int, edge: int) -> ShownPicture:
+        """The picture of an item, turned as the camera was held, without anything but its pixels."""
+        kept = await asyncio.get_running_loop().run_in_executor(self._lookups, self._look_up, contents, item, edge)
+        return kept or await asyncio.wrap_future(self._submit(contents, item, edge))
+
+    def close(self) -> None:
+        """Refuse what waits, and end the child processes."""
+        self._lookups.shutdown(wait=False, cancel_futures=True)
+        self._decoding.shutdown(wait=False, cancel_futures=True)
+        self.decoder.close()
+        self._decoding.shutdown()
+
+    def _look_up(self, contents: Contents, item: int, edge: int) -> ShownPicture | None:
+        return self._kept(_key(find_picture(contents, item), edge))
+
+    def _kept(self, key: str) -> ShownPicture | None:
+        with self._lock:
+            problem, mend, until = self._failures.get(key, ("", "", 0.0))
+        if time.monotonic() < until:
+            raise Unshowable(problem, mend=mend)
+        return self.cache.load(key)
+
+    def _submit(self, contents: Contents, item: int, edge: int) -> "Future[ShownPicture]":
+        with self._lock:
+            if self._n_waiting >= MOST_WAITING:
+                raise PicturesBusy(f"{self._n_waiting} pictures wait to be decoded", mend="try again in a moment.")
+            self._n_waiting += 1
+        try:
+            future = self._decoding.submit(self._decode, contents, item, edge)
+        except RuntimeError:
+            self._count_down()
+            raise PicturesBusy("pictures are not decoded any more: the server is stopping") from None
+        future.add_done_callback(lambda done: self._count_down())
+        return future
+
+    def _count_down(self) -> None:
+        with self._lock:
+            self._n_waiting -= 1
+
+    def _decode(self, contents: Contents, item: int, edge: int) -> ShownPicture:
+        before = find_picture(contents, item)
+        key = _key(before, edge)
+        if (kept := self._kept(key)) is not None:
+            return kept  # Made for another request while this one waited.
+        data = before.place if isinstance(before.place, bytes) else read_picture(before)
+        after = find_picture(contents, item)
+        is_same = before.is_settled and before.identity == after.identity
+        try:
+            shown = self.decoder.decode(data, before.name, edge)
+        except Unshowable as failure:
+            if is_same:
+                self._keep_failure(key, failure)
+            raise
+        if is_same:
+            self.cache.save(key, shown)
+        return shown
+
+    def _keep_failure(self, key: str, failure: Unshowable) -> None:
+        with self._lock:
+            self._failures.pop(key, None)
+            self._failures[key] = failure.problem, failure.mend, time.monotonic() + FAILURE_KEPT
+            if len(self._failures) > MOST_FAILURES:
+                del self._failures[next(iter(self._failures))]
+
+
+def find_picture(contents: Contents, item: int) -> Found:
+    """Where the picture of an item is; only a regular file inside the source counts, whatever links lead to."""
     if contents.what != "pictures" or contents.shown is None:
         raise MissingFile(f"item {item} has no picture", mend="it is shown by its text or its columns.")
-    name = contents.ids[item]
-    shown = contents.shown[item]
-    data = bytes(shown) if isinstance(shown, bytes) else _read(contents.root, str(shown), name)
-    if not data:
-        raise Unshowable(f"the picture {name} is empty (0 bytes)", mend="skip it, or mend the file.")
-    with _few:
-        return _encoded(data, name, edge)
-
-
-def _read(root: str, path: str, name: str) -> bytes:
-    """The file's bytes; only a plain file inside the source, whatever links lead to."""
-    place, home = os.path.realpath(os.path.join(root, path)), os.path.realpath(root)
+    name, shown = contents.ids[item], contents.shown[item]
+    if isinstance(shown, bytes):
+        _check_size(name, len(shown))
+        return Found(name, shown, hashlib.blake2b(shown, digest_size=16).hexdigest(), True)
+    home = os.path.realpath(contents.root)
+    try:
+        place = os.path.realpath(os.path.join(home, str(shown)))
+    except ValueError:  # No path has a NUL in it.
+        raise MissingFile(f"the picture {name} has a path that none can be", mend="skip it.") from None
     if os.path.commonpath([place, home]) != home:
         raise MissingFile(f"the picture {name} lies outside the source", mend="only what is inside it is shown.")
+    with _opened(place, name) as file:
+        found = os.fstat(file.fileno())
+    _check_size(name, found.st_size)
+    # The inode and its time, too: size and time of the content may be those of the file that was there before.
+    times = f"{found.st_mtime_ns} {found.st_ctime_ns}"
+    identity = f"{os.path.relpath(place, home)}\0{found.st_size} {found.st_ino} {times}"
+    is_settled = time.time() - max(found.st_mtime, found.st_ctime) > SETTLED
+    return Found(name, place, identity, is_settled)
+
+
+def read_picture(found: Found) -> bytes:
+    """The bytes of a file."""
+    assert isinstance(found.place, str)
+    with _opened(found.place, found.name) as file:
+        data = file.read(MOST_BYTES + 1)
+    _check_size(found.name, len(data))
+    return data
+
+
+def _opened(place: str, name: str) -> BinaryIO:
     try:
-        file = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return open_regular(place, getattr(os, "O_NOFOLLOW", 0))
+    except NotRegularFile as error:
+        raise MissingFile(f"the picture {name} {error}", mend="skip it.") from None
     except OSError as error:
         problem = f"the picture {name} cannot be opened: {(error.strerror or str(error)).lower()}"
         raise MissingFile(problem, mend="put it back, or skip it.") from None
-    with os.fdopen(file, "rb") as opened:
-        found = os.fstat(opened.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise MissingFile(f"the picture {name} is no plain file", mend="skip it.")
-        if found.st_size > MOST_BYTES:
-            problem = f"the picture {name} has {found.st_size:,} bytes, more than the {MOST_BYTES:,} that are shown"
-            raise Unshowable(problem, mend="skip it, or make it smaller.")
-        return opened.read()
 
 
-def _encoded(data: bytes, name: str, edge: int) -> ShownPicture:
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(data), formats=PICTURE_FORMATS) as opened:
-                return _shrunk(opened, name, edge)
-    except InvalidData:
-        raise
-    except UnidentifiedImageError:
-        problem = f"the file {name} is no picture of a known format"
-    except Image.DecompressionBombError:
-        problem = f"the picture {name} claims more than the {MOST_PIXELS:,} pixels that are shown"
-    except MemoryError:
-        problem = f"the picture {name} takes more memory than there is"
-    except Exception as error:
-        # Broad on purpose: on a damaged picture the decoders raise a dozen unrelated kinds.
-        problem = f"the picture {name} is cut short or damaged ({' '.join(str(error).split())[:100]})"
-    raise Unshowable(problem, mend="skip it, or mend the file.")
-
-
-def _shrunk(opened: Any, name: str, edge: int) -> ShownPicture:
-    from PIL import ImageOps
-
-    if opened.width * opened.height > MOST_PIXELS:
-        size = f"{opened.width:,} x {opened.height:,}"
-        problem = f"the picture {name} is {size} pixels, more than the {MOST_PIXELS:,} that are shown"
+def _check_size(name: str, n_bytes: int) -> None:
+    if not n_bytes:
+        raise Unshowable(f"the picture {name} is empty (0 bytes)", mend="skip it, or mend the file.")
+    if n_bytes > MOST_BYTES:
+        problem = f"the picture {name} has {n_bytes:,} bytes, more than the {MOST_BYTES:,} that are shown"
         raise Unshowable(problem, mend="skip it, or make it smaller.")
-    lossless = opened.format in ("PNG", "GIF", "BMP", "WEBP", "TIFF")
-    opened.draft("RGB", (edge, edge))
-    turned = ImageOps.exif_transpose(opened)
-    plain = _plain(turned)
-    plain.thumbnail((edge, edge), reducing_gap=3.0)
-    plain.info.clear()
-    buffer = io.BytesIO()
-    if plain.mode == "RGBA" or (lossless and plain.width * plain.height <= LOSSLESS):
-        plain.save(buffer, "PNG")
-        return ShownPicture(buffer.getvalue(), "image/png")
-    plain.save(buffer, "JPEG", quality=88)
-    return ShownPicture(buffer.getvalue(), "image/jpeg")
 
 
-def _plain(picture: Any) -> Any:
-    """Grey, RGB or RGBA of eight bits."""
-    if picture.mode.startswith(("I", "F")):
-        low, high = picture.getextrema()
-        spread = (high - low) or 1
-        return picture.point(lambda value: (value - low) * (255.0 / spread)).convert("L")
-    if "A" in picture.mode or "transparency" in picture.info:
-        return picture.convert("RGBA")
-    return picture.copy() if picture.mode in ("L", "RGB") else picture.convert("RGB")
+def _key(found: Found, edge: int) -> str:
+    text = f"{VERSION}\0{edge}\0{found.identity}"
+    return hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

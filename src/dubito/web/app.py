@@ -16,9 +16,12 @@ from starlette.requests import ClientDisconnect
 
 from dubito.errors import DubitoError, InvalidData, MissingFile
 from dubito.labelling.database import StoreFailed, StoreUnavailable
+from dubito.labelling.decoder import PicturesBusy, Unshowable
 from dubito.labelling.desk import Desk
-from dubito.labelling.pictures import Unshowable
+from dubito.labelling.pictures import Pictures
 from dubito.labelling.spoken import Conflict
+from dubito.labelling.thumbnails import FOLDER as THUMBNAILS
+from dubito.labelling.thumbnails import ThumbnailCache
 from dubito.web.changing import changing
 from dubito.web.guard import Guard
 from dubito.web.limits import Limits, TooManyGuesses
@@ -43,6 +46,7 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (Unshowable, 415),
     (Conflict, 409),
     (StoreUnavailable, 503),
+    (PicturesBusy, 503),
     (StoreFailed, 507),
     (MissingFile, 404),
     (InvalidData, 422),
@@ -89,17 +93,19 @@ def make_app(
         How many wrong tokens are taken.
     """
     is_stopping = is_stopping or asyncio.Event()
+    pictures = Pictures(ThumbnailCache(desk.state.project.path(THUMBNAILS)))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         desk.start()
         yield
         is_stopping.set()
+        await asyncio.to_thread(pictures.close)
         await asyncio.to_thread(desk.close)
 
     app = FastAPI(title="dubito label", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     guard = Guard(app, token, {"localhost", *(hosts or ())}, public, limits)
-    app.include_router(reading(desk, is_stopping))
+    app.include_router(reading(desk, pictures, is_stopping))
     app.include_router(changing(desk))
     _add_page(app, guard)
     _add_errors(app)

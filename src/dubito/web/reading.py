@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from dubito.labelling import views
 from dubito.labelling.desk import Desk
 from dubito.labelling.exporting import export_labels
-from dubito.labelling.pictures import LARGEST_EDGE, show_picture
+from dubito.labelling.pictures import LARGEST_EDGE, Pictures
 from dubito.web.bodies import Name, Refusal
 from dubito.web.streams import stream
 
@@ -23,10 +23,11 @@ PICTURE: Wrong = {
     200: {"content": {"image/png": {}, "image/jpeg": {}}},
     **MISSING,
     415: {"model": Refusal},
+    503: {"model": Refusal},
 }
 
 
-def reading(desk: Desk, is_stopping: asyncio.Event) -> APIRouter:
+def reading(desk: Desk, pictures: Pictures, is_stopping: asyncio.Event) -> APIRouter:
     """Routes that change nothing."""
     api = APIRouter(prefix="/api")
 
@@ -68,10 +69,10 @@ def reading(desk: Desk, is_stopping: asyncio.Event) -> APIRouter:
         return views.one_item(desk, row)
 
     @api.get("/items/{row}/picture", response_class=Response, responses=PICTURE)
-    def picture(row: Item, edge: Annotated[int, Query(ge=16, le=LARGEST_EDGE)] = 1024) -> Response:
+    async def picture(row: Item, edge: Annotated[int, Query(ge=16, le=LARGEST_EDGE)] = 1024) -> Response:
         """Its picture, no larger than that."""
         desk.check_item(row)
-        found = show_picture(desk.state.contents, row, edge)
+        found = await pictures.show(desk.state.contents, row, edge)
         return Response(found.data, media_type=found.media, headers={"cache-control": "private, max-age=3600"})
 
     @api.get("/items/{row}/guess", responses=MISSING)
