@@ -220,8 +220,8 @@ time.sleep(3600)
 
 @pytest.mark.parametrize("is_busy", [False, pytest.param(True, marks=pytest.mark.skipif(not IS_LINUX, reason="late"))])
 def test_no_process_outlives_a_server_that_is_killed(wait_until: WaitUntil, is_busy: bool) -> None:
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", SERVER], **pipes) as server:
+    command = [sys.executable, "-c", SERVER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.write(SMALL)

@@ -98,6 +98,16 @@ def test_a_picture_that_is_gone_or_a_pipe_is_not_shown_from_the_cache(pictures: 
         show(pictures, contents)
 
 
+def make_pipe(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+def make_link(path: Path) -> Path:
+    path.symlink_to("/dev/zero")
+    return path
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -105,8 +115,8 @@ def test_a_picture_that_is_gone_or_a_pipe_is_not_shown_from_the_cache(pictures: 
         lambda path: path.write_bytes(path.read_bytes()[:-1]),
         lambda path: path.write_bytes(path.read_bytes()[:-1] + b"x"),
         lambda path: path.write_bytes(path.read_bytes().replace(b"image/png", b"text/html")),
-        lambda path: (path.unlink(), os.mkfifo(path)),
-        lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
+        lambda path: os.replace(make_pipe(path.with_name("pipe")), path),
+        lambda path: os.replace(make_link(path.with_name("link")), path),
     ],
 )
 def test_a_damaged_file_is_made_again(pictures: Pictures, photos: Path, damage: Callable[[Path], object]) -> None:

@@ -23,7 +23,7 @@ PIXELS_AT_ONCE = 50_000_000
 """Pixels that all child processes together decode at a time: some take 20 bytes a pixel while they are decoded."""
 MEMORY = 1_500_000_000
 """Bytes of address space of a child process."""
-SECONDS = 20.0
+SECONDS = 30.0
 """How long opening a picture may take, and how long decoding it."""
 GRACE = 10.0
 """A child process that has not ended itself by so much later is killed; a new one starts in that time, too."""
@@ -93,8 +93,9 @@ class Child:
         environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "1"}
         # By its path, not by its name: importing the package would take seconds and 100 MB.
         command = [sys.executable, "-P", WORKER, str(memory)]
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, env=environment, **pipes)
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
 
     def decode(
         self, request: dict[str, Any], data: bytes, budget: PixelBudget, seconds: float

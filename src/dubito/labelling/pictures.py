@@ -67,7 +67,7 @@ class Pictures:
     async def show(self, contents: Contents, item: int, edge: int) -> ShownPicture:
         """The picture of an item, turned as the camera was held, without anything but its pixels."""
         kept = await asyncio.get_running_loop().run_in_executor(self._lookups, self._look_up, contents, item, edge)
-        return kept or await asyncio.wrap_future(self._submit(contents, item, edge))
+        return await asyncio.wrap_future(self._submit(contents, item, edge)) if kept is None else kept
 
     def close(self) -> None:
         """Refuse what waits, and end the child processes."""
