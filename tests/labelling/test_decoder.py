@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from dubito.labelling import decoder as decoders
-from dubito.labelling.decoder import WORKER, PictureDecoder, PicturesBusy, Unshowable
+from dubito.labelling.decoder import WORKER, LargePicture, PictureDecoder, PicturesBusy, Unshowable
 
 WaitUntil = Callable[[Callable[[], bool]], None]
 IS_LINUX = sys.platform == "linux"
@@ -94,6 +94,16 @@ def test_small_pictures_do_not_pass_a_large_one_that_waits(wait_until: WaitUntil
     small.join()
     assert order == [10, 1]
     assert budget.peak == 10
+
+
+def test_a_picture_that_is_too_large_for_a_decoder_is_not_decoded_and_costs_no_process() -> None:
+    small = PictureDecoder(1, largest=10_000)
+    with pytest.raises(LargePicture):
+        small.decode(picture((200, 100)), "large", 64)
+    assert size_of(small.decode(SMALL, "small", 64).data) == (60, 40)
+    assert small.n_started == 1
+    assert small.budget.peak == 60 * 40
+    small.close()
 
 
 def test_a_large_jpeg_is_decoded_at_a_smaller_size(decoder: PictureDecoder) -> None:

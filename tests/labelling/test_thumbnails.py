@@ -15,7 +15,7 @@ from PIL import Image
 from dubito.errors import MissingFile
 from dubito.labelling import pictures as module
 from dubito.labelling.contents import Contents
-from dubito.labelling.decoder import PictureDecoder, PicturesBusy, ShownPicture, Unshowable
+from dubito.labelling.decoder import PIXELS_AT_ONCE, PicturesBusy, ShownPicture, Unshowable
 from dubito.labelling.pictures import Pictures
 from dubito.labelling.thumbnails import ThumbnailCache
 
@@ -35,7 +35,7 @@ def photos(tmp_path: Path) -> Path:
 def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pictures]:
     """Over a cache that keeps pictures of files that were written a moment ago."""
     monkeypatch.setattr(module, "SETTLED", -1.0)
-    made = Pictures(ThumbnailCache(str(tmp_path / "thumbnails"), keep_free=0), PictureDecoder(2))
+    made = Pictures(ThumbnailCache(str(tmp_path / "thumbnails"), keep_free=0), 2)
     yield made
     made.close()
 
@@ -63,7 +63,7 @@ def test_a_picture_is_decoded_once_for_each_size(pictures: Pictures, photos: Pat
     contents = contents_of(photos, "a.bmp", (photos / "b.bmp").read_bytes())
     first = [show(pictures, contents, 0), show(pictures, contents, 0, 32), show(pictures, contents, 1)]
     assert len(kept(pictures)) == 3
-    pictures.decoder.close()
+    pictures.small.close()
     assert [show(pictures, contents, 0), show(pictures, contents, 0, 32), show(pictures, contents, 1)] == first
     with pytest.raises(PicturesBusy):
         show(pictures, contents, 0, 16)
@@ -175,7 +175,7 @@ def test_a_picture_that_cannot_be_shown_is_not_tried_again_at_once(pictures: Pic
     for _ in range(2):
         with pytest.raises(Unshowable, match="the picture item 0 is cut short or damaged"):
             show(pictures, contents)
-        pictures.decoder.close()
+        pictures.small.close()
     Image.new("RGB", (60, 40), RED).save(photos / "a.bmp")
     with pytest.raises(PicturesBusy):
         show(pictures, contents)
@@ -184,12 +184,12 @@ def test_a_picture_that_cannot_be_shown_is_not_tried_again_at_once(pictures: Pic
 def test_a_picture_that_hangs_holds_up_no_other(pictures: Pictures, photos: Path) -> None:
     contents = contents_of(photos)
     show(pictures, contents, 0)
-    (stopped,) = pictures.decoder.process_ids
+    (stopped,) = pictures.small.process_ids
 
     async def watch() -> tuple[bool, ShownPicture, ShownPicture, ShownPicture]:
         os.kill(stopped, signal.SIGSTOP)
         hanging = asyncio.ensure_future(pictures.show(contents, 0, 32))
-        while pictures.decoder._idle:
+        while pictures.small._idle:
             await asyncio.sleep(0.01)
         other, from_disk = await pictures.show(contents, 1, 32), await pictures.show(contents, 0, 64)
         was_done = hanging.done()
@@ -201,18 +201,37 @@ def test_a_picture_that_hangs_holds_up_no_other(pictures: Pictures, photos: Path
     assert [color(each) for each in shown] == [RED] * 3
 
 
+def test_large_pictures_that_wait_for_memory_hold_up_no_small_one(pictures: Pictures, photos: Path) -> None:
+    pictures.small.largest = 3000
+    Image.new("RGB", (100, 100), BLUE).save(photos / "b.bmp")
+    contents = contents_of(photos)
+
+    async def watch() -> list[ShownPicture]:
+        with pictures.large.budget.admitted(PIXELS_AT_ONCE):
+            waiting = [asyncio.ensure_future(pictures.show(contents, 1, 50 + each)) for each in range(4)]
+            while len(pictures.large.process_ids) < 2:
+                await asyncio.sleep(0.01)
+            small = await pictures.show(contents, 0, 32)
+            assert not any(each.done() for each in waiting)
+        return [small, *await asyncio.gather(*waiting)]
+
+    assert [color(each) for each in asyncio.run(watch())] == [RED, *4 * [BLUE]]
+    assert pictures.small.budget.peak == 60 * 40
+    assert pictures.large.budget.peak == PIXELS_AT_ONCE
+
+
 def test_where_too_many_pictures_wait_one_more_is_refused(
     pictures: Pictures, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 1)
     contents = contents_of(photos)
     show(pictures, contents, 0)
-    (stopped,) = pictures.decoder.process_ids
+    (stopped,) = pictures.small.process_ids
 
     async def ask_two() -> ShownPicture:
         os.kill(stopped, signal.SIGSTOP)
         hanging = asyncio.ensure_future(pictures.show(contents, 0, 32))
-        while pictures.decoder._idle:
+        while pictures.small._idle:
             await asyncio.sleep(0.01)
         with pytest.raises(PicturesBusy, match=r"1 pictures wait to be decoded; try again in a moment"):
             await pictures.show(contents, 1, 32)

@@ -20,7 +20,7 @@ MOST_PIXELS = 50_000_000
 MOST_LOSSLESS_PIXELS = 1_000_000
 """A picture of no more pixels that came lossless goes out lossless."""
 PIXELS_AT_ONCE = 50_000_000
-"""Pixels that all child processes together decode at a time: some take 20 bytes a pixel while they are decoded."""
+"""Pixels that the child processes of a decoder together decode at a time: some take 20 bytes a pixel meanwhile."""
 MEMORY = 1_500_000_000
 """Bytes of address space of a child process."""
 SECONDS = 30.0
@@ -55,6 +55,10 @@ class ChildEnded(Exception):
 
 class TimeLimit(Exception):
     """A child process took too long."""
+
+
+class LargePicture(Exception):
+    """A picture with more pixels than this decoder takes; another may."""
 
 
 class PixelBudget:
@@ -98,9 +102,12 @@ class Child:
         )
 
     def decode(
-        self, request: dict[str, Any], data: bytes, budget: PixelBudget, seconds: float
-    ) -> tuple[dict[str, Any], bytes]:
-        """The last reply to a request; raises ChildEnded or TimeLimit, and the process is of no use any more."""
+        self, request: dict[str, Any], data: bytes, budget: PixelBudget, seconds: float, largest: int
+    ) -> tuple[dict[str, Any], bytes] | None:
+        """The last reply to a request, or None for a picture that is too large.
+
+        After ChildEnded and TimeLimit the process is of no use any more.
+        """
         stdin = self.process.stdin
         assert stdin is not None
         try:
@@ -109,8 +116,13 @@ class Child:
                 reply = self._reply()
             if "problem" in reply[0]:
                 return reply
-            with budget.admitted(int(reply[0]["pixels"])), self._time_limit(seconds):
-                stdin.write(b"\n")
+            n_pixels = max(0, int(reply[0]["pixels"]))
+            if n_pixels > largest:
+                stdin.write(b"n")
+                stdin.flush()
+                return None
+            with budget.admitted(n_pixels), self._time_limit(seconds):
+                stdin.write(b"y")
                 stdin.flush()
                 return self._reply()
         except (OSError, ValueError, KeyError, TypeError, ChildEnded) as error:
@@ -194,6 +206,8 @@ class PictureDecoder:
         Bytes of address space of a child process.
     pixels_at_once : int
         Pixels that are decoded at a time.
+    largest : int
+        Pixels of the largest picture that is taken; for others `LargePicture` is raised, with nothing decoded.
     """
 
     def __init__(
@@ -203,8 +217,9 @@ class PictureDecoder:
         seconds: float = SECONDS,
         memory: int = MEMORY,
         pixels_at_once: int = PIXELS_AT_ONCE,
+        largest: int = MOST_PIXELS,
     ) -> None:
-        self.n_processes, self.seconds, self.memory = n_processes, seconds, memory
+        self.n_processes, self.seconds, self.memory, self.largest = n_processes, seconds, memory, largest
         self.budget = PixelBudget(pixels_at_once)
         self.n_started = 0
         self._slots = threading.Semaphore(n_processes)
@@ -223,19 +238,22 @@ class PictureDecoder:
             "seconds": self.seconds,
         }
         try:
-            facts, encoded = self._tried_twice(request, data)
+            reply = self._tried_twice(request, data)
         except TimeLimit:
             problem = f"the picture {name} takes longer to decode than the {self.seconds:g} seconds that it may"
             raise Unshowable(problem, mend="skip it, or make it smaller.") from None
         except ChildEnded:
             problem = f"the picture {name} ends the process that decodes it"
             raise Unshowable(problem, mend="skip it, or replace the file.") from None
+        if reply is None:
+            raise LargePicture
+        facts, encoded = reply
         if "problem" in facts:
             subject, mend = facts.get("subject", "picture"), str(facts.get("mend", "skip it."))
             raise Unshowable(f"the {subject} {name} {facts['problem']}", mend=mend)
         return ShownPicture(encoded, facts["media"])
 
-    def _tried_twice(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
+    def _tried_twice(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes] | None:
         """A child process may have been killed while it was idle: the picture is not to blame for that."""
         with self._slots:
             try:
@@ -243,11 +261,11 @@ class PictureDecoder:
             except ChildEnded:
                 return self._tried(request, data, is_new=True)
 
-    def _tried(self, request: dict[str, Any], data: bytes, is_new: bool) -> tuple[dict[str, Any], bytes]:
+    def _tried(self, request: dict[str, Any], data: bytes, is_new: bool) -> tuple[dict[str, Any], bytes] | None:
         child = self._take(is_new)
         try:
-            reply = child.decode(request, data, self.budget, self.seconds)
-            if "problem" not in reply[0] and reply[0].get("media") not in MEDIA:
+            reply = child.decode(request, data, self.budget, self.seconds, self.largest)
+            if reply is not None and "problem" not in reply[0] and reply[0].get("media") not in MEDIA:
                 raise ChildEnded
         except BaseException:
             with self._lock:

@@ -1,8 +1,9 @@
 """The child process that decodes pictures for `dubito.labelling.decoder`: run by its path, it imports Pillow alone.
 
 A message is two lengths of four bytes each (big-endian), JSON, and data. The request says how to decode and has the
-file's bytes as data. The first reply tells how many pixels will be in memory, and the worker waits for one byte before
-it decodes them; the second reply is the encoded picture. A reply with a ``problem`` is the last one to its request.
+file's bytes as data. The first reply tells how many pixels will be in memory. Then the worker waits for one byte: after
+``y`` it decodes them, and the second reply is the encoded picture; after ``n`` it waits for the next request. A reply
+with a ``problem`` is the last one to its request.
 
 The worker ends when its input does, and on Linux with the thread that started it. An alarm kills it where opening or
 decoding takes longer than the request allows, whether or not anybody is left who waits for it.
@@ -40,8 +41,10 @@ def main(memory: int) -> None:
     limit_process(memory)
     warnings.simplefilter("ignore")
     while (request := read_message(stdin)) is not None:
-        write_message(stdout, *answer(*request, stdin, stdout))
-        del request
+        reply = answer(*request, stdin, stdout)
+        if reply is not None:
+            write_message(stdout, *reply)
+        del request, reply
 
 
 def limit_process(memory: int) -> None:
@@ -83,7 +86,9 @@ def write_message(stream: IO[bytes], facts: dict[str, Any], data: bytes = b"") -
     stream.flush()
 
 
-def answer(request: dict[str, Any], data: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> tuple[dict[str, Any], bytes]:
+def answer(
+    request: dict[str, Any], data: bytes, stdin: IO[bytes], stdout: IO[bytes]
+) -> tuple[dict[str, Any], bytes] | None:
     """Decode one picture, with its memory free again; what is wrong with it is a reply like another."""
     from PIL import Image, UnidentifiedImageError
 
@@ -92,8 +97,8 @@ def answer(request: dict[str, Any], data: bytes, stdin: IO[bytes], stdout: IO[by
         with alarm(request["seconds"]):
             opened, n_pixels = open_picture(data, request)
         write_message(stdout, {"pixels": n_pixels})
-        if not stdin.read(1):
-            sys.exit()
+        if stdin.read(1) != b"y":
+            return None
         with alarm(request["seconds"]):
             media, encoded = encode(opened, request)
         return {"media": media}, encoded

@@ -11,12 +11,21 @@ from typing import BinaryIO, NamedTuple
 from dubito.errors import MissingFile
 from dubito.files.disk import NotRegularFile, open_regular
 from dubito.labelling.contents import Contents
-from dubito.labelling.decoder import PictureDecoder, PicturesBusy, ShownPicture, Unshowable
+from dubito.labelling.decoder import (
+    N_PROCESSES,
+    LargePicture,
+    PictureDecoder,
+    PicturesBusy,
+    ShownPicture,
+    Unshowable,
+)
 from dubito.labelling.thumbnails import ThumbnailCache
 
 MOST_BYTES = 64_000_000
 """A file with more is not read."""
 LARGEST_EDGE = 4096
+SMALL_PIXELS = 5_000_000
+"""Pictures with no more, at the size they are decoded at, never wait for the memory that larger ones take."""
 MOST_WAITING = 256
 """Pictures that wait to be decoded; further ones are refused."""
 N_LOOKUPS = 4
@@ -44,21 +53,23 @@ class Found(NamedTuple):
 class Pictures:
     """The pictures of a project: decoded by child processes, and kept in the project's folder as they were shown.
 
-    Pictures that are kept wait for none that is decoded, and no request waits in a thread that others need. Where too
-    many pictures wait already, a request raises `PicturesBusy`.
+    Pictures that are kept wait for none that is decoded, small ones for no large one, and no request waits in a thread
+    that others need. Where too many pictures wait already, a request raises `PicturesBusy`.
 
     Parameters
     ----------
     cache : ThumbnailCache
         Where pictures are kept.
-    decoder : PictureDecoder, optional
-        Closed with this.
+    n_processes : int
+        Child processes for small pictures, and as many for large ones.
     """
 
-    def __init__(self, cache: ThumbnailCache, decoder: PictureDecoder | None = None) -> None:
-        self.cache, self.decoder = cache, decoder or PictureDecoder()
+    def __init__(self, cache: ThumbnailCache, n_processes: int = N_PROCESSES) -> None:
+        self.cache = cache
+        self.small = PictureDecoder(n_processes, pixels_at_once=n_processes * SMALL_PIXELS, largest=SMALL_PIXELS)
+        self.large = PictureDecoder(n_processes)
         self._lookups = ThreadPoolExecutor(N_LOOKUPS, "pictures-lookup")
-        self._decoding = ThreadPoolExecutor(self.decoder.n_processes, "pictures-decode")
+        self._threads = {each: ThreadPoolExecutor(n_processes, "pictures-decode") for each in (self.small, self.large)}
         self._lock = threading.Lock()
         self._n_waiting = 0
         self._failures: dict[str, tuple[str, str, float]] = {}
@@ -67,14 +78,21 @@ class Pictures:
     async def show(self, contents: Contents, item: int, edge: int) -> ShownPicture:
         """The picture of an item, turned as the camera was held, without anything but its pixels."""
         kept = await asyncio.get_running_loop().run_in_executor(self._lookups, self._look_up, contents, item, edge)
-        return await asyncio.wrap_future(self._submit(contents, item, edge)) if kept is None else kept
+        if kept is not None:
+            return kept
+        try:
+            return await asyncio.wrap_future(self._submit(self.small, contents, item, edge))
+        except LargePicture:
+            return await asyncio.wrap_future(self._submit(self.large, contents, item, edge))
 
     def close(self) -> None:
         """Refuse what waits, and end the child processes."""
         self._lookups.shutdown(wait=False, cancel_futures=True)
-        self._decoding.shutdown(wait=False, cancel_futures=True)
-        self.decoder.close()
-        self._decoding.shutdown()
+        for decoder, threads in self._threads.items():
+            threads.shutdown(wait=False, cancel_futures=True)
+            decoder.close()
+        for threads in self._threads.values():
+            threads.shutdown()
 
     def _look_up(self, contents: Contents, item: int, edge: int) -> ShownPicture | None:
         return self._kept(_key(find_picture(contents, item), edge))
@@ -86,13 +104,13 @@ class Pictures:
             raise Unshowable(problem, mend=mend)
         return self.cache.load(key)
 
-    def _submit(self, contents: Contents, item: int, edge: int) -> "Future[ShownPicture]":
+    def _submit(self, decoder: PictureDecoder, contents: Contents, item: int, edge: int) -> "Future[ShownPicture]":
         with self._lock:
             if self._n_waiting >= MOST_WAITING:
                 raise PicturesBusy(f"{self._n_waiting} pictures wait to be decoded", mend="try again in a moment.")
             self._n_waiting += 1
         try:
-            future = self._decoding.submit(self._decode, contents, item, edge)
+            future = self._threads[decoder].submit(self._decode, decoder, contents, item, edge)
         except RuntimeError:
             self._count_down()
             raise PicturesBusy("pictures are not decoded any more: the server is stopping") from None
@@ -103,7 +121,7 @@ class Pictures:
         with self._lock:
             self._n_waiting -= 1
 
-    def _decode(self, contents: Contents, item: int, edge: int) -> ShownPicture:
+    def _decode(self, decoder: PictureDecoder, contents: Contents, item: int, edge: int) -> ShownPicture:
         before = find_picture(contents, item)
         key = _key(before, edge)
         if (kept := self._kept(key)) is not None:
@@ -112,7 +130,7 @@ class Pictures:
         after = find_picture(contents, item)
         is_same = before.is_settled and before.identity == after.identity
         try:
-            shown = self.decoder.decode(data, before.name, edge)
+            shown = decoder.decode(data, before.name, edge)
         except Unshowable as failure:
             if is_same:
                 self._keep_failure(key, failure)
