@@ -10,6 +10,7 @@ from sklearn.metrics import cohen_kappa_score
 from dubito.exchange.label_studio import read_tasks
 from dubito.labelling.agreement import agreement, cohen, fleiss
 from dubito.labelling.desk import Desk
+from dubito.labelling.events import Event
 from dubito.labelling.exporting import export_labels, label_columns
 from dubito.labelling.making import open_project
 from dubito.labelling.own import keep_own
@@ -147,6 +148,7 @@ def test_an_audit_draws_its_share_at_random_and_is_told_apart(tmp_path: Path) ->
     picks = opened.state.waiting.picks
     drawn = [pick for pick in picks if pick.why == "audit"]
     assert 0.25 * len(picks) < len(drawn) < 0.75 * len(picks)
+    assert rows(opened.ask("ann", 40).result()) == [pick.item for pick in picks[:40]]
     for pick in picks[:40]:
         answer(opened, pick.item)
     opened.loop.ask()
@@ -155,6 +157,59 @@ def test_an_audit_draws_its_share_at_random_and_is_told_apart(tmp_path: Path) ->
     assert audited["of"] == sum(pick.why == "audit" for pick in picks[:40])
     assert audited["right"] == audited["of"]
     opened.close()
+
+
+@pytest.fixture
+def drawn(tmp_path: Path) -> Iterator[tuple[Desk, list[int]]]:
+    """A desk without a learner, in a round that drew every item for the audit; and those items."""
+    opened = Desk(*make_project(tmp_path, overlap=2, audit=1.0))
+    picks = [Pick(1, rank, item, "audit") for rank, item in enumerate(range(10, 20))]
+    opened.state.picks += picks
+    opened.state.waiting.replace(picks)
+    yield opened, [pick.item for pick in picks]
+    opened.close()
+
+
+def whys(desk: Desk) -> list[str]:
+    return [event.why for event in desk.state.book.events.values()]
+
+
+def test_only_who_was_handed_an_item_and_has_not_seen_the_guess_answers_the_audit(
+    drawn: tuple[Desk, list[int]],
+) -> None:
+    desk, items = drawn
+    answer(desk, items[0])  # Chosen on the map, say.
+    handed = rows(desk.ask("ann", 3).result())
+    answer(desk, handed[0], guess_seen=True)
+    answer(desk, handed[1])
+    assert rows(desk.ask("bob", 1).result()) == [items[0]]
+    answer(desk, items[0], "bob")
+    assert whys(desk) == ["random", "random", "audit", "random"]
+    assert desk.state.audited() == [handed[1]]
+
+
+def test_an_answer_under_a_restriction_or_one_that_was_taken_back_is_none_of_the_audit(
+    drawn: tuple[Desk, list[int]],
+) -> None:
+    desk, items = drawn
+    desk.restrict("only", items[:5]).result()
+    handed = rows(desk.ask("ann", 2).result())
+    answer(desk, handed[0])
+    desk.restrict("clear", []).result()
+    answer(desk, handed[1])
+    assert whys(desk) == ["random", "audit"]
+    assert desk.state.audited() == [handed[1]]
+    desk.undo("back", "ann").result()
+    desk.answer([Spoken("again", "ann", handed[1], "left", guess_seen=True)]).result()
+    assert desk.state.audited() == []
+
+
+def test_what_an_older_dubito_called_an_audit_without_a_draw_does_not_count(drawn: tuple[Desk, list[int]]) -> None:
+    desk, items = drawn
+    book = desk.state.book
+    book.add(Event(1, "a", "label", "ann", items[0], "left", 1, None, 0.0, why="audit"))
+    book.add(Event(2, "b", "label", "ann", 40, "left", 1, None, 0.0, why="audit"))
+    assert desk.state.audited() == [items[0]]
 
 
 def test_a_persons_own_model_takes_the_place_of_dubitos(desk: Desk, tmp_path: Path) -> None:
@@ -197,7 +252,7 @@ def test_when_the_picks_run_out_items_are_drawn_and_in_the_end_it_says_thanks(tm
     found = opened.ask("ann", 64).result()
     assert rows(found)[0] == 4
     assert sorted(rows(found)) == list(range(30))
-    assert {pick.why for pick in found[1:]} == {"audit"}
+    assert {pick.why for pick in found[1:]} == {"random"}
     opened.start()
     for row in range(30):
         answer(opened, row)

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import threading
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,15 @@ import dubito
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.files.sealed import save_sealed
 from dubito.labelling import store as store_module
-from dubito.labelling.database import StoreFailed, StoreUnavailable
+from dubito.labelling.database import StoreFailed, StoreUnavailable, open_engine
 from dubito.labelling.desk import Desk
 from dubito.labelling.events import check_name
 from dubito.labelling.exporting import export_labels, label_columns
 from dubito.labelling.handing import read_state
 from dubito.labelling.making import open_project, with_settings
 from dubito.labelling.project import FAILURE, LAYOUT, Project, read_project
-from dubito.labelling.spoken import Spoken
+from dubito.labelling.spoken import Conflict, Spoken
+from dubito.labelling.store import add_event, read_events
 from labelling.projects import make_project, truth, wait_until
 
 
@@ -87,6 +88,141 @@ def test_an_error_of_any_kind_fails_one_request_and_not_the_service(tmp_path: Pa
     answer(desk, 1)
     assert desk.state.book.labels == {1: truth(1)}
     desk.close()
+
+
+def test_while_the_database_is_down_no_label_is_shown_that_it_does_not_have(
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(*make_project(tmp_path, store=store))
+    answer(desk, 0)
+    connect, gate = desk._writer._connect, threading.Event()
+
+    def refusing() -> Connection:
+        raise OperationalError("connect", {}, Exception("connection refused"))
+
+    monkeypatch.setattr(desk._writer, "_connect", refusing)
+    held = desk._writer.submit(lambda connection: gate.wait(60))
+    lost: list[Future[Any]] = [desk.answer([Spoken("key-1", "ann", 1, truth(1))]), desk.restrict("only", [0, 1, 2])]
+    broken = desk._writer.submit(lose_connection)
+    gate.set()
+    futures: list[Future[Any]] = [*lost, broken]
+    for future in futures:
+        with pytest.raises(StoreUnavailable):
+            future.result(timeout=60)
+    assert held.exception(timeout=60) is None or isinstance(held.exception(), StoreUnavailable)
+    assert desk.state.book.labels == {0: truth(0)}
+    assert desk.state.is_open is None
+    monkeypatch.setattr(desk._writer, "_connect", connect)
+    wait_until(lambda: not desk.failures())
+    answer(desk, 1)
+    assert desk.state.book.labels == {0: truth(0), 1: truth(1)}
+    desk.close()
+
+
+def test_memory_stays_whole_where_the_store_cannot_be_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(*make_project(tmp_path))
+    answer(desk, 0)
+    before = desk.state.book, desk.state.waiting, desk.state.rounds
+
+    def fail(connection: Connection) -> None:
+        raise OperationalError("SELECT", {}, Exception("connection lost"))
+
+    monkeypatch.setattr("dubito.labelling.state.read_leases", fail)
+    with pytest.raises(StoreFailed):
+        desk._writer.run(desk.state.reload)
+    assert before == (desk.state.book, desk.state.waiting, desk.state.rounds)
+    desk.close()
+
+
+def limit_pages(desk: Desk, n_more: int) -> None:
+    """Let the database grow by so many pages and no further: more is what SQLite calls a full disk."""
+
+    def limit(connection: Connection) -> None:
+        n_pages = int(connection.execute(text("PRAGMA page_count")).scalar() or 0)
+        connection.execute(text(f"PRAGMA max_page_count = {n_pages + n_more}"))
+
+    desk._writer.run(limit)
+
+
+def test_every_failed_write_is_shown_and_the_next_success_ends_that_without_a_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "LONGEST_WAIT", 0.2)
+    desk = Desk(*make_project(tmp_path, n_rows=400))
+    limit_pages(desk, 0)
+    with pytest.raises(StoreFailed, match="disk is full"):
+        desk.answer([Spoken(f"key-{row}", "a" * 200, row, truth(row)) for row in range(300)]).result(timeout=60)
+    assert "disk is full" in desk.failures()["store"]
+    assert desk.state.book.labels == {}
+    assert desk._writer._connection is not None
+    desk._writer._connection.connection.dbapi_connection.execute("PRAGMA max_page_count = 1000000")  # type: ignore[union-attr]
+    wait_until(lambda: not desk.failures())
+    desk.close()
+
+
+def test_a_store_that_has_lost_what_was_acknowledged_is_refused_until_it_is_back(
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "LONGEST_WAIT", 0.2)
+    desk = Desk(*make_project(tmp_path, store=store))
+    for row in range(3):
+        answer(desk, row)
+    other = open_engine(desk.state.project.folder, store)
+    newest = desk.state.book.events[3]
+    with other.begin() as connection:  # As an older copy would have it.
+        connection.execute(text("DELETE FROM dubito_events WHERE number > 2"))
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match=r"lacks event 3, which this server has saved in it; .* older copy"):
+            answer(desk, 4)
+    assert "older copy" in desk.failures()["store"]
+    with other.begin() as connection:
+        assert [event.number for event in read_events(connection)] == [1, 2]
+        add_event(connection, newest)
+    wait_until(lambda: not desk.failures())
+    answer(desk, 4)
+    assert desk.state.book.labels == {row: truth(row) for row in (0, 1, 2, 4)}
+    desk.close()
+
+
+def test_a_class_is_added_while_the_store_fails_and_a_file_that_cannot_be_written_is_told(
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(*make_project(tmp_path, store=store))
+    with monkeypatch.context() as patch:
+        patch.setattr(desk._writer, "_connect", lose_connection)
+        with pytest.raises(StoreFailed):
+            desk._writer.run(lose_connection)
+        assert desk.add_class("up", "k1").result(timeout=60)
+    with monkeypatch.context() as patch:
+        patch.setattr(Project, "save", lambda project: (_ for _ in ()).throw(OSError("no space")))
+        with pytest.raises(StoreFailed, match="it could not be saved: no space"):
+            desk.add_class("down", "k2").result(timeout=60)
+        assert "no space" in desk.failures()["project"]
+        assert "down" not in desk.state.project.classes
+    assert desk.add_class("down", "k2").result(timeout=60)
+    assert "project" not in desk.failures()
+    desk.close()
+    with pytest.raises(StoreFailed, match="is closed"):
+        desk.add_class("late")
+
+
+def test_a_class_that_is_sent_again_with_its_key_is_answered_also_after_a_restart(tmp_path: Path) -> None:
+    desk = Desk(*make_project(tmp_path))
+    assert [desk.add_class("up", "k").result(), desk.add_class(" up ", "k").result()] == [True, False]
+    with pytest.raises(Conflict, match="was sent with the class 'up'"):
+        desk.add_class("down", "k").result()
+    with pytest.raises(InvalidArgument, match="there is a class 'up' already"):
+        desk.add_class("up", "another").result()
+    desk.close()
+    desk = Desk(*open_project(desk.state.project.folder))
+    assert not desk.add_class("up", "k").result()
+    assert desk.state.project.classes == ("left", "right", "up")
+    desk.close()
+    path = Path(desk.state.project.path("project.toml"))
+    path.write_text(path.read_text().replace('"up"]', '"upper"]'))
+    assert read_project(desk.state.project.folder).class_keys == {}
 
 
 def test_an_operation_that_was_cancelled_is_not_run_and_the_next_one_is(tmp_path: Path, store: str | None) -> None:

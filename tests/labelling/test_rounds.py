@@ -63,6 +63,10 @@ def test_what_is_closed_or_not_among_the_only_ones_is_not_asked_for(tmp_path: Pa
     player = RoundPlayer(features(tmp_path), True)
     arrays, _ = player.play(job(np.arange(4), closed=np.arange(4, 10), only=np.arange(20), budget=30, audit=0.4))
     assert sorted(arrays["picks"].tolist()) == list(range(10, 20))
+    # By chance, and yet no audit of the whole pool.
+    assert "random" in arrays["why"].tolist()
+    assert "audit" not in arrays["why"].tolist()
+    arrays, _ = player.play(job(np.arange(4), closed=np.arange(4, 10), budget=30, audit=0.4))
     assert "audit" in arrays["why"].tolist()
 
 

@@ -64,6 +64,8 @@ def test_nothing_is_acknowledged_once_the_file_is_gone(tmp_path: Path, gone: str
     for _ in range(2):
         with pytest.raises(StoreFailed, match="removed or replaced while this server has it open"):
             answer(desk, 1)
+        assert "removed or replaced" in desk.failures()["store"]
+        assert desk.state.book.labels == {0: "left"}
     desk.close()
 
 

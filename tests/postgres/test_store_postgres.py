@@ -4,12 +4,14 @@ import itertools
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, make_url, text
 
-from dubito.labelling.database import LOCK, StoreUnavailable
+from dubito.labelling.database import LOCK, POSTGRES, SESSION, StoreUnavailable, open_engine, open_reader
 from dubito.labelling.desk import Desk
+from dubito.labelling.handing import read_state
 from dubito.labelling.spoken import Spoken
 from labelling import test_faults, test_store
 from labelling.projects import make_project, truth, wait_until
@@ -76,6 +78,45 @@ def cause_outage(server: Cluster, outage: str) -> None:
             for name in connection.execute(text("SELECT datname FROM pg_database WHERE datname LIKE 'labels%'")):
                 connection.execute(text(f"ALTER DATABASE {name[0]} CONNECTION LIMIT -1"))
     engine.dispose()
+
+
+def test_a_connection_gives_up_soon_on_a_server_that_is_gone_unless_the_address_says_otherwise(store: str) -> None:
+    usual = told_by(open_engine("", store))
+    assert {name: usual[name] for name in POSTGRES} == {name: str(value) for name, value in POSTGRES.items()}
+    assert (usual["target_session_attrs"], usual["statement_timeout"], usual["lock_timeout"]) == (
+        "read-write",
+        "30s",
+        "10s",
+    )
+    chosen = f"{store}&keepalives_idle=60&target_session_attrs=any&options=-c%20statement_timeout%3D60s"
+    other = told_by(open_engine("", chosen))
+    assert (other["keepalives_idle"], other["statement_timeout"], other["lock_timeout"]) == ("60", "1min", "10s")
+    assert "target_session_attrs" not in other  # Any, which is the default of libpq.
+    assert "target_session_attrs" not in told_by(open_reader("", store))
+
+
+def told_by(engine: Engine) -> dict[str, str]:
+    """What a connection has been asked for, and some settings of its session."""
+    with engine.connect() as connection:
+        driver: Any = connection.connection.dbapi_connection
+        shown = {name: str(connection.execute(text(f"SHOW {name}")).scalar()) for name in SESSION}
+        return {**driver.info.get_parameters(), **shown}
+
+
+def test_a_database_that_can_only_be_read_is_refused_to_a_server_and_read_by_others(
+    tmp_path: Path, store: str, server: Cluster
+) -> None:
+    desk = Desk(*make_project(tmp_path, store=store))
+    desk.answer([Spoken("a", "ann", 0, truth(0))]).result(timeout=60)
+    desk.close()
+    engine = create_engine(server.url, isolation_level="AUTOCOMMIT")
+    name = make_url(store).database
+    with engine.connect() as connection:
+        connection.execute(text(f"ALTER DATABASE {name} SET default_transaction_read_only = on"))
+    engine.dispose()
+    with pytest.raises(StoreUnavailable, match="read-only"):
+        Desk(desk.state.project, desk.state.contents)
+    assert read_state(desk.state.project.folder).book.labels == {0: truth(0)}
 
 
 def test_after_an_outage_the_store_is_not_written_while_another_server_has_it(tmp_path: Path, store: str) -> None:

@@ -54,6 +54,14 @@ def test_an_unknown_class_is_refused_with_the_known_ones(client: TestClient) -> 
     assert "did you mean 'right'?" in refused.json()["error"]
 
 
+def test_a_class_that_is_sent_twice_with_its_key_is_one_class(client: TestClient) -> None:
+    first, again = (client.post("/api/classes", json={"name": "up", "key": "k1"}) for _ in range(2))
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json() == again.json() == {"classes": ["left", "right", "up"]}
+    assert client.post("/api/classes", json={"name": "down", "key": "k1"}).status_code == 409
+    assert client.post("/api/classes", json={"name": "up", "key": "k2"}).status_code == 422
+
+
 def test_many_labels_are_kept_all_or_none(client: TestClient) -> None:
     labels = [{"key": f"k{row}", "row": row, "class": truth(row), "guess_seen": True} for row in range(5)]
     wrong = [*labels, {"key": "k9", "row": 9_999, "class": "left", "guess_seen": False}]

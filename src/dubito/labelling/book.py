@@ -1,5 +1,6 @@
 """What the log comes to: the labels as they stand, kept up event by event."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 
@@ -39,8 +40,8 @@ class Book:
         """By item and annotator, the events that count, the last one last."""
         self.standing: dict[str, list[int]] = {}
         """By annotator, the events that are not taken back."""
-        self.drawn: set[int] = set()
-        """Items that were asked for by chance."""
+        self.changed: list[int] = []
+        """Numbers of the events that changed the label of their item: labels, corrections and what was taken back."""
         self.last = 0
         for event in events:
             self.add(event)
@@ -50,8 +51,6 @@ class Book:
         self.events[event.number] = event
         self.keys[event.key] = event.number
         self.last = max(self.last, event.number)
-        if event.why == "audit":
-            self.drawn.add(event.item)
         own = self.standing.setdefault(event.annotator, [])
         if event.kind == "undo":
             assert event.target is not None
@@ -60,7 +59,10 @@ class Book:
         else:
             own.append(event.number)
             self._of(event).append(event.number)
+        before = self.labels.get(event.item)
         self._settle(event.item)
+        if self.labels.get(event.item) != before:
+            self.changed.append(event.number)
 
     def _of(self, event: Event) -> list[int]:
         return self.answers.setdefault(event.item, {}).setdefault(event.annotator, [])
@@ -113,6 +115,14 @@ class Book:
     def has_answered(self, item: int, annotator: str) -> bool:
         """Whether this person has."""
         return annotator in self.answers.get(item, ())
+
+    def changes_after(self, number: int) -> int:
+        """How many events after this one changed a label."""
+        return len(self.changed) - bisect_right(self.changed, number)
+
+    def is_audited(self, item: int) -> bool:
+        """Whether an answer that stands was given under an audit."""
+        return any(self.events[each].why == "audit" for own in self.answers[item].values() for each in own)
 
     def last_of(self, annotator: str) -> Event | None:
         """The person's last answer that is not taken back."""

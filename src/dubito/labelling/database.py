@@ -16,8 +16,18 @@ from dubito.optional import require
 
 LOCK = 4_276_125_001
 """The advisory lock of PostgreSQL that a server holds on its database."""
-TRIES = 3
-"""Seconds that PostgreSQL is waited for."""
+POSTGRES = {
+    "connect_timeout": 3,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+"""How soon libpq gives up on a PostgreSQL that no longer answers, unless the address says otherwise, as in
+``?keepalives_idle=60``: a connection whose other end is gone fails after 20 to 25 seconds instead of many minutes."""
+SESSION = {"synchronous_commit": "on", "statement_timeout": "30s", "lock_timeout": "10s"}
+"""Settings of each session; the timeouts hold unless the address sets them (``?options=-c statement_timeout=60s``)."""
 
 
 class StoreFailed(DubitoError, OSError):
@@ -85,7 +95,7 @@ def _quoted(path: str) -> str:
     return quote(os.path.abspath(path))
 
 
-def _by_url(url: str) -> Engine:
+def _by_url(url: str, *, reads: bool = False) -> Engine:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
@@ -95,20 +105,28 @@ def _by_url(url: str) -> Engine:
         mend = "write postgresql+psycopg://user@host/database, or leave it out for a file in the project."
         raise InvalidArgument("is no PostgreSQL", argument="store", mend=mend)
     require("psycopg", extra="postgres")
+    # A standby, which can only be read, is no place to write to: of several hosts the primary is meant.
+    usual = POSTGRES if reads else {**POSTGRES, "target_session_attrs": "read-write"}
     engine = create_engine(
-        parsed.set(drivername="postgresql+psycopg"), poolclass=NullPool, connect_args={"connect_timeout": TRIES}
+        parsed.set(drivername="postgresql+psycopg"),
+        poolclass=NullPool,
+        connect_args={name: value for name, value in usual.items() if name not in parsed.query},
     )
-    event.listen(
-        engine,
-        "connect",
-        lambda connection, _: connection.execute("SET synchronous_commit = on") and connection.commit(),
-    )
+    chosen = str(parsed.query.get("options", ""))
+    settings = {name: value for name, value in SESSION.items() if name == "synchronous_commit" or name not in chosen}
+
+    def prepare_session(connection: Any, _: object) -> None:
+        for name, value in settings.items():
+            connection.execute(f"SET {name} = '{value}'")
+        connection.commit()
+
+    event.listen(engine, "connect", prepare_session)
     return engine
 
 
 def open_reader(folder: str, url: str | None) -> Engine:
     """An engine that only reads, and never checkpoints: for commands beside a server."""
-    return _sqlite(os.path.join(folder, "labels.sqlite"), reads=True) if url is None else _by_url(url)
+    return _sqlite(os.path.join(folder, "labels.sqlite"), reads=True) if url is None else _by_url(url, reads=True)
 
 
 def take_lock(connection: Connection) -> None:
@@ -139,9 +157,13 @@ class Place:
             self.check()
         return Place(engine)
 
+    def is_unchanged(self) -> bool:
+        """Whether they are still the same files."""
+        return self._are() == self._were
+
     def check(self) -> None:
         """Refuse to go on where they are gone: what is written to them now nobody could find again."""
-        if self._are() != self._were:
+        if not self.is_unchanged():
             raise StoreFailed(
                 f"it could not be saved: {self._paths[0]}, or the log beside it, was removed or replaced while this "
                 "server has it open. Stop the server, put a copy back if there is one, and start it again."

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from dubito.errors import InvalidArgument, MissingFile
 from dubito.files.entries import nearest
 from dubito.labelling.contents import Contents
-from dubito.labelling.database import open_engine
+from dubito.labelling.database import StoreFailed, open_engine
 from dubito.labelling.events import Event, check_name
 from dubito.labelling.grid import guessed_items, then
 from dubito.labelling.loop import Loop
@@ -45,15 +45,16 @@ class Desk:
 
     def __init__(self, project: Project, contents: Contents, *, lease: float = LEASE) -> None:
         self.lock = ProjectLock(project)
-        self._lease = lease
         self._listeners: list[Listener] = []
-        self.state = State(project, contents)
+        self.state = State(project, contents, lease=lease)
         try:
             engine = open_engine(project.folder, project.store)
-            self._writer = Writer(engine, project.ident, self.state.lock, self.state.reload)
+            self._writer = Writer(engine, project.ident, self.state)
         except BaseException:
             self.lock.close()
             raise
+        self._project_failure: str | None = None
+        self._changing = ThreadPoolExecutor(1, thread_name_prefix="dubito-changes")
         self.state.read_layout()
         self.loop = Loop(self.state, self._writer, self.announce)
 
@@ -64,6 +65,7 @@ class Desk:
     def close(self) -> None:
         """Stop, with everything kept."""
         self.loop.close()
+        self._changing.shutdown()
         self._writer.close()
         self.lock.close()
 
@@ -79,7 +81,7 @@ class Desk:
 
     def failures(self) -> dict[str, str]:
         """By part of the service, why it does not work now; empty while all do."""
-        found = {"store": self._writer.failure, "learning": self.loop.failure}
+        found = {"store": self._writer.failure, "project": self._project_failure, "learning": self.loop.failure}
         return {part: failure for part, failure in found.items() if failure is not None}
 
     def check_item(self, item: int) -> int:
@@ -110,12 +112,12 @@ class Desk:
         return then(self._hold(annotator, choose), packed)
 
     def _hold(self, annotator: str, choose: Callable[[str, float], list[Pick]]) -> "Future[list[Pick]]":
-        who, now = check_name("annotator", annotator), time.time()
+        who, now = check_name("annotator", annotator), time.monotonic()
         state = self.state
         with state.lock:
             found = choose(who, now)
             held = state.waiting.held_by(who)
-            if all(held.get(pick.item, 0.0) > now + self._lease / 2 for pick in found):
+            if all(held.get(pick.item, 0.0) > now + state.lease / 2 for pick in found):
                 done: Future[list[Pick]] = Future()
                 done.set_result(found)
                 return done
@@ -124,8 +126,8 @@ class Desk:
             # Looked up again: somebody else may have been quicker.
             picks = choose(who, now)
             items = [pick.item for pick in picks]
-            put_leases(connection, who, items, now + self._lease)
-            state.waiting.hold(who, items, now + self._lease)
+            put_leases(connection, who, items, time.time() + state.lease)
+            state.waiting.hold(who, items, now + state.lease)
             return picks
 
         return self._writer.submit(lease)
@@ -181,7 +183,6 @@ class Desk:
     def _event(self, answer: Spoken) -> Event:
         """With what the model, which has not seen the label, takes the item for."""
         state, book = self.state, self.state.book
-        pick = state.waiting.pick_of(answer.item)
         is_fresh = book.n_answers(answer.item) == 0 and state.model is not None
         guess = state.model.guess(answer.item) if is_fresh and state.model is not None else None
         return Event(
@@ -197,9 +198,27 @@ class Desk:
             guess=None if guess is None else guess[0],
             sure=None if guess is None else guess[1],
             guess_seen=answer.guess_seen,
-            why="review" if answer.is_review else "" if pick is None else pick.why,
+            why=self._why(answer),
             seconds=answer.seconds,
         )
+
+    def _why(self, answer: Spoken) -> str:
+        """Why the item was asked for.
+
+        Only the first answer on an item, by who was handed it and has not seen the guess, is one of the audit, and only
+        while the whole pool is asked for: other answers are no uniform sample of it.
+        """
+        state = self.state
+        pick = state.waiting.pick_of(answer.item)
+        if answer.is_review or pick is None:
+            return "review" if answer.is_review else ""
+        is_uniform = (
+            answer.item in state.waiting.held_by(answer.annotator)
+            and state.is_open is None
+            and not answer.guess_seen
+            and state.book.n_answers(answer.item) == 0
+        )
+        return "random" if pick.why == "audit" and not is_uniform else pick.why
 
     def undo(self, key: str, annotator: str) -> "Future[Committed]":
         """Take this person's last answer back."""
@@ -218,8 +237,8 @@ class Desk:
             event = Event(book.last + 1, own, "undo", who, last.item, None, state.round, last.number, time.time())
             add_event(connection, event)
             book.add(event)
-            put_leases(connection, who, [last.item], event.at + self._lease)
-            state.waiting.hold(who, [last.item], event.at + self._lease)
+            put_leases(connection, who, [last.item], event.at + state.lease)
+            state.waiting.hold(who, [last.item], time.monotonic() + state.lease)
             state.version += 1
             return Committed(event, True, len(book.labels))
 
@@ -245,11 +264,20 @@ class Desk:
 
         return self._writer.submit(drop)
 
-    def add_class(self, name: str) -> "Future[None]":
-        """A class more."""
-        return self._change(lambda project: project.with_class(name))
+    def add_class(self, name: str, key: str | None = None) -> "Future[bool]":
+        """Add a class; False where the request with this key has added it before."""
+        clean = check_name("class", name)
+        own = None if key is None else check_name("key", key)
 
-    def change(self, guidelines: str | None, settings: Mapping[str, Any]) -> "Future[None]":
+        def added(project: Project) -> Project:
+            before = next((each for each, theirs in project.class_keys.items() if theirs == own), None)
+            if before is not None and before != clean:
+                raise Conflict(f"the key {key!r:.60} was sent with the class {before!r}", mend="send a new key.")
+            return project if before == clean else project.with_class(clean, own)
+
+        return self._change(added)
+
+    def change(self, guidelines: str | None, settings: Mapping[str, Any]) -> "Future[bool]":
         """Other guidelines or settings."""
 
         def changed(project: Project) -> Project:
@@ -259,18 +287,34 @@ class Desk:
 
         return self._change(changed)
 
-    def _change(self, changed: Callable[[Project], Project]) -> "Future[None]":
-        def write(connection: Connection) -> None:
-            state = self.state
-            project = changed(state.project)
-            project.save()
-            state.project = project
-            if state.waiting.overlap != project.settings.overlap:
-                state.waiting.overlap = project.settings.overlap
-                state.book.set_overlap(project.settings.overlap)
-            state.version += 1
+    def _change(self, changed: Callable[[Project], Project]) -> "Future[bool]":
+        """Change ``project.toml``, which is no part of the store, and memory with it; whether it is another now."""
 
-        future = self._writer.submit(write)
+        def write() -> bool:
+            state = self.state
+            # No other thread changes the project, so that the lock is not held while the disk writes.
+            project = changed(state.project)
+            if project == state.project:
+                return False
+            try:
+                project.save()
+            except OSError as error:
+                failed = StoreFailed(f"it could not be saved: {error}")
+                self._project_failure = str(failed)
+                raise failed from error
+            self._project_failure = None
+            with state.lock:
+                state.project = project
+                if state.waiting.overlap != project.settings.overlap:
+                    state.waiting.overlap = project.settings.overlap
+                    state.book.set_overlap(project.settings.overlap)
+                state.version += 1
+            return True
+
+        try:
+            future = self._changing.submit(write)
+        except RuntimeError as closed:
+            raise StoreFailed("it could not be saved: the project is closed") from closed
         future.add_done_callback(lambda done: self.announce("project", {}) if succeeded(done) else None)
         return future
 

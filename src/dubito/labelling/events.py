@@ -7,7 +7,9 @@ from typing import Literal
 from dubito.errors import InvalidArgument
 
 Kind = Literal["label", "skip", "undo"]
-Why = Literal["in doubt", "covers", "audit", "overlap", "first", ""]
+Why = Literal["in doubt", "covers", "audit", "random", "overlap", "first", "review", "source", ""]
+"""Why an item was asked for. ``audit``: drawn uniformly from all items without a label, handed out in the order of the
+round and answered without the model's guess; ``random``: drawn by chance under other conditions."""
 
 LONGEST_NAME = 200
 LONGEST_TEXT = 20_000

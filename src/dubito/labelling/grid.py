@@ -20,7 +20,7 @@ def guessed_items(state: State, annotator: str, now: float) -> dict[str, list[in
     is_left = np.ones(len(state.contents), dtype=np.bool_) if state.is_open is None else state.is_open.copy()
     if state.book.answers:
         is_left[[item for item, said in state.book.answers.items() if said]] = False
-    for item in state.waiting.held():
+    for item in state.waiting.held(now):
         is_left[item] &= state.waiting.may_hold(item, annotator, now)
     rows = np.flatnonzero(is_left)
     likeliest, sure = model.probabilities[rows].argmax(axis=1), model.probabilities[rows].max(axis=1)

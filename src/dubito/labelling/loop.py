@@ -9,22 +9,21 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from itertools import takewhile
 from typing import Any
 
 from dubito.errors import DubitoError
 from dubito.files.replacing import write_atomically
 from dubito.labelling.project import FAILURE, model_file
-from dubito.labelling.state import State, read_model
-from dubito.labelling.store import Pick, RoundRecord, Writer, add_picks, add_round, drop_picks
+from dubito.labelling.state import LEARNED, State, read_model
+from dubito.labelling.store import Pick, RoundRecord, Writer, add_picks, add_round, drop_picks, put_fact
 
 RESERVE = 4
 """Batches that are picked beyond the one that is asked for: what a person labels while the next is picked."""
 MOST_PICKS = 1_000
 TOGETHER = 50
 """Picks that are written at once."""
-PATIENCE = 5.0
-"""Seconds before a worker that failed is tried again."""
+PATIENCE, LONGEST_PATIENCE = 5.0, 300.0
+"""Seconds before what failed is tried again; doubled after each failure in a row, up to the second."""
 
 Announce = Callable[[str, dict[str, Any]], None]
 
@@ -51,7 +50,7 @@ class Loop:
         self._wake = threading.Condition()
         self._asked = self._again = self._stopped = self._has_no_layout = False
         self._worker: subprocess.Popen[str] | None = None
-        self._fast = 0
+        self._fast = self._n_failed = 0
         self.is_fitting = False
         self.failure: str | None = None
         self._thread = threading.Thread(target=self._run, name="dubito-loop", daemon=True)
@@ -107,10 +106,12 @@ class Loop:
                     self._play()
                 else:
                     self._lay_out()
+                self._n_failed = 0
                 self._set_failure(None)
             except Exception as error:
                 self.is_fitting = False
                 if not self._stopped:
+                    self._n_failed += 1
                     self._again |= is_round
                     self._has_no_layout |= not is_round
                     self._set_failure(str(error) or type(error).__name__)
@@ -139,24 +140,25 @@ class Loop:
             return not self._stopped
 
     def _pause(self) -> None:
+        """Wait before the next try, longer after each failure: a worker that is killed each time is not kept busy."""
         with self._wake:
-            self._wake.wait_for(lambda: self._stopped or self._asked, timeout=PATIENCE)
+            self._wake.wait_for(lambda: self._stopped or self._asked, timeout=_patience(self._n_failed))
 
     def _is_due(self) -> bool:
         with self._state.lock:
             if self._asked or self._again or not self._state.rounds:
                 return True
-            since = len(self._state.book.labels) - self._state.rounds[-1].labels
-            # A label taken back counts as well: the model has learned it.
-            return abs(since) >= self._state.project.settings.batch or self._is_spent()
+            batch = self._state.project.settings.batch
+            return self._state.changes_since_round() >= batch or self._is_spent()
 
     def _is_spent(self) -> bool:
-        """Whether the picks are answered, and there are more items to ask for."""
+        """Whether the picks are answered, something was answered since they were made, and more may be asked for."""
         state = self._state
-        if state.waiting.has_left():
+        is_new = state.changes_since_round() > 0 if state.learned is None else state.book.last > state.learned
+        if not is_new or state.waiting.has_left():
             return False
-        n_answered = len(state.book.labels) + len(state.book.skipped)
-        return n_answered < state.n_open() and state.rounds[-1].labels < len(state.book.labels)
+        answered = state.book.labels.keys() | state.book.skipped
+        return sum(map(state.may_ask, answered)) < state.n_open()
 
     def _lacks_layout(self) -> bool:
         return self._state.places is None and not self._has_no_layout
@@ -181,9 +183,9 @@ class Loop:
         if model is None:
             raise WorkerFailed("what the worker wrote cannot be read")
         arrays = _picked(state, number)
-        record = RoundRecord(
-            at=time.time(), **{name: facts[name] for name in RoundRecord.__dataclass_fields__ if name != "at"}
-        )
+        known = {**facts, "at": time.time()}
+        record = RoundRecord(**{name: known[name] for name in RoundRecord.__dataclass_fields__})
+        learned = job["last_event"]
 
         # A few at a time, so that no label waits behind all of them; without its record a round counts for nothing.
         self._writer.run(lambda connection: drop_picks(connection, number))
@@ -192,6 +194,8 @@ class Loop:
 
         def keep(connection: Any) -> None:
             add_round(connection, record)
+            put_fact(connection, LEARNED, json.dumps({"round": number, "event": learned}))
+            state.learned = learned
             state.rounds.append(record)
             state.picks += arrays
             state.model = model
@@ -199,6 +203,7 @@ class Loop:
             state.version += 1
 
         self._writer.run(keep)
+        self._has_no_layout = False  # A map that could not be made is tried again.
         _forget(state, number)
         self.is_fitting = False
         self._fast = max(self._fast // 2, len(state.book.labels) - record.labels)
@@ -210,7 +215,7 @@ class Loop:
         state = self._state
         with state.lock:
             settings, book = state.project.settings, state.book
-            closed = state.waiting.held() | book.skipped | (set(book.answers) - set(book.labels))
+            closed = state.waiting.held(time.monotonic()) | book.skipped
             only = None if state.is_open is None else [row for row in range(len(state.contents)) if state.may_ask(row)]
             return {
                 "task": "round",
@@ -225,6 +230,7 @@ class Loop:
                 "audited": state.audited(),
                 "foreseen": _foreseen(state),
                 "own": state.has_own(),
+                "last_event": book.last,
             }
 
     def _speak(self, job: dict[str, Any]) -> dict[str, Any]:
@@ -234,11 +240,27 @@ class Loop:
         if not line and not self._stopped:
             line = _asked_of(self._start(), job)
         if not line:
-            raise WorkerFailed("the worker that fits and picks ended; it is started again")
-        answer: dict[str, Any] = json.loads(line)
+            raise WorkerFailed(self._ending())
+        try:
+            answer: dict[str, Any] = json.loads(line)
+        except ValueError:
+            self._end_worker()
+            raise WorkerFailed("the answer of the worker that fits and picks broke off; it is started again") from None
         if "error" in answer:
             raise WorkerFailed(answer["error"])
         return answer
+
+    def _ending(self) -> str:
+        """Why a worker that gave no answer has ended."""
+        worker, code = self._worker, None
+        if worker is not None:
+            with suppress(subprocess.TimeoutExpired):
+                code = worker.wait(timeout=10.0)
+        if code == -9:
+            how = "was killed, which happens when memory runs out"
+        else:
+            how = "ended" if code is None else f"ended with exit code {code}"
+        return f"the worker that fits and picks {how}; it is started again"
 
     def _start(self) -> "subprocess.Popen[str]":
         self._end_worker()
@@ -248,6 +270,17 @@ class Loop:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
         )
         return self._worker
+
+
+def _patience(n_failed: int) -> float:
+    """Seconds before the next try, after so many failures in a row.
+
+    Examples
+    --------
+    >>> [_patience(n_failed) for n_failed in (1, 2, 3, 1000)]
+    [5.0, 10.0, 20.0, 300.0]
+    """
+    return min(PATIENCE * 2.0 ** min(n_failed - 1, 20), LONGEST_PATIENCE)
 
 
 def _asked_of(worker: "subprocess.Popen[str]", job: dict[str, Any]) -> str:
@@ -274,14 +307,14 @@ def _picked(state: State, number: int) -> list[Pick]:
 
 def _foreseen(state: State) -> list[int] | None:
     """Of the labels since the last round, how many the model had guessed before, unseen."""
-    late = takewhile(lambda event: event.round >= state.round, reversed(state.book.events.values()))
-    said = [event for event in late if event.kind == "label" and event.guess is not None and not event.guess_seen]
-    return [sum(event.guess == event.label for event in said), len(said)] if said else None
+    late = [counts for round, counts in state.guessed().items() if round >= state.round]
+    return [sum(right for right, _ in late), sum(of for _, of in late)] if late else None
 
 
 def _forget(state: State, number: int) -> None:
     """Remove the files of earlier rounds."""
-    for name in os.listdir(state.project.folder):
-        if name.startswith("round-") and name.endswith(".npz") and name != model_file(number):
-            with suppress(OSError):
-                os.unlink(state.project.path(name))
+    with suppress(OSError):  # They are in nobody's way.
+        for name in os.listdir(state.project.folder):
+            if name.startswith("round-") and name.endswith(".npz") and name != model_file(number):
+                with suppress(OSError):
+                    os.unlink(state.project.path(name))

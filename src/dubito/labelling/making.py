@@ -205,7 +205,7 @@ def _import(project: Project, contents: Contents, tell: Tell) -> None:
         tell("every item of the source has a label: its classes are taken, its labels are not.")
         return
     state = State(project, contents)
-    writer = Writer(open_engine(project.folder, project.store), project.ident, state.lock, state.reload)
+    writer = Writer(open_engine(project.folder, project.store), project.ident, state)
 
     def add(connection: Connection) -> None:
         for number, (item, label) in enumerate(labelled, start=state.book.last + 1):

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import tomllib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -66,6 +67,8 @@ class Project:
     settings: Settings = field(default_factory=Settings)
     store: str | None = None
     """The address of a database; None for SQLite in the folder."""
+    class_keys: Mapping[str, str] = field(default_factory=dict)
+    """By class, the key of the request that added it: the same request sent again is answered, not refused."""
 
     @property
     def name(self) -> str:
@@ -86,14 +89,15 @@ class Project:
         """A file of the project."""
         return os.path.join(self.folder, name)
 
-    def with_class(self, name: str) -> "Project":
-        """The same with a class more."""
+    def with_class(self, name: str, key: str | None = None) -> "Project":
+        """The same with a class more, added by the request with that key."""
         clean = check_name("class", name)
         if clean in self.classes:
             raise InvalidArgument(f"there is a class {clean!r} already", mend="choose another name.")
         if len(self.classes) >= MOST_CLASSES:
             raise InvalidArgument(f"there are {MOST_CLASSES} classes", mend="label with fewer.")
-        return replace(self, classes=(*self.classes, clean))
+        keys = self.class_keys if key is None else {**self.class_keys, clean: key}
+        return replace(self, classes=(*self.classes, clean), class_keys=keys)
 
     def with_guidelines(self, text: str) -> "Project":
         """The same with other guidelines."""
@@ -120,6 +124,12 @@ class Project:
         lines += [] if self.store is None else [f"store = {_quoted(self.store)}"]
         known = ((each.name, getattr(self.settings, each.name)) for each in fields(Settings))
         lines += ["", "[settings]", *(f"{name} = {_toml(value)}" for name, value in known)]
+        if self.class_keys:
+            lines += [
+                "",
+                "[class_keys]",
+                *(f"{_quoted(name)} = {_quoted(key)}" for name, key in self.class_keys.items()),
+            ]
         return "\n".join(lines) + "\n"
 
 
@@ -178,9 +188,16 @@ def read_project(folder: str) -> Project:
             check_text("guidelines", _kept(path, found, "guidelines", str)),
             _read_settings(path, _kept(path, found, "settings", dict)),
             _kept(path, found, "store", str) if "store" in found else None,
+            _read_class_keys(path, found),
         )
     except InvalidArgument as error:
         raise InvalidData(f"{path}: {error.problem}", mend=error.mend) from error
+
+
+def _read_class_keys(path: str, found: dict[str, Any]) -> dict[str, str]:
+    """Those of classes that there are: a person may have renamed or removed others."""
+    keys = _kept(path, found, "class_keys", dict) if "class_keys" in found else {}
+    return {name: _kept(path, keys, name, str) for name in keys if name in found["classes"]}
 
 
 def _kept(path: str, found: dict[str, Any], name: str, kind: type) -> Any:

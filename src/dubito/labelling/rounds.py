@@ -129,7 +129,9 @@ class RoundPlayer:
             selection = self._select(job, told, budget, left)
             chosen, notes = selection.indices, list(selection.notes)
         why = [self._why(told, item) for item in chosen.tolist()]
-        return *_dealt(chosen, why, drawn, places), notes
+        # From a part of the pool, an estimate for all of it cannot be drawn.
+        name = "audit" if job.only is None else "random"
+        return *_dealt(chosen, why, drawn, places, name), notes
 
     def _select(self, job: Job, told: "_Heard", budget: int, candidates: BoolArray) -> Any:
         if not np.isin(self._pool.labelled, job.items).all():  # A label was taken back.
@@ -180,12 +182,14 @@ def _drawn(is_open: BoolArray, job: Job) -> tuple[IntArray, list[int]]:
     return rng.choice(rows, len(places), replace=False) if places else rows[:0], places
 
 
-def _dealt(chosen: IntArray, why: list[str], drawn: IntArray, places: list[int]) -> tuple[IntArray, list[str]]:
-    """Picks with those by chance at their places among them."""
+def _dealt(
+    chosen: IntArray, why: list[str], drawn: IntArray, places: list[int], name: str
+) -> tuple[IntArray, list[str]]:
+    """Picks with those by chance, under that name, at their places among them."""
     picks, reasons = chosen.tolist(), list(why)
     for place, item in zip(places, drawn.tolist(), strict=True):
         picks.insert(place, item)
-        reasons.insert(place, "audit")
+        reasons.insert(place, name)
     return np.array(picks, dtype=np.int64), reasons
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, select
 
@@ -61,6 +61,25 @@ class RoundRecord:
     seconds: float
 
 
+class Memory(Protocol):
+    """What a server holds in memory of the store: operations change it, and a failure takes it back."""
+
+    lock: Any
+    """Held while operations run, and not while they are committed."""
+
+    def reload(self, connection: Connection) -> None:
+        """Read everything again."""
+
+    def mark(self) -> Any:
+        """Where it is now."""
+
+    def go_back(self, mark: Any) -> None:
+        """Forget what was changed since."""
+
+    def last_event(self) -> Event | None:
+        """The last event of the log."""
+
+
 class TooEarly(Exception):
     """A lost connection is not to be made again yet."""
 
@@ -84,9 +103,13 @@ class _Task:
 class Writer:
     """The one thread that writes.
 
-    An operation that fails is rolled back and its error is the future's; memory is read again from the store. While
-    the database cannot be reached, operations fail with `StoreUnavailable`, and the thread connects again, waiting
-    longer after each failure, up to `LONGEST_WAIT` seconds. No error ends the thread.
+    An operation that fails is rolled back and its error is the future's; memory goes back to what is known to be
+    stored, and is read again from the store as soon as that is possible. While the database cannot be reached,
+    operations fail with `StoreUnavailable`. After a failure the thread connects again, or writes something of its own,
+    waiting longer after each try, up to `LONGEST_WAIT` seconds, until that succeeds. No error ends the thread.
+
+    A store that has lost an event which was acknowledged, as one has that was restored from an older copy, is refused
+    until it has that event again, or the server is started again.
 
     Parameters
     ----------
@@ -94,22 +117,20 @@ class Writer:
         Its only connection is this thread's.
     project : str
         The id of the project that the store must belong to.
-    lock : lock
-        Held while operations run, and not while they are committed: they may change what is in memory.
-    reload : callable
-        Called, with the lock held, after a failure: memory is then to be read again.
+    memory : Memory
+        What operations change beside the store.
     """
 
-    def __init__(
-        self, engine: Engine, project: str, lock: "threading.RLock", reload: Callable[[Connection], None]
-    ) -> None:
-        self._engine, self._project, self._lock, self._reload = engine, project, lock, reload
+    def __init__(self, engine: Engine, project: str, memory: Memory) -> None:
+        self._engine, self._project, self._memory, self._lock = engine, project, memory, memory.lock
+        self._acknowledged: Event | None = None
+        """The last event that is known to be stored."""
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._submitting, self._is_closed = threading.Lock(), False
         self._wait, self._retry_at = FIRST_WAIT, 0.0
         self._error: Exception | None = None
         self.failure: str | None = None
-        """Why the store cannot be used now; None while it can."""
+        """Why the last write failed; None once one has succeeded since."""
         path = engine.url.database if engine.dialect.name == "sqlite" else None
         with naming_store("the labels cannot be opened", path):
             self._connection: Connection | None = self._connect(is_first=True)
@@ -146,11 +167,29 @@ class Writer:
             take_lock(connection)
             with connection.begin(), self._lock:
                 schema.prepare(connection, self._project, is_new_allowed=is_first)
-                self._reload(connection)
+                self._read_again(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _read_again(self, connection: Connection) -> None:
+        self._check_acknowledged(connection)
+        self._memory.reload(connection)
+        self._acknowledged = self._memory.last_event()
+
+    def _check_acknowledged(self, connection: Connection) -> None:
+        """Refuse a store without the last event that it was known to have."""
+        last = self._acknowledged
+        if last is None:
+            return
+        key = connection.execute(select(schema.events.c.key).where(schema.events.c.number == last.number)).scalar()
+        if key != last.key:
+            raise StoreFailed(
+                f"it could not be saved: the store lacks event {last.number}, which this server has saved in it; it "
+                "was perhaps restored from an older copy. Stop the server and put the newest copy back, or start it "
+                "again to go on with the labels that the store has now."
+            )
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -175,7 +214,7 @@ class Writer:
     def _next_batch(self) -> list[_Task | None]:
         """Operations that wait; nothing where it is time to connect again. None stands for the end."""
         try:
-            pause = None if self._connection is not None else max(self._retry_at - time.monotonic(), 0.0)
+            pause = None if self.failure is None else max(self._retry_at - time.monotonic(), 0.0)
             batch = [self._tasks.get(timeout=pause)]
         except queue.Empty:
             return []
@@ -185,15 +224,17 @@ class Writer:
 
     def _commit(self, tasks: Sequence[_Task]) -> None:
         """Commit operations together; where that fails, each alone, so that one does not spoil it for the others."""
+        mark = self._memory.mark()
         try:
             if self._connection is None:
                 self._reconnect()
-            if tasks:
-                self._commit_together(tasks)
+                mark = self._memory.mark()
+            self._commit_together(tasks or [_Task(_try_to_write)])
         except TooEarly:
             for task in tasks:
                 task.error = self._error
         except Exception as error:
+            self._memory.go_back(mark)
             self._recover(error)
             if len(tasks) > 1 and self._connection is not None:
                 for task in tasks:
@@ -219,7 +260,7 @@ class Writer:
         except StoreFailed:
             connection.close()
             raise
-        self._connection, self._wait, self.failure = connection, FIRST_WAIT, None
+        self._connection = connection
 
     def _commit_together(self, tasks: Sequence[_Task]) -> None:
         connection = self._connection
@@ -228,6 +269,7 @@ class Writer:
             self._place.check()
             transaction = connection.begin()
             try:
+                self._check_acknowledged(connection)
                 with self._lock:
                     for task in tasks:
                         task.error = None
@@ -240,20 +282,29 @@ class Writer:
                 transaction.close()
                 raise
             self._place.check()
+        self._acknowledged, self._wait, self.failure = self._memory.last_event(), FIRST_WAIT, None
 
     def _recover(self, error: Exception) -> None:
         """Read memory again from the store; where that fails too, drop the connection and try later."""
-        connection = self._connection
-        if connection is not None and not connection.invalidated and not connection.closed:
-            with suppress(Exception):
-                with connection.begin(), self._lock:
-                    self._reload(connection)
-                return
-        self._disconnect()
-        self._retry_at = time.monotonic() + self._wait
-        self._wait = min(2.0 * self._wait, LONGEST_WAIT)
         self._error = _worded(error)
         self.failure = str(self._error)
+        self._retry_at = time.monotonic() + self._wait
+        self._wait = min(2.0 * self._wait, LONGEST_WAIT)
+        connection = self._connection
+        if connection is not None and not connection.invalidated and not connection.closed:
+            if not self._place.is_unchanged():
+                return  # Refused as it is: what this connection reads now, nobody else could find.
+            with suppress(Exception):
+                with connection.begin(), self._lock:
+                    self._read_again(connection)
+                return
+        self._disconnect()
+
+
+def _try_to_write(connection: Connection) -> None:
+    """Write a few pages and remove them again, to see whether the store can be written."""
+    put_fact(connection, "tried", "." * 16_384)
+    put_fact(connection, "tried", None)
 
 
 def _worded(error: Exception) -> Exception:

@@ -1,7 +1,6 @@
 """What a page is told: items, the project, the map, the curve, doubtful labels and the people."""
 
 import base64
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -189,15 +188,9 @@ def _point(record: RoundRecord) -> Facts:
 
 def _guessed(state: State) -> list[Facts]:
     """By round, how many labels the model of it had guessed before it, or the person, had seen them."""
-    right: Counter[int] = Counter()
-    of: Counter[int] = Counter()
-    for item, label in state.book.labels.items():
-        for event in state.book.said(item).values():
-            if event.guess is not None and not event.guess_seen and event.label is not None:
-                of[event.round] += 1
-                right[event.round] += event.guess == label
     labels = {each.round: each.labels for each in state.rounds}
-    return [{"labels": labels.get(each, 0), "right": right[each], "of": of[each]} for each in sorted(of)]
+    found = sorted(state.guessed().items())
+    return [{"labels": labels.get(round, 0), "right": right, "of": of} for round, (right, of) in found]
 
 
 def review_facts(desk: Desk, limit: int) -> Facts:

@@ -44,14 +44,17 @@ class WaitingList:
         """The pick by which an item was asked for."""
         return self._by_item.get(item)
 
-    def restore(self, leases: Iterable[tuple[int, str, float]]) -> None:
-        """Leases as a store has them."""
+    def restore(self, leases: Iterable[tuple[int, str, float]], wall: float, now: float, longest: float) -> None:
+        """Leases as a store has them, by the wall clock; here they end by the monotonic clock, after `longest` at most.
+
+        A wall clock that was wrong when a lease was made, or is wrong now, holds nothing for longer than that.
+        """
         self._holders, self._held = {}, {}
         for item, annotator, until in leases:
-            self.hold(annotator, [item], until)
+            self.hold(annotator, [item], now + min(until - wall, longest))
 
     def hold(self, annotator: str, items: Iterable[int], until: float) -> None:
-        """These are the annotator's until then."""
+        """These are the annotator's until then, by the monotonic clock."""
         for item in items:
             self._holders.setdefault(item, {})[annotator] = until
             self._held.setdefault(annotator, {})[item] = until
@@ -71,9 +74,9 @@ class WaitingList:
         """What the annotator holds, in the order in which it was handed out, and until when."""
         return self._held.get(annotator, {})
 
-    def held(self) -> set[int]:
-        """Whatever anybody holds."""
-        return set(self._holders)
+    def held(self, now: float) -> set[int]:
+        """Whatever anybody holds at that time."""
+        return {item for item, holders in self._holders.items() if max(holders.values()) > now}
 
     def ask(self, annotator: str, count: int, now: float) -> list[Pick]:
         """What to show next: what is held already, items that need another's answer, then the picks in their order."""
@@ -124,14 +127,14 @@ class WaitingList:
         yield from self._drawn(annotator, now)
 
     def _drawn(self, annotator: str, now: float) -> Iterator[Pick]:
-        """Items by chance: better than to let a person wait."""
+        """Items by chance: better than to let a person wait. They are no audit, which a round draws as announced."""
         while self.spare and self.book.n_answers(self.spare[-1]):
             self.spare.pop()
         number = self.picks[-1].round if self.picks else 0
         for place in range(len(self.spare) - 1, -1, -1):
             item = self.spare[place]
             if item not in self._in_round and self._may(item, annotator, now):
-                pick = Pick(number, len(self.picks), item, "audit")
+                pick = Pick(number, len(self.picks), item, "random")
                 self._by_item[item] = pick
                 yield pick
 

@@ -1,7 +1,8 @@
 """The process that fits and picks beside a server: ``python -m dubito.labelling.worker PROJECT``.
 
-A job is a line of JSON on its input, the answer a line on its output; arrays go by files of the project. It ends with
-the server, however that ends: nobody is left at the other end of its input.
+A job is a line of JSON on its input, the answer a line on its output; arrays go by files of the project. Whatever else
+is printed goes to standard error. It ends with the server, however that ends: nobody is left at the other end of its
+input.
 """
 
 import json
@@ -10,7 +11,7 @@ import queue
 import sys
 import threading
 from contextlib import suppress
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -27,8 +28,9 @@ from dubito.matrix import FloatArray
 def main(folder: str) -> int:
     """Spoken jobs until there are none."""
     _step_back()
+    asked, answers = _take_streams()
     jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    threading.Thread(target=_listen, args=(asked, jobs), daemon=True).start()
     learner: RoundPlayer | None = None
     project = read_project(folder)
     while True:
@@ -38,20 +40,32 @@ def main(folder: str) -> int:
             answer = _answer(project, learner, job)
         except (DubitoError, OSError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
             answer = {"error": " ".join(str(error).split()) or type(error).__name__}
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def _take_streams() -> tuple[TextIO, TextIO]:
+    """The pipes of the server, for jobs and answers alone: what a library prints must not be taken for an answer."""
+    sys.stdout.flush()
+    asked = os.fdopen(os.dup(0), encoding="utf-8")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return asked, answers
 
 
 def _step_back() -> None:
     """Labels come first. Never in real time, whatever the server is: the disk's own threads would wait."""
     with suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    with suppress(OSError):
+    with suppress(OSError, AttributeError):
         os.nice(10)
 
 
-def _listen(jobs: "queue.SimpleQueue[str]") -> None:
+def _listen(asked: TextIO, jobs: "queue.SimpleQueue[str]") -> None:
     """Lines as they come; without anyone at the other end, the process ends at once."""
-    for line in sys.stdin:
+    for line in asked:
         jobs.put(line)
     os._exit(0)
 

@@ -53,6 +53,7 @@ class NewClass(Strict):
     """A class more."""
 
     name: Name
+    key: Key | None = None
 
 
 class Changes(Strict):

@@ -34,6 +34,11 @@ LABELLED: Wrong = {
     409: {"model": Refusal},
     507: {"model": Refusal, "description": "It could not be saved."},
 }
+ADDED: Wrong = {
+    200: {"description": "The key was sent before: nothing is doubled."},
+    409: {"model": Refusal},
+    507: {"model": Refusal, "description": "It could not be saved."},
+}
 UPLOAD: dict[str, Any] = {"requestBody": {"required": True, "content": {"application/octet-stream": {}}}}
 
 
@@ -62,11 +67,11 @@ def changing(desk: Desk) -> APIRouter:
         item = kept.event.item
         return {"event": kept.event.number, "row": item, "item": views.one_item(desk, item), "labelled": kept.labelled}
 
-    @api.post("/classes", status_code=201)
-    async def add_class(body: NewClass) -> dict[str, Any]:
+    @api.post("/classes", status_code=201, responses=ADDED)
+    async def add_class(body: NewClass) -> Response:
         """A class more."""
-        await asyncio.wrap_future(desk.add_class(body.name))
-        return {"classes": views.project_facts(desk)["classes"]}
+        is_new = await asyncio.wrap_future(desk.add_class(body.name, body.key))
+        return JSONResponse({"classes": views.project_facts(desk)["classes"]}, status_code=201 if is_new else 200)
 
     @api.patch("/project")
     async def change(body: Changes) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import { button, h, key, own, plain, quoted } from "./dom.js";
 import { known, learnProject, on } from "./hub.js";
 import { keysOf, printed } from "./keys.js";
 import { notice, wrong } from "./notices.js";
+import { send } from "./outbox.js";
 
 const MANY = 12;
 const LONG = 16;
@@ -25,13 +26,14 @@ export function classFace(name, pressed) {
 
 async function addClass(field) {
   const name = field.value.trim();
-  if (!name) return;
+  if (!name || field.readOnly) return;
   if (known.classes.includes(name)) {
     notice(`There is a class ${quoted(name)} already.`, "wrong");
     return;
   }
+  field.readOnly = true;
   try {
-    await ask("/api/classes", { method: "POST", body: { name } });
+    await send("/api/classes", { name }, `The class ${quoted(name)}`);
     field.value = "";
     await refreshProject();
     const named = keysOf(known.classes)[known.classes.indexOf(name)];
@@ -39,6 +41,8 @@ async function addClass(field) {
     field.blur();
   } catch (error) {
     wrong(error);
+  } finally {
+    field.readOnly = false;
   }
 }
 

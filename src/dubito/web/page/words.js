@@ -26,6 +26,7 @@ export const WHY = {
   "in doubt": "the model is in doubt here",
   covers: "it stands for many others",
   audit: "drawn at random, to audit the model",
+  random: "drawn at random",
   overlap: "somebody else labels it, too",
   first: "one of the first, to begin with",
 };
