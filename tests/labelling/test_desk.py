@@ -262,6 +262,20 @@ def test_when_the_picks_run_out_items_are_drawn_and_in_the_end_it_says_thanks(tm
     opened.close()
 
 
+@pytest.mark.parametrize("picked", [range(0), range(12)])
+def test_an_item_whose_answer_is_taken_back_is_handed_out_again(tmp_path: Path, picked: range) -> None:
+    opened = Desk(*make_project(tmp_path, n_rows=12))
+    opened.state.waiting.replace([Pick(1, rank, item, "first") for rank, item in enumerate(picked)])
+    for row in range(12):
+        answer(opened, row)
+    assert opened.ask("bob", 12).result() == []
+    for number in range(12):
+        opened.undo(f"u{number}", "ann").result()
+    opened.release("ann").result()
+    assert sorted(rows(opened.ask("bob", 12).result())) == list(range(12))
+    opened.close()
+
+
 def test_classes_and_settings_last_and_reach_a_page_that_listens(desk: Desk) -> None:
     heard: list[str] = []
     stop = desk.listen(lambda kind, facts: heard.append(kind))

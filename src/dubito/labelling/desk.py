@@ -237,6 +237,7 @@ class Desk:
             event = Event(book.last + 1, own, "undo", who, last.item, None, state.round, last.number, time.time())
             add_event(connection, event)
             book.add(event)
+            state.waiting.look_again()
             put_leases(connection, who, [last.item], event.at + state.lease)
             state.waiting.hold(who, [last.item], time.monotonic() + state.lease)
             state.version += 1

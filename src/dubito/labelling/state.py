@@ -135,6 +135,7 @@ class State:
             if self.book.last > mark.last:
                 events = [event for event in self.book.events.values() if event.number <= mark.last]
                 self.book = self.waiting.book = Book(events, self.project.settings.overlap)
+                self.waiting.look_again()
             if len(self.rounds) > mark.n_rounds:
                 del self.rounds[mark.n_rounds :], self.picks[mark.n_picks :]
                 self.waiting.replace([pick for pick in self.picks if pick.round == self.round])

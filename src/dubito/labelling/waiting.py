@@ -24,14 +24,19 @@ class WaitingList:
         self.book, self.overlap = book, overlap
         self.picks: list[Pick] = []
         self.spare: list[int] = []
-        """Items in an order of chance, for when picks run out; taken from the end."""
+        """Items in an order of chance, for when picks run out."""
         self.is_open: Callable[[int], bool] = lambda item: True
         """Whether an item may be asked for, by what a person restricted it to."""
         self._by_item: dict[int, Pick] = {}
         self._in_round: set[int] = set()
         self._holders: dict[int, dict[str, float]] = {}
         self._held: dict[str, dict[int, float]] = {}
-        self._first = 0
+        self._first = self._first_spare = 0
+        """Before these, all picks and all spare items are answered."""
+
+    def look_again(self) -> None:
+        """An answer was taken back: what was answered may be asked for again."""
+        self._first = self._first_spare = 0
 
     def replace(self, picks: Sequence[Pick]) -> None:
         """A new round; what somebody holds stays with them."""
@@ -128,10 +133,10 @@ class WaitingList:
 
     def _drawn(self, annotator: str, now: float) -> Iterator[Pick]:
         """Items by chance: better than to let a person wait. They are no audit, which a round draws as announced."""
-        while self.spare and self.book.n_answers(self.spare[-1]):
-            self.spare.pop()
+        while self._first_spare < len(self.spare) and self.book.n_answers(self.spare[self._first_spare]):
+            self._first_spare += 1
         number = self.picks[-1].round if self.picks else 0
-        for place in range(len(self.spare) - 1, -1, -1):
+        for place in range(self._first_spare, len(self.spare)):
             item = self.spare[place]
             if item not in self._in_round and self._may(item, annotator, now):
                 pick = Pick(number, len(self.picks), item, "random")
