@@ -68,6 +68,27 @@ def test_an_answer_that_got_lost_on_its_way_doubles_nothing(demo: Server, come: 
     assert person.mine() == 1
 
 
+def test_a_class_whose_answer_got_lost_is_sent_again_and_not_refused(demo: Server, come: Come) -> None:
+    person = come(demo, "lost-class")
+    tries = []
+
+    def lose_the_first(route: Any) -> None:
+        tries.append(route.request.post_data_json["key"])
+        if len(tries) == 1:
+            route.fetch()
+            route.abort()
+        else:
+            route.continue_()
+
+    person.page.route("**/api/classes", lose_the_first)
+    person.page.fill("#new-class", "smudge")
+    person.page.press("#new-class", "Enter")
+    person.page.wait_for_selector(".notice:has-text('Added')")
+    assert len(tries) == 2
+    assert len(set(tries)) == 1
+    assert person.page.evaluate(UNSENT) == 0
+
+
 def test_what_the_server_refuses_is_said_in_a_sentence_and_not_tried_again(demo: Server, come: Come) -> None:
     person = come(demo, "refused")
     shown = person.shown()
