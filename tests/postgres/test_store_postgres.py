@@ -1,6 +1,8 @@
 """The tests of the store and of its failures, in PostgreSQL; and what only a server of its own can do: go away."""
 
 import itertools
+import os
+import signal
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -101,6 +103,29 @@ def told_by(engine: Engine) -> dict[str, str]:
         driver: Any = connection.connection.dbapi_connection
         shown = {name: str(connection.execute(text(f"SHOW {name}")).scalar()) for name in SESSION}
         return {**driver.info.get_parameters(), **shown}
+
+
+def test_a_server_that_takes_what_is_sent_and_never_answers_is_given_up(
+    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(*make_project(tmp_path, store=store))
+    desk.answer([Spoken("a", "ann", 0, truth(0))]).result(timeout=60)
+    process = desk._writer.run(lambda connection: connection.execute(text("SELECT pg_backend_pid()")).scalar())
+    assert isinstance(process, int)
+    monkeypatch.setattr("dubito.labelling.database.LONGEST_ANSWER", 0.3)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        with pytest.raises(StoreUnavailable, match="cannot be reached"):
+            desk.answer([Spoken("b", "ann", 1, truth(1))]).result(timeout=120)
+        assert desk.state.book.labels == {0: truth(0)}
+        wait_until(lambda: "another dubito label has this store open" in desk.failures().get("store", ""))
+    finally:
+        os.kill(process, signal.SIGCONT)
+    monkeypatch.undo()
+    wait_until(lambda: not desk.failures())
+    desk.answer([Spoken("b", "ann", 1, truth(1))]).result(timeout=60)
+    assert desk.state.book.labels == {0: truth(0), 1: truth(1)}
+    desk.close()
 
 
 def test_a_database_that_can_only_be_read_is_refused_to_a_server_and_read_by_others(

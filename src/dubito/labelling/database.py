@@ -1,7 +1,9 @@
 """The database behind a store: SQLite in the project's folder, or PostgreSQL by its address."""
 
 import os
+import socket
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -26,8 +28,18 @@ POSTGRES = {
 }
 """How soon libpq gives up on a PostgreSQL that no longer answers, unless the address says otherwise, as in
 ``?keepalives_idle=60``: a connection whose other end is gone fails after 20 to 25 seconds instead of many minutes."""
-SESSION = {"synchronous_commit": "on", "statement_timeout": "30s", "lock_timeout": "10s"}
-"""Settings of each session; the timeouts hold unless the address sets them (``?options=-c statement_timeout=60s``)."""
+SESSION = {
+    "synchronous_commit": "on",
+    "statement_timeout": "30s",
+    "lock_timeout": "10s",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+"""Settings of each session, unless the address sets them (``?options=-c statement_timeout=60s``). The keepalives are
+those of the database: it ends the session of a server that is gone, and frees its lock for the next."""
+LONGEST_ANSWER = 60.0
+"""Seconds that a transaction in PostgreSQL may take before the connection is given up."""
 
 
 class StoreFailed(DubitoError, OSError):
@@ -138,6 +150,33 @@ def take_lock(connection: Connection) -> None:
     if not is_ours:
         problem = "another dubito label has this store open"
         raise InvalidArgument(problem, mend="use the page of that one, or stop it first.")
+
+
+@contextmanager
+def answered_in_time(connection: Connection) -> Iterator[None]:
+    """Give a PostgreSQL up that has not answered in time, though the network takes what is sent to it.
+
+    No setting of libpq bounds that: the socket is shut down, and whoever waits for an answer gets an error.
+    """
+    if connection.dialect.name != "postgresql":
+        yield
+        return
+    timer = threading.Timer(LONGEST_ANSWER, _hang_up, [connection.connection.dbapi_connection])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _hang_up(driver: Any) -> None:
+    with suppress(Exception):  # It may have ended by itself.
+        shared = socket.socket(fileno=driver.pgconn.socket)
+        try:
+            shared.shutdown(socket.SHUT_RDWR)
+        finally:
+            shared.detach()
 
 
 class Place:

@@ -17,7 +17,15 @@ from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, sele
 
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.labelling import schema
-from dubito.labelling.database import Place, StoreFailed, StoreUnavailable, naming_store, open_engine, take_lock
+from dubito.labelling.database import (
+    Place,
+    StoreFailed,
+    StoreUnavailable,
+    answered_in_time,
+    naming_store,
+    open_engine,
+    take_lock,
+)
 from dubito.labelling.events import Event
 
 Result = TypeVar("Result")
@@ -164,8 +172,9 @@ class Writer:
         """A connection that holds the lock of the database, with memory as the store has it."""
         connection = self._engine.connect()
         try:
-            take_lock(connection)
-            with connection.begin(), self._lock:
+            with answered_in_time(connection):
+                take_lock(connection)
+            with answered_in_time(connection), connection.begin(), self._lock:
                 schema.prepare(connection, self._project, is_new_allowed=is_first)
                 self._read_again(connection)
         except BaseException:
@@ -265,7 +274,7 @@ class Writer:
     def _commit_together(self, tasks: Sequence[_Task]) -> None:
         connection = self._connection
         assert connection is not None
-        with naming_store("it could not be saved"):
+        with naming_store("it could not be saved"), answered_in_time(connection):
             self._place.check()
             transaction = connection.begin()
             try:
@@ -295,7 +304,7 @@ class Writer:
             if not self._place.is_unchanged():
                 return  # Refused as it is: what this connection reads now, nobody else could find.
             with suppress(Exception):
-                with connection.begin(), self._lock:
+                with answered_in_time(connection), connection.begin(), self._lock:
                     self._read_again(connection)
                 return
         self._disconnect()
