@@ -69,6 +69,23 @@ def test_nothing_is_acknowledged_once_the_file_is_gone(tmp_path: Path, gone: str
     desk.close()
 
 
+def test_a_backup_that_is_copied_over_the_file_in_use_is_noticed(tmp_path: Path) -> None:
+    desk = desk_of(tmp_path, None)
+    answer(desk, 0)
+    desk.close()
+    path = Path(desk.state.project.folder) / "labels.sqlite"
+    backup = path.read_bytes()
+    desk = Desk(*open_project(desk.state.project.folder))
+    answer(desk, 1)
+    path.write_bytes(backup)  # The same file, with older contents.
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match=r"another program has written .* while this server has it open"):
+            answer(desk, 2)
+    assert "another program has written" in desk.failures()["store"]
+    assert desk.state.book.labels == {0: "left", 1: "left"}
+    desk.close()
+
+
 def test_one_wrong_label_among_many_keeps_none_of_them(tmp_path: Path, store: str | None) -> None:
     desk = desk_of(tmp_path, store)
     answer(desk, 0, key="taken")

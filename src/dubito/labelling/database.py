@@ -186,6 +186,18 @@ class Place:
         path = engine.url.database if engine.dialect.name == "sqlite" else None
         self._paths: list[str] = [] if path is None else [path, f"{path}-wal"]
         self._were = self._are()
+        self.settle()
+
+    def settle(self) -> None:
+        """What the file holds now is this server's own doing: it alone copies the log into it."""
+        self._version = self._written()
+
+    def _written(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._paths[0])
+        except (IndexError, OSError):
+            return None
+        return found.st_mtime_ns, found.st_size
 
     def _are(self) -> list[tuple[int, int] | None]:
         return [_identity(path) for path in self._paths]
@@ -199,6 +211,15 @@ class Place:
     def is_unchanged(self) -> bool:
         """Whether they are still the same files."""
         return self._are() == self._were
+
+    def check_contents(self) -> None:
+        """Refuse to go on where another program wrote the file, as one does that copies a backup over it."""
+        self.check()
+        if self._written() != self._version:
+            raise StoreFailed(
+                f"it could not be saved: another program has written {self._paths[0]} while this server has it open. "
+                "Stop the server, put a copy back if there is one, and start it again."
+            )
 
     def check(self) -> None:
         """Refuse to go on where they are gone: what is written to them now nobody could find again."""

@@ -275,7 +275,7 @@ class Writer:
         connection = self._connection
         assert connection is not None
         with naming_store("it could not be saved"), answered_in_time(connection):
-            self._place.check()
+            self._place.check_contents()
             transaction = connection.begin()
             try:
                 self._check_acknowledged(connection)
@@ -290,6 +290,8 @@ class Writer:
             except BaseException:
                 transaction.close()
                 raise
+            finally:
+                self._place.settle()
             self._place.check()
         self._acknowledged, self._wait, self.failure = self._memory.last_event(), FIRST_WAIT, None
 
@@ -301,8 +303,10 @@ class Writer:
         self._wait = min(2.0 * self._wait, LONGEST_WAIT)
         connection = self._connection
         if connection is not None and not connection.invalidated and not connection.closed:
-            if not self._place.is_unchanged():
-                return  # Refused as it is: what this connection reads now, nobody else could find.
+            try:
+                self._place.check_contents()
+            except StoreFailed:
+                return  # Refused as it is: what this connection reads, or writes when it closes, is not to be trusted.
             with suppress(Exception):
                 with answered_in_time(connection), connection.begin(), self._lock:
                     self._read_again(connection)
