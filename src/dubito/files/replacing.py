@@ -82,13 +82,13 @@ def _write_beside(path: str, target: str, data: bytes, new: bool, private: bool)
                 _put_new(path, temporary, target)
             else:
                 _put(temporary, target, private)
-        _sync_folder(folder)
+        sync_folder(folder)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
     """Have the new name on the disk, too: without this a power cut may bring the old file back."""
     with suppress(OSError):  # Some file systems cannot.
         descriptor = os.open(folder, os.O_RDONLY)

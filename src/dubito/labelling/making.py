@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.files.disk import naming_output
 from dubito.files.opening import open_source
+from dubito.files.replacing import sync_folder
 from dubito.files.roles import read_pool
 from dubito.labelling.contents import Contents, identities_of, read_contents
 from dubito.labelling.database import open_engine
@@ -123,6 +124,8 @@ def _made(
     is_new = not os.path.exists(folder)
     with naming_output(folder):
         os.makedirs(folder, 0o700, exist_ok=True)
+    # A power cut may take a new folder with all that is in it, however well that is synced.
+    sync_folder(os.path.dirname(os.path.abspath(folder)))
     try:
         return _filled(folder, source, classes, settings, store, embedder, progress, tell)
     except BaseException as error:
