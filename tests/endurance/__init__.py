@@ -1,4 +1,4 @@
-"""What labels must live through: kills, crowds, wrong requests, an hour of a person's work, and large pools.
+"""What labels must live through: faults of every part, crowds, wrong requests, a person's hour, and large pools.
 
-Short forms are among the tests; ``make labelling`` runs the long ones and records what they found.
+Short forms are among the tests; ``make faults-labeling`` runs the long ones and records what they found.
 """

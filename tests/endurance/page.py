@@ -2,46 +2,53 @@
 
 from typing import Any
 
+from endurance.outages import FAULTS, PROMPT
+from faults.page import paragraph
+
 Record = dict[str, Any]
 MACHINE = ("cores", "server_cores", "machine", "python", "sqlite", "load")
-TITLES = {
-    "kills": "kills",
-    "a crowd, SQLite": "crowd",
-    "a crowd, PostgreSQL": "crowd_postgres",
-    "requests": "requests",
-    "an hour": "hour",
-    "a large pool": "large",
+OUTAGES = {
+    "kills": "`kill -9` of the server, SQLite",
+    "kills_postgres": "`kill -9` of the server, PostgreSQL",
+    "restarts_postgres": "PostgreSQL stopped at once and started",
+    "cuts_postgres": "connections to PostgreSQL ended",
+    "locks": "SQLite locked by another program",
+    "full_disks": "disk full, SQLite",
+    "full_disks_postgres": "disk full, PostgreSQL",
+}
+TITLES = OUTAGES | {
+    "power_cuts": "power cuts",
+    "requests": "requests, SQLite",
+    "requests_postgres": "requests, PostgreSQL",
+    "crowd": "a crowd, SQLite",
+    "crowd_postgres": "a crowd, PostgreSQL",
+    "hour": "an hour",
+    "large": "a large pool",
 }
 
 
 def page(record: Record) -> str:
     """docs/results/labelling.md."""
     check(record)
-    kills, crowd, postgres = record["kills"], record["crowd"], record["crowd_postgres"]
-    requests, hour, large = record["requests"], record["hour"], record["large"]
-    statuses = ", ".join(f"{status} {n:,} times" for status, n in requests["statuses"].items())
+    crowd, postgres, hour, large = record["crowd"], record["crowd_postgres"], record["hour"], record["large"]
     return f"""# What labels live through
 
-Measured by `make labelling`, with clients and server on the same machine. This page is made out of `labelling.json`
-beside it; a sentence that its numbers do not bear out is refused. Short forms are among the tests.
+Measured by `make faults-labeling`, with clients and server on the same machine. This page is made out of
+`labelling.json` beside it; a sentence that its numbers do not bear out is refused. Short forms are among the tests.
 
 {_machines(record)}
 
-## Kills
+## Faults under load
 
-The server was killed with `kill -9` {kills["kills"]} times while {kills["people"]} people labelled, skipped and undid
-through the API, and sent again, with the same key, whatever had not been acknowledged.
+{_load(record)}
 
-| what | how many |
-| --- | --- |
-| acknowledged | {kills["acknowledged"]:,} |
-| in the log | {kills["in_the_log"]:,} |
-| lost, changed, doubled | {kills["lost"]}, {kills["changed"]}, {kills["doubled"]} |
-| sent again | {kills["sent_again"]} |
-| `PRAGMA integrity_check` | {kills["integrity"]} |
-| restart, seconds: median, longest | {kills["restart_s"]["median"]}, {kills["restart_s"]["most"]} |
+{_outages(record)}
 
-A restart is from the start of the process to its first answer, while the {kills["people"]} people knock at the door.
+{_recovery(record)}
+
+## Power cuts
+
+{_cuts(record)}
 
 ## A crowd
 
@@ -59,9 +66,7 @@ server lets them: nobody pauses to look. Rounds of learning and picking run mean
 
 ## Requests that are made up
 
-{requests["requests"]:,} requests out of the OpenAPI description ({requests["operations"]} operations, right and wrong
-ones by turns, by schemathesis), and each of them once more without the token: none broke the server, and without the
-token all were 401. With it: {statuses}.
+{_requests(record)}
 
 ## A person's hour
 
@@ -91,10 +96,78 @@ drawn at random.
 """
 
 
+def _outages(record: Record) -> str:
+    heads = ["fault", "times", "acknowledged", "lost, changed, doubled", "wrong items", "recovery, s: median, longest"]
+    rows = []
+    for name, title in OUTAGES.items():
+        found = record[name]
+        faults = f"{found['lost']}, {found['changed']}, {found['doubled']}"
+        recovery = f"{found['recovery_s']['median']}, {found['recovery_s']['most']}"
+        cells = [title, found["faults"], f"{found['acknowledged']:,}", faults, found["wrong_items"], recovery]
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join([f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|", *rows])
+
+
+def _load(record: Record) -> str:
+    return _wrapped(
+        f"""{record["kills"]["people"]} people label, relabel, skip and undo through the API of a real server process,
+        and send again, by the same key, whatever was not acknowledged. After each fault everyone pauses, and the log
+        and the exported labels are held against what was acknowledged: no answer is lost, changed or doubled, and the
+        label of every item is the last answer that was acknowledged."""
+    )
+
+
+def _recovery(record: Record) -> str:
+    refused, restart = sum(sum(record[name]["refused"].values()) for name in OUTAGES), record["kills"]["restart_s"]
+    return _wrapped(
+        f"""*Recovery* is the time from the end of the cause (the server or the database is back, the lock or the disk
+        is free) until a new label is acknowledged and everyone who waited has an answer; it is never more than
+        {PROMPT:.0f} s. Meanwhile requests were refused with 503 or 507, or not answered at all, {refused:,} times; no
+        other error came. At the end of every part a round of learning was asked for and finished. A server that was
+        killed answered again after {restart["median"]} s (median), {restart["most"]} s at most, the start of Python
+        included. In a quarter of these cases it was killed again while it started; in a fifth of the full disks the
+        server was killed as well; a tenth of the locks was held longer than the server waits for one (10 s)."""
+    )
+
+
+def _cuts(record: Record) -> str:
+    cuts = record["power_cuts"]
+    return _wrapped(
+        f"""The {cuts["changes"]:,} writes, renames and syncs by which a project is made, labelled, changed and learned
+        from were recorded with strace, cut off at {cuts["prefixes"]} places, and laid on a disk in three ways:
+        everything written, only what was synced, and a random part of the rest (writes missing or torn, new names,
+        renames and removals missing). Of the {cuts["cuts"]} projects that this gave, all opened with every acknowledged
+        answer once and in order, with the right export, classes and settings, and took further labels. PostgreSQL has
+        tests of its own for this; what a project writes besides its database is the same with both."""
+    )
+
+
+def _requests(record: Record) -> str:
+    ours, theirs = record["requests"]["malformed"], record["requests_postgres"]["malformed"]
+    described = record["requests"]["described"]
+    return _wrapped(
+        f"""{ours["requests"]:,} malformed requests to a server on SQLite and {theirs["requests"]:,} to one on
+        PostgreSQL (methods, paths, headers, bodies, names and numbers that are odd, huge, damaged or nearly right), and
+        {described["requests"]:,} out of the OpenAPI description ({described["operations"]} operations, right and wrong
+        ones by turns, by schemathesis), each of these once more without the token: no 5xx, no request that hangs, all
+        401 without the token, and no label changed but by a request that names its item and was acknowledged. Answers
+        to the malformed ones on SQLite: {_statuses(ours)}; 0 stands for no answer, as where a request stops in the
+        middle or is not read to its end."""
+    )
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(paragraph(text)).strip()
+
+
+def _statuses(found: Record) -> str:
+    return ", ".join(f"{status} {n:,} times" for status, n in found["statuses"].items())
+
+
 def _machines(record: Record) -> str:
     """Which parts were measured where."""
     parts: dict[tuple[Any, ...], list[str]] = {}
-    for title, name in TITLES.items():
+    for name, title in TITLES.items():
         machine = record[name]["machine"]
         parts.setdefault(tuple(machine.get(each, "–") for each in MACHINE), []).append(title)
     rows = [f"| {', '.join(titles)} | {' | '.join(map(str, where))} |" for where, titles in parts.items()]
@@ -106,21 +179,24 @@ def _ms(spread: dict[str, float]) -> str:
     return f"{spread['median']}, {spread['p99']}, {spread['most']}"
 
 
+def wrong_in(found: Record) -> list[str]:
+    """What a part counted that must be 0 or nothing."""
+    names = (*FAULTS, "odd", "wrong", "broken", "changed_unasked", "events_unasked", "events_lost")
+    wrong = [name for name in names if found.get(name)]
+    wrong += ["integrity"] * (found.get("integrity", "ok") != "ok") + ["rounds"] * (found.get("rounds") == 0)
+    return wrong + [each for inner in ("malformed", "described") if inner in found for each in wrong_in(found[inner])]
+
+
 def check(record: Record) -> None:
     """Refuse a page whose sentences the numbers do not bear out."""
-    kills, requests = record["kills"], record["requests"]
-    faults = [kills[name] for name in ("lost", "changed", "doubled", "gaps")]
-    held = {
-        "kills: nothing lost, changed or doubled": not any(faults) and not kills["odd"] and kills["kills"] >= 100,
-        "kills: the integrity check passes": kills["integrity"] == "ok",
-        "kills: a restart takes less than 3 s": kills["restart_s"]["median"] < 3.0,
-        "requests: 10,000, and none broke it": requests["requests"] >= 10_000 and not requests["broken"],
+    held = {f"{name}: nothing wrong": not wrong_in(record[name]) for name in TITLES}
+    held |= {
         "hour: better than chance": record["hour"]["accuracy"] > record["hour"]["random"]["mean"],
         "large: the next item in 100 ms": record["large"]["next_ms"]["p99"] < 100.0,
     }
     for name in ("crowd", "crowd_postgres"):
         found = record[name]
-        held[f"{name}: nobody beyond the overlap"] = found["beyond_overlap"] == 0 and not found["odd"]
+        held[f"{name}: nobody beyond the overlap"] = found["beyond_overlap"] == 0
         held[f"{name}: never locked"] = not found["is_locked"]
         held[f"{name}: everything labelled"] = found["labels"] == found["items"] * found["overlap"]
         held[f"{name}: a label in 100 ms"] = found["label_ms"]["p99"] < 100.0

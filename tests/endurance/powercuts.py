@@ -123,26 +123,30 @@ def work(folder: Path, n_labels: int) -> None:
     desk = Desk(*open_project(str(folder / SOURCE), classes=FIRST))
     os.write(acknowledged, b"0\n")
     for number, step in enumerate(steps(n_labels), start=1):
-        if step["do"] == "label":
-            pairs = zip(keys_of(step), step["rows"], strict=True)
-            desk.answer([Spoken(key, "ann", row, step["class"]) for key, row in pairs]).result(timeout=60)
-        elif step["do"] == "undo":
-            if desk.state.book.last_of("ann") is not None:
-                desk.undo(step["key"], "ann").result(timeout=60)
-        elif step["do"] == "class":
-            desk.add_class(step["name"]).result(timeout=60)
-        elif step["do"] == "change":
-            desk.change(step["guidelines"], {"batch": step["batch"]}).result(timeout=60)
-        elif step["do"] == "round":
-            desk.start()
-            wait_until(lambda: desk.state.round == 1 and desk.state.places is not None)
-            desk.loop.ask()
-            wait_until(lambda: desk.state.round == 2)
-        else:
-            desk.close()
-            desk = Desk(*open_project(str(folder / "texts.dubito")))
+        desk = _do(step, desk)
         os.write(acknowledged, f"{number}\n".encode())
     os._exit(0)  # As a kill would, with nothing tidied up.
+
+
+def _do(step: Step, desk: Desk) -> Desk:
+    if step["do"] == "label":
+        pairs = zip(keys_of(step), step["rows"], strict=True)
+        desk.answer([Spoken(key, "ann", row, step["class"]) for key, row in pairs]).result(timeout=60)
+    elif step["do"] == "undo" and desk.state.book.last_of("ann") is not None:
+        desk.undo(step["key"], "ann").result(timeout=60)
+    elif step["do"] == "class":
+        desk.add_class(step["name"]).result(timeout=60)
+    elif step["do"] == "change":
+        desk.change(step["guidelines"], {"batch": step["batch"]}).result(timeout=60)
+    elif step["do"] == "round":
+        desk.start()
+        wait_until(lambda: desk.state.round == 1 and desk.state.places is not None)
+        desk.loop.ask()
+        wait_until(lambda: desk.state.round == 2)
+    elif step["do"] == "reopen":
+        desk.close()
+        return Desk(*open_project(desk.state.project.folder))
+    return desk
 
 
 class Inode:

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from endurance.outages import FAULTS
+from endurance.page import OUTAGES
+
 MACHINE = {"cores": 2, "server_cores": 2, "machine": "x", "python": "3.11", "sqlite": "3.40.1", "load": 1.0}
 SPREAD = {"median": 1.0, "p99": 2.0, "most": 3.0}
 CROWD: dict[str, Any] = {
@@ -17,25 +20,28 @@ CROWD: dict[str, Any] = {
     "is_locked": False,
     "machine": MACHINE,
 }
+OUTAGE: dict[str, Any] = {
+    "faults": 100,
+    "people": 8,
+    "acknowledged": 9,
+    **dict.fromkeys(FAULTS, 0),
+    "sent_again": 1,
+    "refused": {"503": 2},
+    "odd": [],
+    "recovery_s": {"median": 0.1, "most": 2.5},
+    "restart_s": {"median": 2.0, "most": 2.5},
+    "rounds": 3,
+    "integrity": "ok",
+    "machine": MACHINE,
+}
+MALFORMED: dict[str, Any] = {"requests": 10_000, "statuses": {"200": 10_000}, "broken": [], "changed_unasked": []}
 RECORD: dict[str, Any] = {
-    "kills": {
-        "kills": 100,
-        "people": 8,
-        "acknowledged": 9,
-        "in_the_log": 9,
-        "lost": 0,
-        "changed": 0,
-        "doubled": 0,
-        "gaps": 0,
-        "sent_again": 1,
-        "odd": [],
-        "integrity": "ok",
-        "restart_s": {"median": 2.0, "most": 2.5},
-        "machine": MACHINE,
-    },
+    **dict.fromkeys(OUTAGES, OUTAGE),
+    "power_cuts": {"changes": 900, "syncs": 90, "prefixes": 300, "cuts": 900, "wrong": 0, "machine": MACHINE},
+    "requests": {"malformed": MALFORMED, "described": {**MALFORMED, "operations": 21}, "machine": MACHINE},
+    "requests_postgres": {"malformed": MALFORMED, "machine": MACHINE},
     "crowd": CROWD,
     "crowd_postgres": CROWD,
-    "requests": {"requests": 10_000, "operations": 21, "statuses": {"200": 10_000}, "broken": [], "machine": MACHINE},
     "hour": {
         "labels": 600,
         "pictures": 2000,

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any, Self
+from tempfile import TemporaryFile
+from typing import IO, Any, Self
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 CORES = os.environ.get("DUBITO_SERVER_CORES", "")
@@ -22,20 +23,14 @@ class Server:
 
     def __init__(self, source: Path, *options: str) -> None:
         begun = time.monotonic()
-        command = [sys.executable, "-m", "dubito", "label", str(source), "--no-browser", *options]
-        if "--port" not in options:
-            command += ["--port", "0"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        if CORES:
-            os.sched_setaffinity(self.process.pid, {int(core) for core in CORES.split(",")})
+        # A file: nobody reads a pipe while the server runs, and it stops at one that is full.
+        self._errors = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+        self.process = start_process(source, *options, errors=self._errors)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            assert self.process.stderr is not None
-            said = self.process.stderr.read()
             self.process.wait()
-            self._close()
-            raise AssertionError(said)
+            raise AssertionError(self._close())
         found = urlsplit(line.strip())
         self.host, self.port = found.hostname or "", found.port or 0
         self.token = parse_qs(found.query)["token"][0]
@@ -45,25 +40,36 @@ class Server:
         self.seconds = time.monotonic() - begun
         """From the start of the process to its first answer."""
 
-    def kill(self) -> None:
-        """No warning, no time."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self._close()
+    def kill(self) -> str:
+        """No warning, no time; what it said on stderr."""
+        return self._end(signal.SIGKILL)
 
     def stop(self) -> str:
         """As Ctrl-C does; what it said on stderr."""
-        self.process.send_signal(signal.SIGINT)
-        assert self.process.stderr is not None
-        said = self.process.stderr.read()
-        self.process.wait()
-        self._close()
-        return said
+        return self._end(signal.SIGINT)
 
-    def _close(self) -> None:
-        for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
+    def _end(self, number: int) -> str:
+        self.process.send_signal(number)
+        self.process.wait()
+        return self._close()
+
+    def _close(self) -> str:
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._errors.seek(0)
+        with self._errors:
+            return self._errors.read()
+
+
+def start_process(source: Path, *options: str, errors: IO[str] | int) -> "subprocess.Popen[str]":
+    """The command alone, which need not come to listen."""
+    command = [sys.executable, "-m", "dubito", "label", str(source), "--no-browser", *options]
+    if "--port" not in options:
+        command += ["--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    if CORES:
+        os.sched_setaffinity(process.pid, {int(core) for core in CORES.split(",")})
+    return process
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The short forms of what ``make labelling`` does at length: kills, a crowd, and requests that are made up."""
+"""The short forms of what ``make faults-labeling`` does at length: faults, a crowd, and requests that are made up."""
 
 import os
 import signal
@@ -9,20 +9,30 @@ import pytest
 
 from dubito.cli import main
 from endurance.crowd import gather
-from endurance.kills import kill_again_and_again
+from endurance.fuzzing import fuzz, label_some, send_malformed
+from endurance.outages import Entry, Person, Service, compare, endure, kill, lock_database
+from endurance.page import wrong_in
 from endurance.servers import Client, Server, children_of, is_alive, serving
 from labelling.projects import copy_played, make_project, wait_until
 
 
-@pytest.mark.parametrize(("n_kills", "n_people"), [(1, 3), pytest.param(4, 8, marks=pytest.mark.slow)])
-def test_no_acknowledged_label_is_lost_or_doubled_when_the_server_is_killed(
-    tmp_path: Path, n_kills: int, n_people: int
+def test_no_acknowledged_label_is_lost_or_doubled_when_the_server_is_killed_or_the_database_locked(
+    tmp_path: Path,
 ) -> None:
-    project, _ = make_project(tmp_path, n_rows=1000 * n_kills)
-    found = kill_again_and_again(Path(project.folder), n_kills, n_people=n_people)
-    assert found["acknowledged"] >= 10 * (n_kills + 1)
-    faults = {name: found[name] for name in ("lost", "changed", "doubled", "gaps", "odd", "integrity")}
-    assert faults == {"lost": 0, "changed": 0, "doubled": 0, "gaps": 0, "odd": [], "integrity": "ok"}
+    project, _ = make_project(tmp_path, n_rows=400)
+    found = endure(Service(Path(project.folder)), [kill, lock_database], n_people=3)
+    assert wrong_in(found) == []
+    assert found["faults"] == 2
+    assert found["acknowledged"] >= 20
+
+
+def test_what_was_lost_changed_doubled_or_not_asked_for_is_counted() -> None:
+    person = Person(0, [0], None, 0.0)  # type: ignore[arg-type]
+    person.acknowledged = {"a": (1, "label", 0, "left"), "b": (2, "label", 2, "right"), "c": (3, "label", 4, "left")}
+    person.standing = [(0, "left"), (2, "right"), (4, "left")]
+    log: list[Entry] = [(1, "a", "label", "person-0", 0, "left"), (2, "b", "label", "person-0", 2, "left")]
+    found = compare([*log, log[0], (5, "d", "label", "person-0", 6, "left")], {0: "left", 2: "left"}, [person])
+    assert found == {"lost": 1, "changed": 1, "doubled": 1, "gaps": 1, "unasked": 1, "wrong_items": 2}
 
 
 @pytest.mark.parametrize("overlap", [pytest.param(1, marks=pytest.mark.slow), 2])
@@ -35,15 +45,23 @@ def test_a_crowd_labels_everything_and_nobody_more_than_the_overlap(tmp_path: Pa
     assert (found["labelled"], found["labels"]) == (60, 60 * overlap)
 
 
+def test_malformed_requests_neither_break_it_nor_change_a_label_that_they_do_not_name(tmp_path: Path) -> None:
+    project, _ = copy_played(tmp_path)
+    with serving(Path(project.folder)) as server:
+        label_some(server, 30)
+        found = send_malformed(server, Path(project.folder), 300)
+        assert wrong_in(found) == []
+        assert found["events"] > 5
+
+
 @pytest.mark.slow
 def test_requests_that_are_made_up_neither_break_it_nor_pass_without_the_token(tmp_path: Path) -> None:
     pytest.importorskip("schemathesis")  # Only make test-all installs it.
-    from endurance.fuzzing import fuzz
-
     project, _ = copy_played(tmp_path)
     with serving(Path(project.folder)) as server:
-        found = fuzz(server, 200)
-        assert found["broken"] == []
+        label_some(server, 30)
+        found = fuzz(server, Path(project.folder), 200)
+        assert wrong_in(found) == []
         assert found["requests"] > 100
 
 
