@@ -23,7 +23,7 @@ APART = --ignore=tests/cluster --ignore=tests/web/browser --ignore=tests/postgre
 SKACTIVEML ?= https://github.com/scikit-activeml/scikit-activeml.git
 SKACTIVEML_TAG ?= 1.0.1
 
-# How long `make faults` may take.
+# How long `make faults-files` may take.
 MINUTES ?= 30
 
 # The server that `make label-studio-test` tries.
@@ -35,7 +35,7 @@ COMPILED = $(wildcard setup.py src/dubito/compiled/*.[ch])
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all without-c mutants check cluster page postgres labelling docs bench ratios cores faults models integrations fiftyone label-studio-test clean
+.PHONY: help demo test test-all without-c mutants check cluster page postgres docs bench ratios cores faults faults-files faults-labeling models integrations fiftyone label-studio-test clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 27
@@ -81,10 +81,6 @@ postgres: .venv/.dev ## Run the tests of the labelling store in a PostgreSQL of 
 	@$(need_postgresql)
 	.venv/bin/python -m pytest tests/postgres $(ARGS)
 
-labelling: .venv/.ready ## Kill, crowd and fuzz the labelling server at length, and write docs/results/labelling.md
-	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m endurance \
-	  --record $(CURDIR)/docs/results/labelling.json $(ARGS)
-
 docs: .venv-docs/.ready ## Build the documentation site into site/
 	.venv-docs/bin/python docs/generate.py
 	.venv-docs/bin/python -m zensical build --clean --strict
@@ -99,9 +95,17 @@ ratios: .venv/.ready ## Measure a dozen ratios in under three minutes, and keep 
 cores: .venv/.ready ## Measure what more cores are worth, and write benchmarks/results/cores.md
 	@.venv/bin/python benchmarks/cores.py $(ARGS)
 
-faults: .venv/.ready ## Try kills, full disks, damaged files and bombs, and write docs/results/faults.md
+faults: faults-files faults-labeling ## Try everything that can go wrong, at length: the two targets below
+
+faults-files: .venv/.ready ## Try kills, full disks, damaged files and bombs, and write docs/results/faults.md
 	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m faults \
 	  --minutes $(MINUTES) --record $(CURDIR)/docs/results/faults.json $(ARGS)
+
+faults-labeling: .venv/.dev ## Kill, cut off, fill, crowd and fuzz the labelling server, and write docs/results/labelling.md
+	@$(need_postgresql)
+	@test "$$(uname)" != Linux || { $(need_strace); }
+	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m endurance \
+	  --record $(CURDIR)/docs/results/labelling.json $(ARGS)
 
 label-studio-test: .venv/.ready .venv-studio/.ready-$(LABEL_STUDIO_VERSION) ## Try everything against a real Label Studio: two people, kills, lost answers; write docs/results/label-studio.md
 	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m studio_live \
@@ -197,6 +201,8 @@ fi
 endef
 
 need_postgresql = $(call need,postgresql,command -v initdb || ls /usr/lib/postgresql/*/bin/initdb,brew install postgresql)
+# Where there is none, as on macOS, power cuts are left out.
+need_strace = $(call need,strace,command -v strace,none)
 need_chromium = $(call need,chromium,command -v chromium || command -v chromium-browser || command -v google-chrome,brew install --cask chromium)
 
 # Modules are compiled when they are first imported, which is quicker than compiling all of them now. uv is taken where

@@ -136,9 +136,10 @@ PARTS = FAULTS | MEASURED
 
 def machine() -> dict[str, Any]:
     """What it was measured on."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
-        "cores": len(os.sched_getaffinity(0)),
-        "server_cores": CORES.count(",") + 1 if CORES else len(os.sched_getaffinity(0)),
+        "cores": cores,
+        "server_cores": CORES.count(",") + 1 if CORES else cores,
         "machine": platform.machine(),
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,

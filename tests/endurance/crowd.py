@@ -4,6 +4,7 @@ import secrets
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,8 @@ def gather(project: Path, n_people: int, overlap: int, pause: float = 0.0) -> di
     }
 
 
-def spread(values: list[float]) -> dict[str, float]:
+def spread(values: Sequence[float], digits: int = 1) -> dict[str, float]:
     """Median, 99th percentile and the longest."""
     ordered = sorted(values)
     places = {"median": len(ordered) // 2, "p99": min(len(ordered) - 1, int(0.99 * len(ordered))), "most": -1}
-    return {name: round(ordered[place], 1) for name, place in places.items()}
+    return {name: round(ordered[place], digits) for name, place in places.items()}

@@ -19,6 +19,7 @@ from sqlalchemy import text
 
 from dubito.labelling.database import open_reader
 from dubito.labelling.project import read_project
+from endurance.crowd import spread
 from endurance.servers import Client, Server, start_process
 from labelling.projects import CLASSES
 from postgres.cluster import Cluster
@@ -322,8 +323,8 @@ def endure(
         "sent_again": sum(person.sent_again for person in people),
         "refused": {str(status): n for status, n in sorted(service.refused.items())},
         "odd": [each for person in people for each in person.odd][:10],
-        "recovery_s": spread(recoveries),
-        **({"restart_s": spread(service.restarts)} if service.restarts else {}),
+        "recovery_s": spread(recoveries, 3),
+        **({"restart_s": spread(service.restarts, 3)} if service.restarts else {}),
         "rounds": n_rounds,
         "integrity": _integrity(service),
         "said": [said[-2000:] for said in service.said if "Traceback" in said][:3],
@@ -364,9 +365,3 @@ def _integrity(service: Service) -> str:
     found = str(connection.execute("PRAGMA integrity_check").fetchone()[0])
     connection.close()
     return found
-
-
-def spread(seconds: Sequence[float]) -> dict[str, float]:
-    """Median and longest."""
-    ordered = sorted(seconds)
-    return {"median": round(ordered[len(ordered) // 2], 3), "most": round(ordered[-1], 3)}

@@ -1,4 +1,4 @@
-"""The command behind ``make faults``: how long, how many, and where the record goes."""
+"""The command behind ``make faults-files``: how long, how many, and where the record goes."""
 
 import argparse
 import json
@@ -23,7 +23,9 @@ def scenarios(goal: int) -> Iterator[Scenario]:
 
 def command(given: Sequence[str]) -> int:
     """Play, print a table, write the record and its page; 1 where there was a fault."""
-    parser = argparse.ArgumentParser(prog="make faults", description="Kills, full disks, damage, crowds and bombs.")
+    parser = argparse.ArgumentParser(
+        prog="make faults-files", description="Kills, full disks, damage, crowds and bombs."
+    )
     parser.add_argument("--minutes", type=float, default=30.0, help="stop after so many")
     parser.add_argument("--goal", type=int, default=GOAL, help="damaged variants of every kind of file")
     parser.add_argument("--seed", type=int, default=0, help="another campaign for every one")

@@ -119,8 +119,8 @@ def _closing(record: Mapping[str, Any]) -> Iterator[str]:
     yield "## Do it again"
     yield ""
     yield "```bash"
-    yield "make faults                # 30 minutes at most, on one core"
-    yield "make faults MINUTES=5      # less of everything"
+    yield "make faults-files                # 30 minutes at most, on one core"
+    yield "make faults-files MINUTES=5      # less of everything"
     yield "```"
     yield from paragraph(
         f"""It needs Linux; a disk of its own needs the right to mount one, and is left out otherwise. What is drawn at

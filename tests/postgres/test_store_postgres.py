@@ -65,20 +65,18 @@ def test_labels_survive_an_outage_of_the_database(tmp_path: Path, store: str, se
 
 
 def cause_outage(server: Cluster, outage: str) -> None:
-    if outage == "restart":
-        server.restart()
+    if outage != "no connection left":
+        (server.restart if outage == "restart" else server.end_connections)()
         return
     engine = create_engine(server.url, isolation_level="AUTOCOMMIT")
     terminate = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     with engine.connect() as connection:
-        if outage == "no connection left":
-            for name in connection.execute(text("SELECT datname FROM pg_database WHERE datname LIKE 'labels%'")):
-                connection.execute(text(f"ALTER DATABASE {name[0]} CONNECTION LIMIT 0"))
+        for name in connection.execute(text("SELECT datname FROM pg_database WHERE datname LIKE 'labels%'")):
+            connection.execute(text(f"ALTER DATABASE {name[0]} CONNECTION LIMIT 0"))
         connection.execute(terminate)
-        if outage == "no connection left":
-            connection.execute(text("SELECT pg_sleep(1)"))
-            for name in connection.execute(text("SELECT datname FROM pg_database WHERE datname LIKE 'labels%'")):
-                connection.execute(text(f"ALTER DATABASE {name[0]} CONNECTION LIMIT -1"))
+        connection.execute(text("SELECT pg_sleep(1)"))
+        for name in connection.execute(text("SELECT datname FROM pg_database WHERE datname LIKE 'labels%'")):
+            connection.execute(text(f"ALTER DATABASE {name[0]} CONNECTION LIMIT -1"))
     engine.dispose()
 
 
