@@ -124,21 +124,22 @@ def _recovery(record: Record) -> str:
         is free) until a new label is acknowledged and everyone who waited has an answer; it is never more than
         {PROMPT:.0f} s. Meanwhile requests were refused with 503 or 507, or not answered at all, {refused:,} times; no
         other error came. At the end of every part a round of learning was asked for and finished. A server that was
-        killed answered again after {restart["median"]} s (median), {restart["most"]} s at most, the start of Python
-        included. In a quarter of these cases it was killed again while it started; in a fifth of the full disks the
-        server was killed as well; a tenth of the locks was held longer than the server waits for one (10 s)."""
+        killed answered again after {restart["median"]} s (median), {restart["most"]} s at most, the start of Python on
+        a busy machine included. With a chance of one in four it was killed again while it started; of one in five, it
+        was killed while the disk was full; of one in ten, a lock was held longer than the server waits for one
+        (10 s)."""
     )
 
 
 def _cuts(record: Record) -> str:
     cuts = record["power_cuts"]
     return _wrapped(
-        f"""The {cuts["changes"]:,} writes, renames and syncs by which a project is made, labelled, changed and learned
+        f"""The {cuts["changes"]:,} writes, renames and syncs by which a project is made, labeled, changed and learned
         from were recorded with strace, cut off at {cuts["prefixes"]} places, and laid on a disk in three ways:
         everything written, only what was synced, and a random part of the rest (writes missing or torn, new names,
         renames and removals missing). Of the {cuts["cuts"]} projects that this gave, all opened with every acknowledged
-        answer once and in order, with the right export, classes and settings, and took further labels. PostgreSQL has
-        tests of its own for this; what a project writes besides its database is the same with both."""
+        answer once and in order, with the right export, classes and settings, and took further labels. PostgreSQL's own
+        files are not part of this; what a project writes besides its database is the same with both."""
     )
 
 
