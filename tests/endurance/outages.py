@@ -70,7 +70,11 @@ Cause = Callable[[Service, random.Random], None]
 
 
 def kill(service: Service, chance: random.Random) -> None:
-    """Kill the server; in every fourth case again while it starts."""
+    """Kill the server: in some cases while a round is under way, or just over; in some again while it starts."""
+    if chance.random() < 0.2:
+        with Client(service.server) as client:
+            client.ask("POST", "/api/round")
+        time.sleep(chance.uniform(0.0, 4.0))
     service.kill()
     if chance.random() < 0.25:
         early = start_process(service.project, "--port", str(service.server.port), errors=subprocess.DEVNULL)
@@ -113,7 +117,7 @@ def lock_database(service: Service, chance: random.Random) -> None:
 
 
 def fill_disk(service: Service, chance: random.Random) -> None:
-    """Fill the disk that the labels are on until requests are refused; in every fifth case kill the server then."""
+    """Fill the disk that the labels are on until requests are refused; in some cases kill the server then."""
     assert service.disk is not None
     filler, before = service.disk / "filler", service.refused.total()
     room = chance.choice([0, 4096, chance.randrange(300_000)])

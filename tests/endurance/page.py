@@ -125,9 +125,9 @@ def _recovery(record: Record) -> str:
         {PROMPT:.0f} s. Meanwhile requests were refused with 503 or 507, or not answered at all, {refused:,} times; no
         other error came. At the end of every part a round of learning was asked for and finished. A server that was
         killed answered again after {restart["median"]} s (median), {restart["most"]} s at most, the start of Python on
-        a busy machine included. With a chance of one in four it was killed again while it started; of one in five, it
-        was killed while the disk was full; of one in ten, a lock was held longer than the server waits for one
-        (10 s)."""
+        a busy machine included. In some cases, drawn at random, a round of learning was asked for shortly before the
+        kill, the server was killed again while it started, it was killed while the disk was full, or a lock was held
+        for 12 s, which is longer than the server waits for one."""
     )
 
 
