@@ -192,13 +192,14 @@ def reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def sync_folder(folder: str | Path) -> None:
+    """Have the names in a folder on the disk: without this a power cut may bring a replaced file back."""
+    with suppress(OSError):  # Some file systems cannot.
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 
 from dubito.errors import OutputExists
-from dubito.files.disk import LONGEST_NAME, is_free, naming_output
+from dubito.files.disk import LONGEST_NAME, is_free, naming_output, sync_folder
 from dubito.wording import FORCE
 
 SECONDS_KEPT = 60.0
@@ -86,16 +86,6 @@ def _write_beside(path: str, target: str, data: bytes, new: bool, private: bool)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
-
-
-def sync_folder(folder: str) -> None:
-    """Have the new name on the disk, too: without this a power cut may bring the old file back."""
-    with suppress(OSError):  # Some file systems cannot.
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _open_private(path: str, flags: int) -> int:

@@ -11,9 +11,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
-from dubito.files.disk import naming_output
+from dubito.files.disk import naming_output, sync_folder
 from dubito.files.opening import open_source
-from dubito.files.replacing import sync_folder
 from dubito.files.roles import read_pool
 from dubito.labelling.contents import Contents, identities_of, read_contents
 from dubito.labelling.database import open_engine
