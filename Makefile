@@ -30,7 +30,7 @@ MINUTES ?= 30
 LABEL_STUDIO_VERSION ?= 1.23.2
 
 # What an installation compiles, where there is a compiler.
-COMPILED = $(wildcard setup.py src/dubito/compiled/*.[ch])
+COMPILED = $(wildcard setup.py src/dubito/native/*.[ch])
 
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 

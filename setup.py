@@ -4,12 +4,12 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-HERE = Path("src/dubito/compiled")
+HERE = Path("src/dubito/native")
 
 setup(
     ext_modules=[
         Extension(
-            "dubito.compiled._steps",
+            "dubito.native._steps",
             sources=sorted(path.as_posix() for path in HERE.glob("*.c")),
             depends=sorted(path.as_posix() for path in HERE.glob("*.h")),
             define_macros=[("Py_LIMITED_API", "0x030B0000")],

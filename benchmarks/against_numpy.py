@@ -76,7 +76,7 @@ def beam_loop(task: Task, dtype: type[np.floating] = np.float32) -> Ints:
     trails: list[tuple[int, ...]] = [()]
     totals = [0]
     for _ in range(task.budget):
-        survivors = breed(trails, totals, states, scores, width)
+        survivors = expand(trails, totals, states, scores, width)
         fresh = np.unique([pick for _, pick in survivors])
         squared = pool[fresh] @ pool.T
         squared *= -2.0
@@ -91,7 +91,7 @@ def beam_loop(task: Task, dtype: type[np.floating] = np.float32) -> Ints:
     return np.array(trails[0], dtype=np.int64)
 
 
-def breed(
+def expand(
     trails: list[tuple[int, ...]], totals: list[int], states: list[Array], scores: Ints, width: int
 ) -> list[tuple[int, int]]:
     """(configuration, pick) of the w most uncertain children, no two of them the same set."""

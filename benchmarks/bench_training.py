@@ -12,16 +12,13 @@ from typing import Any
 import machine
 import numpy as np
 
-from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.lanes.lane import Bank, Lane, train_side_by_side
-from dubito.experiments.lanes.studio import tuned
-from dubito.experiments.models.networks.learner import Learner
-from dubito.experiments.models.networks.split import Split, state_of
-from dubito.experiments.models.networks.steps import Steps
-from dubito.experiments.models.networks.training import Training
+from dubito.api import select
+from dubito.experiments.data import Dataset
+from dubito.experiments.models.networks.learner import Learner, Split, state_of
+from dubito.experiments.models.networks.training import Steps, Training
 from dubito.experiments.models.networks.vgg16 import vgg16
+from dubito.experiments.side_by_side import Bank, Lane, train_side_by_side, tuned
 from dubito.matrix import FloatArray, IntArray
-from dubito.selecting import select
 
 HERE = Path(__file__).parent
 LANES = (1, 10, 20, 35)
@@ -163,7 +160,7 @@ def page(document: dict[str, Any]) -> str:
         f"{max(row['images_a_second']):,.0f} |"
         for row in document["rows"]
     ]
-    return "\n".join([*head, *table, "", *selections_told(document.get("selections", {}))])
+    return "\n".join([*head, *table, "", *selections_described(document.get("selections", {}))])
 
 
 def measured_by(run: dict[str, Any]) -> str:
@@ -171,7 +168,7 @@ def measured_by(run: dict[str, Any]) -> str:
     return f"`{run['command']}`" + (f", {run['date']}" if "date" in run else "")
 
 
-def selections_told(measured: dict[str, list[float]]) -> Iterator[str]:
+def selections_described(measured: dict[str, list[float]]) -> Iterator[str]:
     """What selecting takes between trainings."""
     if not measured:
         return

@@ -19,15 +19,13 @@ import numpy as np
 from cluster_runs import LABELLED, make, measured
 
 import dubito
-from dubito.coverage import CoverageProblem
+from dubito.core.coverage_reference import CoverageProblem
+from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine
-from dubito.engines.cluster.arrays import cut
+from dubito.engines.cluster.engine import cut, open_all, solve
 from dubito.engines.cluster.hardware import Hardware
-from dubito.engines.cluster.rays import USED, Crew
-from dubito.engines.cluster.solving import open_all, solve
-from dubito.engines.cluster.workers import Here
+from dubito.engines.cluster.workers import USED, Here, ThreadPool
 from dubito.matrix import len_of
-from dubito.problem import Problem, Solution
 from dubito.sharding.run import select_shards
 from dubito.strategies import build_strategy
 from dubito.testing import check_coverage_engine, check_engine
@@ -83,10 +81,14 @@ class OnGpu(Engine[Any]):
         return solve(problem, workers, open_all(workers))[0]
 
 
-def crew_for(kind: str, size: int) -> Crew:
+def thread_pool_for(kind: str, size: int) -> ThreadPool:
     """So many workers, on CPUs, or sharing the GPU."""
     share = 1.0 / size
-    return Crew(size, 1.0, USED * share, Hardware("cuda", share, is_asked=True)) if kind == "cuda" else Crew(size)
+    return (
+        ThreadPool(size, 1.0, USED * share, Hardware("cuda", share, is_asked=True))
+        if kind == "cuda"
+        else ThreadPool(size)
+    )
 
 
 def check_picks(say: Any, seconds: float = 22.0) -> None:
@@ -145,7 +147,7 @@ def warm_up(folder: str, ray: Any) -> None:
         small = os.path.join(folder, f"warm-{width}")
         make(small, 80_000, width, 2)
         for strategy in (CORESET, COVERAGE):
-            measured(small, ray, crew_for("cuda", 1), 500, strategy, 2000)
+            measured(small, ray, thread_pool_for("cuda", 1), 500, strategy, 2000)
 
 
 def main() -> None:
@@ -178,11 +180,11 @@ def main() -> None:
             say(f"left out: {name}, {size} on {kind}, {strategy}")
             continue
         folder = os.path.join(given.folder, name.replace(" ", ""))
-        found = measured(folder, ray, crew_for(kind, size), budget, strategy) | {"width": POOLS[name][1]}
+        found = measured(folder, ray, thread_pool_for(kind, size), budget, strategy) | {"width": POOLS[name][1]}
         runs.append({"pool": name, **found})
         say(f"{name}, {size} on {kind}, {strategy}: {found['seconds']} s {found['phases']}, {found['rounds']} rounds")
         with open(given.out, "w", encoding="utf-8") as file:
-            json.dump({"machine": told(), "runs": runs}, file, indent=1)
+            json.dump({"machine": described(), "runs": runs}, file, indent=1)
     report(runs)
 
 
@@ -194,7 +196,7 @@ def needed(runs: list[dict[str, Any]], pool: str, kind: str, size: int, strategy
     return max(guesses, default=15.0 if kind == "cuda" else 45.0) if kind == "cpu" else 20.0
 
 
-def told() -> dict[str, Any]:
+def described() -> dict[str, Any]:
     """What the figures were measured on."""
     import ray
     import torch

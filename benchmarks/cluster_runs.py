@@ -46,12 +46,12 @@ def parts(folder: str) -> list[str]:
     return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".npy"))
 
 
-def timed_workers(given: Iterable[Any], ray: Any, crew: Any, log: list[tuple[str, float]]) -> Any:
+def timed_workers(given: Iterable[Any], ray: Any, thread_pool: Any, log: list[tuple[str, float]]) -> Any:
     """Workers on Ray that note what every question took."""
-    from dubito.engines.cluster.rays import RayWorkers
+    from dubito.engines.cluster.workers import RayWorkers
 
     class Timed(RayWorkers):
-        """See `dubito.engines.cluster.rays.RayWorkers`."""
+        """See `dubito.engines.cluster.workers.RayWorkers`."""
 
         def ask(self, method: str, common: Sequence[Any] = (), each: Any = None) -> list[Any]:
             started = time.perf_counter()
@@ -60,14 +60,14 @@ def timed_workers(given: Iterable[Any], ray: Any, crew: Any, log: list[tuple[str
             return answers
 
     started = time.perf_counter()
-    workers = Timed(given, ray, crew)
+    workers = Timed(given, ray, thread_pool)
     ray.get([actor.__ray_ready__.remote() for actor in workers.actors])
     log.append(("hire", time.perf_counter() - started))
     return workers
 
 
 def measured(
-    folder: str, ray: Any, crew: Any, budget: int, strategy: str, n_labelled: int = LABELLED
+    folder: str, ray: Any, thread_pool: Any, budget: int, strategy: str, n_labelled: int = LABELLED
 ) -> dict[str, Any]:
     """One run: seconds by phase, rounds, bytes, and a digest of the picks."""
     from dubito.sharding import run
@@ -76,9 +76,9 @@ def measured(
 
     log: list[tuple[str, float]] = []
     found: list[Any] = []
-    told = run.told
-    run.told = lambda workers, placed, traffic, journal: (
-        found.append(traffic) or told(workers, placed, traffic, journal)
+    described = run.described
+    run.described = lambda workers, placed, traffic, journal: (
+        found.append(traffic) or described(workers, placed, traffic, journal)
     )
     shards = Shards(parts(folder), doubt=parts(os.path.join(folder, "doubt")))
     started = time.perf_counter()
@@ -88,15 +88,15 @@ def measured(
             budget,
             labelled=np.arange(n_labelled),
             strategy=build_strategy(strategy, {}),
-            hire=lambda given: timed_workers(given, ray, crew, log),
-            n_workers=crew.size,
+            hire=lambda given: timed_workers(given, ray, thread_pool, log),
+            n_workers=thread_pool.size,
         )
     finally:
-        run.told = told
+        run.described = described
     seconds = time.perf_counter() - started
     return record(picked, found[0], log, seconds) | {
-        "kind": "cpu" if crew.hardware.device is None else "cuda",
-        "workers": crew.size,
+        "kind": "cpu" if thread_pool.hardware.device is None else "cuda",
+        "workers": thread_pool.size,
         "strategy": strategy,
         "budget": budget,
         "labelled": n_labelled,

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from pictures import LOOP, OURS, OURS_SCALED, Point, logarithmic, name_lines, plot_line
 
-from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, new_figure, save_figure, title
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, new_figure, save_figure, title
 
 Record = dict[str, Any]
 Named = tuple[str, str, list[Point]]

@@ -17,9 +17,9 @@ import onnxruntime
 import tokenizers
 
 from dubito.embedding import embed
-from dubito.embedding.models.onnx import asked_of, make_onnx, pooled, tokens_of
-from dubito.embedding.models.words import unit
-from dubito.embedding.options import Options
+from dubito.embedding.embedder import Options
+from dubito.embedding.onnx import asked_of, make_onnx, pooled, tokens_of
+from dubito.embedding.words import unit
 
 REPEATS, BATCH, TOKENS = 3, 32, 256
 

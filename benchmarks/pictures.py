@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, new_figure, save_figure, title
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, new_figure, save_figure, title
 
 Record = dict[str, Any]
 Point = tuple[float, float]

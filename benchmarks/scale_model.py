@@ -122,8 +122,8 @@ def whole_of(run: dict[str, Any]) -> float:
 
 def received(at: Shape, rounds: float) -> float:
     """Bytes from all shards: candidates, about twice as many as picks or a few of every shard, and levels."""
-    told = max(2.0 * at.budget, FEWEST * at.shards * rounds)
-    return told * (2.0 * at.width + 24.0) + rounds * at.shards * 64 * 16
+    described = max(2.0 * at.budget, FEWEST * at.shards * rounds)
+    return described * (2.0 * at.width + 24.0) + rounds * at.shards * 64 * 16
 
 
 def sent(at: Shape) -> float:

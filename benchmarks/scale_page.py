@@ -48,7 +48,7 @@ def coefficients(model: Model) -> str:
 def run_row(run: dict[str, Any], model: Model) -> list[str]:
     """Measured and told."""
     at, measured = shape_of(run), whole_of(run)
-    told = model.total(at)
+    described = model.total(at)
     pool = f"{int(at.rows):,} × {int(at.width)}, {int(at.shards)} shards"
     shape = f"{pool}, {int(at.labelled):,} labelled, {int(at.budget):,}"
     return [
@@ -56,15 +56,15 @@ def run_row(run: dict[str, Any], model: Model) -> list[str]:
         f"{run['rounds']}",
         f"{model.n_rounds(at):.1f}",
         f"{measured:.2f}",
-        f"{told:.2f}",
-        f"{told / measured - 1.0:+.0%}",
+        f"{described:.2f}",
+        f"{described / measured - 1.0:+.0%}",
     ]
 
 
 def fitted(record: dict[str, Any], model: Model) -> str:
     """How far off the model is on what it was fitted to, and on what it was not."""
     off = sorted(abs(model.total(shape_of(run)) / whole_of(run) - 1.0) for run in record["runs"])
-    head = ["rows, shards, labelled, picks", "rounds", "told", "seconds", "told", "off"]
+    head = ["rows, shards, labelled, picks", "rounds", "described", "seconds", "described", "off"]
     middle = off[len(off) // 2]
     inside = f"On the {len(off)} runs that it was fitted to it is off by {middle:.0%} (median), at most {off[-1]:.0%}."
     return f"{inside} On three that it was not:\n\n{table(head, [run_row(run, model) for run in record['held_out']])}"
@@ -76,12 +76,13 @@ def on_ray(record: dict[str, Any], model: Model) -> str:
     for run in record["ray"]:
         at = Shape(run["rows"], 256.0, run["workers"], run["labelled"], run["budget"])
         phases = run["phases"]
-        told = model.seconds(at)
+        described = model.seconds(at)
         measured = run["seconds"] - phases["hire"]
-        whole = sum(told.values()) + trips(at, model)
+        whole = sum(described.values()) + trips(at, model)
         rows.append(
-            [f"{run['workers']}", f"{phases['hire']:.1f}", f"{phases['start']:.1f} ({told['start']:.1f})",
-             f"{phases['advance']:.1f} ({told['advance']:.1f})", f"{run['driver_seconds']:.1f} ({told['driver']:.1f})",
+            [f"{run['workers']}", f"{phases['hire']:.1f}", f"{phases['start']:.1f} ({described['start']:.1f})",
+             f"{phases['advance']:.1f} ({described['advance']:.1f})",
+             f"{run['driver_seconds']:.1f} ({described['driver']:.1f})",
              f"{measured:.1f}", f"{whole:.1f}", f"{whole / measured - 1.0:+.0%}"]
         )  # fmt: skip
     head = [
@@ -91,7 +92,7 @@ def on_ray(record: dict[str, Any], model: Model) -> str:
         "rounds (told)",
         "driver (told)",
         "all but their start",
-        "told",
+        "described",
         "off",
     ]
     return table(head, rows)

@@ -57,8 +57,10 @@ def measure(folder: str, n_shards: int, n_labelled: int, budget: int) -> dict[st
             return answer
 
     traffic: list[Any] = []
-    told = run.told
-    run.told = lambda workers, placed, moved, journal: traffic.append(moved) or told(workers, placed, moved, journal)
+    described = run.described
+    run.described = lambda workers, placed, moved, journal: (
+        traffic.append(moved) or described(workers, placed, moved, journal)
+    )
     started = time.process_time()
     run.select_shards(
         Shards(in_shards(parts(folder), n_shards)),
@@ -69,7 +71,7 @@ def measure(folder: str, n_shards: int, n_labelled: int, budget: int) -> dict[st
         n_workers=n_shards,
     )
     whole = time.process_time() - started
-    run.told = told
+    run.described = described
     moved = traffic[0]
     return {
         "rounds": moved.rounds,

@@ -18,12 +18,11 @@ from features_record import Record
 from PIL import Image
 
 from dubito.cli.jobs.report import about_run
-from dubito.experiments.findings.summary import Summary, summarise
+from dubito.experiments.plots.style import save_figure
 from dubito.experiments.records import Round
-from dubito.experiments.runs.run import read_folder, read_rounds
-from dubito.plots.style import save_figure
-from dubito.reports import About
-from dubito.reports.page import curves_picture, render_report
+from dubito.experiments.report import About, curves_picture, render_report
+from dubito.experiments.runner import read_folder, read_rounds
+from dubito.experiments.summary import Summary, summarise
 
 PAGE = Path(__file__).parent / "results" / "features.md"
 RECORDS = PAGE.parent / "features"
@@ -45,16 +44,17 @@ def run_folder(folder: Path, part: str) -> Path | None:
 def about(folder: Path) -> About:
     """What a report says, without the paths of the machine it was run on."""
     experiment = read_folder(folder)
-    told = about_run(replace(experiment, data=replace(experiment.data, path=DATA)), folder)
-    return replace(told, classes=CLASSES)
+    described = about_run(replace(experiment, data=replace(experiment.data, path=DATA)), folder)
+    return replace(described, classes=CLASSES)
 
 
-def radii(rounds: Sequence[Round], told: Summary) -> dict[str, dict[str, list[list[float]]]]:
+def radii(rounds: Sequence[Round], described: Summary) -> dict[str, dict[str, list[list[float]]]]:
     """δ and δ̂ of each strategy: a row for each seed, a column for each training."""
     found: dict[str, dict[str, list[list[float]]]] = {}
-    for name in told.names:
+    for name in described.names:
         by_seed = [
-            sorted((r for r in rounds if (r.strategy, r.seed) == (name, s)), key=lambda r: r.turn) for s in told.seeds
+            sorted((r for r in rounds if (r.strategy, r.seed) == (name, s)), key=lambda r: r.turn)
+            for s in described.seeds
         ]
         found[name] = {
             kind: [[round(float(getattr(each, kind)), 3) for each in played] for played in by_seed]
@@ -66,22 +66,24 @@ def radii(rounds: Sequence[Round], told: Summary) -> dict[str, dict[str, list[li
 def keep(part: str, folder: Path) -> None:
     """A part's report and records, and its picture."""
     rounds, where = read_rounds(folder), RECORDS / part
-    told, said = summarise(rounds), about(folder)
+    described, said = summarise(rounds), about(folder)
     where.mkdir(parents=True, exist_ok=True)
     (where / "results.json").write_text(
-        json.dumps({**told.as_dict(), "about": said.as_dict()}) + "\n", encoding="utf-8"
+        json.dumps({**described.as_dict(), "about": said.as_dict()}) + "\n", encoding="utf-8"
     )
-    (where / "radii.json").write_text(json.dumps(radii(rounds, told)) + "\n", encoding="utf-8")
-    (where / "report.html").write_text(render_report(told, said, {"results.json": "results.json"}), encoding="utf-8")
+    (where / "radii.json").write_text(json.dumps(radii(rounds, described)) + "\n", encoding="utf-8")
+    (where / "report.html").write_text(
+        render_report(described, said, {"results.json": "results.json"}), encoding="utf-8"
+    )
     if part not in ("badge", "slow"):
-        draw(told, part)
+        draw(described, part)
 
 
-def draw(told: Summary, part: str) -> None:
+def draw(described: Summary, part: str) -> None:
     """The learning curves, in a palette of 200 colours."""
     target = PICTURES / f"features-{part}.png"
     detail = f"CIFAR-10 through a frozen VGG16, linear probe, {part} pool"
-    for path in save_figure(curves_picture(told, detail), target.with_suffix(""), force=True):
+    for path in save_figure(curves_picture(described, detail), target.with_suffix(""), force=True):
         if path != target:
             path.unlink()
     with Image.open(target) as picture:

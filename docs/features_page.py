@@ -20,8 +20,7 @@ from features_record import (
 from features_slow import about_slow, slow_section
 from features_words import AFTER_RADII, COSTS, INTRODUCTION, POOLS, RERUN
 
-from dubito.experiments.findings.decimals import Steady
-from dubito.experiments.findings.pairs import holm, shown_p
+from dubito.experiments.statistics import Steady, holm, shown_p
 from dubito.matrix import FloatArray
 
 PARTS = (*POOLS, "badge", "slow")
@@ -130,7 +129,7 @@ def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
     yield claim(
         all(each == 1 for each in lifts) and all(record.verdict(DOUBT) == 0 for record in pools),
         "- **Scaling by doubt lifts it to random's level, hardly above**: at every strength it is above the plain "
-        "core-set beyond chance, on every pool; at strength 1 it cannot be told from random on any.",
+        "core-set beyond chance, on every pool; at strength 1 it cannot be distinguished from random on any.",
     )
     above = Steady(100 * study["ambiguous"].against("random", STRENGTHS[3])["difference"]["estimate"])
     tempered = [pools_where(study, name, -1) for name in STRENGTHS[:2]]
@@ -152,14 +151,14 @@ def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
 
 
 def about_doubts(study: Study) -> Iterator[str]:
-    told = {pool: study[pool].against("random", "least-confidence")["difference"] for pool in POOLS}
-    low = {pool: Steady(100 * each["estimate"]) for pool, each in told.items()}
+    summary = {pool: study[pool].against("random", "least-confidence")["difference"] for pool in POOLS}
+    low = {pool: Steady(100 * each["estimate"]) for pool, each in summary.items()}
     yield claim(
         pools_where(study, "least-confidence", -1) == ("ambiguous", "redundant")
         and pools_where(study, "least-confidence", 1) == ("imbalanced",),
         f"- **`least-confidence` falls below random where items repeat** ({low['redundant']:+.2f} points) and where "
         f"they are ambiguous ({low['ambiguous']:+.2f}). On the imbalanced pool it is above random "
-        f"({low['imbalanced']:+.2f}); on the other two it cannot be told from it.",
+        f"({low['imbalanced']:+.2f}); on the other two it cannot be distinguished from it.",
     )
     clean = study["clean"]
     beam, p_beam = difference(clean.area(f"{DOUBT}:beam_width=10"), clean.area(DOUBT))
@@ -176,13 +175,14 @@ def about_doubts(study: Study) -> Iterator[str]:
 
 def about_badge(study: Study) -> str:
     badge, clean = study["badge"], beside(study, "badge")
-    told = badge.against("random", "badge")
+    summary = badge.against("random", "badge")
     behind, p = difference(badge.area("badge"), clean.area("margin"))
     slow, quick = badge.strategy("badge")["select_seconds"], clean.strategy(DOUBT)["select_seconds"]
     return claim(
         badge.verdict("badge") == 1 and p > 0.05,
-        f"- **`badge`**, on the clean pool with {told['seeds']} seeds: {shown(told['difference'])} points over random "
-        f"(p = {shown_p(told['p'])}), not to be told from `margin` ({behind} points, p = {shown_p(p)}), for "
+        f"- **`badge`**, on the clean pool with {summary['seeds']} seeds: {shown(summary['difference'])} points over "
+        f"random (p = {shown_p(summary['p'])}), not distinguishable from `margin` ({behind} points, "
+        f"p = {shown_p(p)}), for "
         f"{Steady(slow):.0f} s a selection (mean over two machines; it has become quicker since) where `{DOUBT}` takes "
         f"{Steady(quick):.1f} s.",
     )

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.experiments.findings.decimals import Steady
-from dubito.experiments.findings.pairs import paired_test, shown_p
+from dubito.experiments.statistics import Steady, paired_test, shown_p
 from dubito.matrix import FloatArray
 
 HEADS = [
@@ -50,8 +49,8 @@ class Record:
 
     def verdict(self, name: str, baseline: str = "random") -> int:
         """1 above the baseline beyond chance, -1 below, 0 neither: Holm's correction, 5%."""
-        told = self.against(baseline, name)
-        return int(np.sign(told["difference"]["estimate"])) if told["p_holm"] < 0.05 else 0
+        described = self.against(baseline, name)
+        return int(np.sign(described["difference"]["estimate"])) if described["p_holm"] < 0.05 else 0
 
 
 Study = dict[str, Record]
@@ -72,15 +71,15 @@ def claim(is_true: bool, sentence: str) -> str:
     return sentence
 
 
-def shown(told: dict) -> str:
-    low, estimate, high = (Steady(100 * told[key]) for key in ("low", "estimate", "high"))
+def shown(described: dict) -> str:
+    low, estimate, high = (Steady(100 * described[key]) for key in ("low", "estimate", "high"))
     return f"{estimate:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
 def difference(ours: FloatArray, theirs: FloatArray) -> tuple[str, float]:
     """A paired difference in points with its interval, and its p."""
-    told, p = paired_test(ours - theirs)
-    return shown(told.as_dict()), p
+    described, p = paired_test(ours - theirs)
+    return shown(described.as_dict()), p
 
 
 def heads(names: Sequence[str]) -> Iterator[str]:
@@ -88,9 +87,9 @@ def heads(names: Sequence[str]) -> Iterator[str]:
     yield f"|{' --- |' * len(names)}"
 
 
-def reached(told: dict) -> list[str]:
-    at_last = f"{Steady(100 * told['mean'][-1]):.1f} ± {Steady(100 * told['standard_deviation'][-1]):.1f}"
-    return [at_last, f"{Steady(100 * np.mean(told['area'])):.2f}"]
+def reached(described: dict) -> list[str]:
+    at_last = f"{Steady(100 * described['mean'][-1]):.1f} ± {Steady(100 * described['standard_deviation'][-1]):.1f}"
+    return [at_last, f"{Steady(100 * np.mean(described['area'])):.2f}"]
 
 
 def emphasised(p: float) -> str:
@@ -100,10 +99,12 @@ def emphasised(p: float) -> str:
 def held_against(record: Record, baseline: str, name: str) -> list[str]:
     if name == baseline:
         return ["–", "–"]
-    told = record.against(baseline, name)
-    return [shown(told["difference"]), emphasised(told["p_holm"])]
+    described = record.against(baseline, name)
+    return [shown(described["difference"]), emphasised(described["p_holm"])]
 
 
-def shown_saved(told: dict) -> str:
-    ends = ["never" if told[key] is None else f"{Steady(told[key]):,.0f}" for key in ("estimate", "low", "high")]
+def shown_saved(described: dict) -> str:
+    ends = [
+        "never" if described[key] is None else f"{Steady(described[key]):,.0f}" for key in ("estimate", "low", "high")
+    ]
     return ends[0] if ends == ["never"] * 3 else f"{ends[0]} [{ends[1]}, {ends[2]}]"

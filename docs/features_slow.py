@@ -6,8 +6,7 @@ import numpy as np
 from features_record import HEADS, Study, beside, difference, emphasised, heads, held_against, reached, shown_saved
 from features_words import SLOW
 
-from dubito.experiments.findings.decimals import Steady
-from dubito.experiments.findings.pairs import holm, shown_p
+from dubito.experiments.statistics import Steady, holm, shown_p
 
 
 def slow_table(study: Study) -> Iterator[str]:
@@ -18,15 +17,15 @@ def slow_table(study: Study) -> Iterator[str]:
     corrected = holm([p for _, p in apart])
     yield from heads([*HEADS, "a selection"])
     for name, (text, _), p in zip(names, apart, corrected, strict=True):
-        told, seconds = slow.strategy(name), Steady(slow.strategy(name)["select_seconds"])
-        cells = [*reached(told), *held_against(slow, "random", name), text, emphasised(float(p))]
+        described, seconds = slow.strategy(name), Steady(slow.strategy(name)["select_seconds"])
+        cells = [*reached(described), *held_against(slow, "random", name), text, emphasised(float(p))]
         yield f"| `{name}` | {' | '.join(cells)} | {shown_saved(slow.saved(name))} | {seconds:.1f} s |"
 
 
 def about_slow(study: Study) -> str:
     """Which of the slow strategies is above random, which below, and how the best of them stands to margin."""
     slow, margin = study["slow"], beside(study, "slow").area("margin")
-    verdicts = {1: "above random beyond chance", 0: "not to be told from it", -1: "below it beyond chance"}
+    verdicts = {1: "above random beyond chance", 0: "not distinguishable from it", -1: "below it beyond chance"}
     found = {
         sign: [
             f"`{name}` ({Steady(100 * slow.against('random', name)['difference']['estimate']):+.2f})"

@@ -100,7 +100,7 @@ The experiments come with the package. Make `cifar10_vgg16_frozen.npz` as told a
 ```python
 from pathlib import Path
 
-from dubito.experiments.plans.shipped import shipped_experiments, shipped_text
+from dubito.experiments.plan import shipped_experiments, shipped_text
 
 Path("clean.toml").write_text(shipped_text("features-clean"))
 names = [name for name in shipped_experiments() if name.startswith("features-")]

@@ -19,10 +19,10 @@ from sklearn.linear_model import LogisticRegression
 import dubito
 from dubito import theory
 from dubito.cli import main as run_command
-from dubito.distances import core_set_radii
+from dubito.core.distances import core_set_radii
+from dubito.experiments.plots import save_figure, strategy_colour
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, new_figure, title
 from dubito.matrix import FloatArray, IntArray
-from dubito.plots import save_figure, strategy_colour
-from dubito.plots.style import FAINT, INK, OKABE_ITO, QUIET, new_figure, title
 from dubito.strategies import DoubtCoreset
 
 STEEPNESS = 7.0

@@ -16,12 +16,12 @@ from pathlib import Path
 from networks_page import EXPERIMENTS, Record, page
 from PIL import Image
 
-from dubito.experiments.findings.summary import summarise
-from dubito.experiments.plans.experiment import Experiment
+from dubito.experiments.plan import Experiment
+from dubito.experiments.plots.style import save_figure
 from dubito.experiments.records import Round
-from dubito.experiments.runs.run import EXPERIMENT, is_finished, read_folder, read_headers, read_rounds
-from dubito.plots.style import save_figure
-from dubito.reports.page import curves_picture
+from dubito.experiments.report import curves_picture
+from dubito.experiments.runner import EXPERIMENT, is_finished, read_folder, read_headers, read_rounds
+from dubito.experiments.summary import summarise
 
 PAGE = Path(__file__).parent / "results" / "networks.md"
 COLUMNS = (
@@ -61,12 +61,12 @@ def keep(run: Path, folder: Path, machine: str | None) -> None:
     if not is_finished(run):
         raise SystemExit(f"{run} is not finished; go on with: dubito resume {run}")
     folder.mkdir(parents=True, exist_ok=True)
-    text = told(experiment, read_rounds(run), read_headers(run), machine)
+    text = described(experiment, read_rounds(run), read_headers(run), machine)
     (folder / f"{experiment.name}.json").write_text(text, encoding="utf-8")
     draw(read(folder / f"{experiment.name}.json"), folder.parent / "images")
 
 
-def told(experiment: Experiment, rounds: Sequence[Round], headers: Sequence[dict], machine: str | None) -> str:
+def described(experiment: Experiment, rounds: Sequence[Round], headers: Sequence[dict], machine: str | None) -> str:
     """A record as JSON, a line for each round."""
     names = [arm.name for arm in experiment.strategies]
     last = headers[-1] if headers else {}

@@ -6,9 +6,8 @@ from networks_record import Record, Study, bold_p, heads, shown
 from networks_section import section
 from networks_words import EXPERIMENTS, INTRODUCTION, POOLS, PROTOCOL, RERUN, SWEEP
 
-from dubito.experiments.findings.decimals import Steady
-from dubito.experiments.findings.pairs import holm, paired_test, shown_p
-from dubito.experiments.findings.summary import finding
+from dubito.experiments.statistics import Steady, holm, paired_test, shown_p
+from dubito.experiments.summary import finding
 from dubito.matrix import FloatArray
 from dubito.paper.networks import ablation_of, epochs_of, gains, main_of
 from dubito.paper.verdicts import Verdict
@@ -26,10 +25,10 @@ def overview(study: Study) -> Iterator[str]:
         if name not in study:
             yield f"| `{name}` | {words.title} | | | not measured |"
             continue
-        told = study[name].summary
-        labels = told.curves[0].labels
+        found = study[name].summary
+        labels = found.curves[0].labels
         where = f"[{words.title}](#{name})"
-        yield f"| `{name}` | {where} | {labels[0]:,} to {labels[-1]:,} | {len(told.seeds)} | {finding(told)} |"
+        yield f"| `{name}` | {where} | {labels[0]:,} to {labels[-1]:,} | {len(found.seeds)} | {finding(found)} |"
 
 
 def claims(study: Study) -> Iterator[str]:
@@ -63,8 +62,8 @@ def verdicts(study: Study) -> Iterator[tuple[str, Verdict | None]]:
 
 
 def above(record: Record, name: str, over: str) -> Verdict:
-    (told,) = gains(record.summary.curves, [(name, over)])
-    return Verdict(told.is_sure, {}, f"{told} by the mean over the curve")
+    (found,) = gains(record.summary.curves, [(name, over)])
+    return Verdict(found.is_sure, {}, f"{found} by the mean over the curve")
 
 
 def sweep_verdict(study: Study) -> Verdict | None:
@@ -72,14 +71,14 @@ def sweep_verdict(study: Study) -> Verdict | None:
     few, many = (f"cifar10-sweep-{budget}" for budget in (SWEEP[0], SWEEP[-1]))
     if few not in study or many not in study:
         return None
-    told, p = paired_test(last_gain(study[many]) - last_gain(study[few]))
+    found, p = paired_test(last_gain(study[many]) - last_gain(study[few]))
     sentence = (
         f"at {last_labels(study[many]):,} labels the gain over the plain core-set is "
         f"{Steady(100 * last_gain(study[many]).mean()):+.2f} points with "
-        f"5,000 a round and {Steady(100 * last_gain(study[few]).mean()):+.2f} with 400, a difference of {shown(told)} "
+        f"5,000 a round and {Steady(100 * last_gain(study[few]).mean()):+.2f} with 400, a difference of {shown(found)} "
         f"(p = {shown_p(p)})"
     )
-    return Verdict(told.estimate > 0 and p < 0.05, {}, sentence)
+    return Verdict(found.estimate > 0 and p < 0.05, {}, sentence)
 
 
 def last_labels(record: Record) -> int:
@@ -102,9 +101,9 @@ def besides(study: Study) -> Iterator[str]:
         return
     yield "Points of the mean over the curve, paired by seed; p is Holm's over the four of an experiment.\n"
     yield from heads(["", *(f"`{name}`" for name in found)])
-    told = {name: gains(record.summary.curves, BESIDES) for name, record in found.items()}
+    differences = [gains(record.summary.curves, BESIDES) for record in found.values()]
     for place, (one, other) in enumerate(BESIDES):
-        cells = [f"**{each[place]}**" if each[place].p < 0.05 else str(each[place]) for each in told.values()]
+        cells = [f"**{each[place]}**" if each[place].p < 0.05 else str(each[place]) for each in differences]
         yield f"| `{one}` over `{other}` | {' | '.join(cells)} |"
     yield ""
 
@@ -147,7 +146,7 @@ def strength_steps(found: Study) -> Iterator[str]:
     for pool, record in found.items():
         tests = [paired_test(record.area(name) - record.area(SCALED)) for name in others]
         corrected = holm([p for _, p in tests])
-        cells = [f"{shown(told)} | {bold_p(float(p))}" for (told, _), p in zip(tests, corrected, strict=True)]
+        cells = [f"{shown(found)} | {bold_p(float(p))}" for (found, _), p in zip(tests, corrected, strict=True)]
         yield f"| {pool} | {' | '.join(cells)} |"
     yield ""
 

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.experiments.findings.decimals import Steady
-from dubito.experiments.findings.pairs import shown_p
-from dubito.experiments.findings.statistics import area
-from dubito.experiments.findings.summary import Summary
-from dubito.experiments.plans.experiment import Experiment, parse_experiment
+from dubito.experiments.plan import Experiment, parse_experiment
 from dubito.experiments.records import Round
+from dubito.experiments.statistics import Steady, area, shown_p
+from dubito.experiments.summary import Summary
 from dubito.matrix import FloatArray
 
 
@@ -44,9 +42,9 @@ def heads(names: Sequence[str]) -> Iterator[str]:
     yield f"|{' --- |' * len(names)}"
 
 
-def shown(told: object, digits: int = 2) -> str:
+def shown(described: object, digits: int = 2) -> str:
     """An interval in points."""
-    estimate, low, high = (Steady(100 * getattr(told, key)) for key in ("estimate", "low", "high"))
+    estimate, low, high = (Steady(100 * getattr(described, key)) for key in ("estimate", "low", "high"))
     return f"{estimate:+.{digits}f}" + ("" if np.isnan(low) else f" [{low:+.{digits}f}, {high:+.{digits}f}]")
 
 

@@ -6,8 +6,7 @@ import numpy as np
 from networks_record import Record, bold_p, heads, shown
 from networks_words import EXPERIMENTS
 
-from dubito.experiments.findings.decimals import Steady
-from dubito.experiments.findings.statistics import Comparison, area
+from dubito.experiments.statistics import Comparison, Steady, area
 
 MOST_COLUMNS = 9
 """Numbers of labels in a table of accuracies."""
@@ -37,7 +36,7 @@ def accuracy_table(record: Record) -> Iterator[str]:
 
 
 def statistics_table(record: Record) -> Iterator[str]:
-    told = record.summary
+    described = record.summary
     yield from heads(
         [
             "strategy",
@@ -50,24 +49,28 @@ def statistics_table(record: Record) -> Iterator[str]:
             "median selection",
         ]
     )
-    saved = {each.name: each.saved for each in told.savings}
-    for curve in told.curves:
+    saved = {each.name: each.saved for each in described.savings}
+    for curve in described.curves:
         cells = [f"{Steady(100 * area(curve).mean()):.2f}"]
-        for baseline in (told.against_random, told.against_coreset):
+        for baseline in (described.against_random, described.against_coreset):
             cells += held_against(curve.name, baseline)
         cells.append(shown_saved(saved[curve.name]) if curve.name in saved else "–")
         yield f"| `{curve.name}` | {' | '.join(cells)} | {Steady(selection_seconds(record, curve.name)):.2f} s |"
 
 
 def held_against(name: str, baseline: Sequence[Comparison]) -> list[str]:
-    told = next((each for each in baseline if each.name == name), None)
-    return ["–", "–"] if told is None else [shown(told.difference), bold_p(told.p_holm)]
+    described = next((each for each in baseline if each.name == name), None)
+    return ["–", "–"] if described is None else [shown(described.difference), bold_p(described.p_holm)]
 
 
 def shown_saved(saved: object) -> str:
     ends = [getattr(saved, key) for key in ("estimate", "low", "high")]
-    told = ["never" if not np.isfinite(end) else f"{Steady(end):,.0f}" for end in ends]
-    return told[0] if np.isnan(ends[1]) or set(told) == {"never"} else f"{told[0]} [{told[1]}, {told[2]}]"
+    described = ["never" if not np.isfinite(end) else f"{Steady(end):,.0f}" for end in ends]
+    return (
+        described[0]
+        if np.isnan(ends[1]) or set(described) == {"never"}
+        else f"{described[0]} [{described[1]}, {described[2]}]"
+    )
 
 
 def times(record: Record) -> str:

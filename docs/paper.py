@@ -124,16 +124,16 @@ def took(each: Exhibit, record: Measured) -> str:
     return f"`dubito reproduce {each.id}` took {seconds}."
 
 
-def outcome(told: Measured) -> str:
-    return told.outcome[0].upper() + told.outcome[1:]
+def outcome(described: Measured) -> str:
+    return described.outcome[0].upper() + described.outcome[1:]
 
 
-def summary(told: dict[str, Measured]) -> Iterator[str]:
+def summary(described: dict[str, Measured]) -> Iterator[str]:
     yield "| figure | what it shows | here |"
     yield "| --- | --- | --- |"
     for each in exhibits().values():
-        where = f"[{each.place}](#{each.id})" if each.id in told else each.place
-        result = told[each.id].outcome if each.id in told else "not measured"
+        where = f"[{each.place}](#{each.id})" if each.id in described else each.place
+        result = described[each.id].outcome if each.id in described else "not measured"
         yield f"| {where} | {each.title} | {result} |"
 
 
@@ -152,29 +152,29 @@ def section(each: Exhibit, record: Measured) -> Iterator[str]:
     yield ""
 
 
-def unmeasured(told: dict[str, Measured]) -> Iterator[str]:
+def unmeasured(described: dict[str, Measured]) -> Iterator[str]:
     yield "## Not measured"
     yield ""
     for each in exhibits().values():
-        if each.id not in told:
+        if each.id not in described:
             yield f"- **{each.place}, {each.title}** (`{each.id}`): {each.claim} It takes {each.cost}."
 
 
-def page(told: dict[str, Measured]) -> str:
+def page(described: dict[str, Measured]) -> str:
     machines, holding = (
-        sorted({each.machine for each in told.values() if exhibits()[each.id].is_light}),
-        [e for e in told.values() if e.holds],
+        sorted({each.machine for each in described.values() if exhibits()[each.id].is_light}),
+        [e for e in described.values() if e.holds],
     )
     partly = sorted(exhibits()[each.id].place for each in holding if each.scope)
     part = f", {len(partly)} of them in part ({', '.join(partly).lower()})" if partly else ""
-    versions = ", ".join(f"{name} {number}" for name, number in next(iter(told.values())).versions.items())
-    left = len(exhibits()) - len(told)
+    versions = ", ".join(f"{name} {number}" for name, number in next(iter(described.values())).versions.items())
+    left = len(exhibits()) - len(described)
     more = f"; {left} more {'is' if left == 1 else 'are'} [not measured](#not-measured)" if left else ""
     lines = [
         INTRODUCTION,
-        f"**{len(holding)} of {len(told)} claims hold**{part}{more}.",
+        f"**{len(holding)} of {len(described)} claims hold**{part}{more}.",
         "",
-        *summary(told),
+        *summary(described),
         "",
         f"Measured on {', '.join(machines)}; {versions}; seed 0.",
         "What takes a GPU was measured on one NVIDIA H200.",
@@ -183,9 +183,9 @@ def page(told: dict[str, Measured]) -> str:
         "",
     ]
     for each in exhibits().values():
-        if each.id in told:
-            lines += section(each, told[each.id])
-    return "\n".join([*lines, *(unmeasured(told) if left else ())]) + "\n"
+        if each.id in described:
+            lines += section(each, described[each.id])
+    return "\n".join([*lines, *(unmeasured(described) if left else ())]) + "\n"
 
 
 def shrink(source: Path, target: Path) -> None:
@@ -198,10 +198,10 @@ def shrink(source: Path, target: Path) -> None:
 
 def main() -> None:
     """Write everything, or the page alone."""
-    told = shipped()
+    described = shipped()
     if len(sys.argv) > 1:
-        told = keep(Path(sys.argv[1]))
-    PAGE.write_text(page(told), encoding="utf-8")
+        described = keep(Path(sys.argv[1]))
+    PAGE.write_text(page(described), encoding="utf-8")
 
 
 def keep(folder: Path) -> dict[str, Measured]:
@@ -209,13 +209,13 @@ def keep(folder: Path) -> dict[str, Measured]:
     found = read_measured(folder)
     if any(each.quick for each in found.values()):
         raise SystemExit(f"{folder} holds a quick figure; run: dubito reproduce all -o {folder}")
-    told = {name: found.get(name) or shipped()[name] for name in exhibits() if name in found or name in shipped()}
-    records = [each.as_dict() for each in told.values()]
+    described = {name: found.get(name) or shipped()[name] for name in exhibits() if name in found or name in shipped()}
+    records = [each.as_dict() for each in described.values()]
     SHIPPED.write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PICTURES.mkdir(parents=True, exist_ok=True)
     for name in found:
         shrink(folder / f"{name}.png", PICTURES / f"{name}.png")
-    return told
+    return described
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from regret_page import page
 
-from dubito.experiments.runs.run import read_folder, read_rounds
+from dubito.experiments.runner import read_folder, read_rounds
 from dubito.matrix import FloatArray
 
 RESULTS = Path(__file__).parent / "results"

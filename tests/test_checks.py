@@ -1,4 +1,4 @@
-"""The door: what comes in, in which forms, and what is sent back with its mend."""
+"""The door: what comes in, in which forms, and what is sent back with its fix."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -15,9 +15,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito import checks, compiled
+from dubito import native as compiled
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.matrix import AnyArray, OnDevice, Rows, Stack
+from dubito.request.arrays import (
+    as_array,
+    as_matrix,
+    check_budget,
+    check_choice,
+    check_features,
+    check_finite,
+    check_integer,
+    check_memory_limit,
+    check_real,
+    refuse_zero_rows,
+)
+from dubito.request.rows import check_candidates, check_labelled, check_rows
 
 VALUES = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
@@ -64,21 +77,21 @@ FORMS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_features_come_in_many_forms(form: str) -> None:
-    matrix, largest = checks.check_features("pool", FORMS[form]())
+    matrix, largest = check_features("pool", FORMS[form]())
     assert np.asarray(matrix[:]).astype(np.float64).tolist() == VALUES.tolist()
     assert matrix.dtype.itemsize <= 8
     assert largest == 6.0
 
 
 def test_bools_are_zeros_and_ones() -> None:
-    matrix, largest = checks.check_features("pool", VALUES > 2)
+    matrix, largest = check_features("pool", VALUES > 2)
     assert (np.asarray(matrix[:]).tolist(), largest) == ((VALUES > 2).tolist(), 1.0)
 
 
 @pytest.mark.parametrize("form", ["an array", "float16", "a tensor", "a float32 tensor", "rows of a matrix"])
 def test_features_are_not_copied_where_they_need_not_be(form: str) -> None:
     value = FORMS[form]()
-    matrix, _ = checks.check_features("pool", value)
+    matrix, _ = check_features("pool", value)
     if isinstance(value, np.ndarray | Rows):
         assert matrix is value
     else:
@@ -88,7 +101,7 @@ def test_features_are_not_copied_where_they_need_not_be(form: str) -> None:
 def test_a_memory_map_stays_one(tmp_path: Path) -> None:
     np.save(tmp_path / "pool.npy", VALUES)
     mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
-    assert checks.check_features("pool", mapped).matrix is mapped
+    assert check_features("pool", mapped).matrix is mapped
 
 
 RAGGED = pa.array([[1.0, 2.0], [3.0]])
@@ -144,21 +157,21 @@ RAGGED = pa.array([[1.0, 2.0], [3.0]])
         (Stack([np.zeros((0, 2))]), InvalidArgument, r"pool is empty"),
     ],
 )
-def test_features_that_cannot_be_used_are_named_with_their_mend(
+def test_features_that_cannot_be_used_are_named_with_their_hint(
     value: object, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        checks.check_features("pool", value)
+        check_features("pool", value)
 
 
 def test_what_a_frame_of_objects_is_told_to_become_is_taken() -> None:
-    mended = [
+    repaired = [
         pd.DataFrame({"a": [True, False], "b": [2.0, 3.0]}).astype(float),
         np.stack(pd.Series([[1.0, 2.0], [0.0, 3.0]]).tolist()),
         np.array(pl.Series([[1.0, 2.0], [0.0, 3.0]]).to_list()),
     ]
-    for value in mended:
-        assert np.asarray(checks.check_features("pool", value).matrix[:]).tolist() == [[1.0, 2.0], [0.0, 3.0]]
+    for value in repaired:
+        assert np.asarray(check_features("pool", value).matrix[:]).tolist() == [[1.0, 2.0], [0.0, 3.0]]
 
 
 @given(st.sampled_from(["float16", "float32", "float64", "int8", "uint8", ">f4"]), st.integers(0, 2**31))
@@ -167,7 +180,7 @@ def test_the_largest_magnitude_is_found_in_every_type(dtype: str, seed: int) -> 
     if dtype == "uint8":
         pool = np.abs(pool)
     pool = pool.astype(dtype)
-    assert checks.check_finite("pool", pool) == np.abs(pool.astype(np.float64)).max()
+    assert check_finite("pool", pool) == np.abs(pool.astype(np.float64)).max()
 
 
 @pytest.mark.parametrize("is_compiled", [True, False])
@@ -180,10 +193,10 @@ def test_what_is_no_number_is_found_wherever_it_is(
     if not is_compiled:
         monkeypatch.setattr(compiled, "steps", None)
     pool = np.linspace(-9.0, 5.0, 900_003, dtype=dtype).reshape(-1, 3)
-    assert checks.check_finite("pool", pool) == 9.0
+    assert check_finite("pool", pool) == 9.0
     pool[row, 1] = bad
     with pytest.raises(InvalidData, match=rf"holds -?(nan|inf) at row {row}, column 1"):
-        checks.check_features("pool", pool)
+        check_features("pool", pool)
 
 
 @pytest.mark.parametrize("is_compiled", [True, False])
@@ -196,27 +209,27 @@ def test_no_pool_is_copied_to_be_checked(
     pool = np.ones((100_000, 100), dtype=np.float16, order=order)
     tracemalloc.start()
     try:
-        checks.check_finite("pool", pool)
+        check_finite("pool", pool)
         assert tracemalloc.get_traced_memory()[1] < pool.nbytes / 5
     finally:
         tracemalloc.stop()
 
 
 def test_nothing_has_no_magnitude() -> None:
-    assert checks.check_finite("head", np.empty((2, 0))) == 0.0
+    assert check_finite("head", np.empty((2, 0))) == 0.0
 
 
 def test_a_row_of_zeros_has_no_direction() -> None:
     values = np.array([[0.0, 1.0], [0.0, 0.0]])
     for matrix in (values, OnDevice(torch.tensor(values))):
         with pytest.raises(InvalidData, match=r"pool is all zeros at row 1, .*drop such rows or pass metric='euclid"):
-            checks.refuse_zero_rows("pool", matrix)
-        checks.refuse_zero_rows("pool", matrix[:1])
+            refuse_zero_rows("pool", matrix)
+        refuse_zero_rows("pool", matrix[:1])
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.bool])
 def test_a_tensor_that_is_not_on_a_gpu_is_an_array(kind: torch.dtype) -> None:
-    assert isinstance(checks.as_matrix("pool", torch.ones((2, 2)).to(kind)), np.ndarray)
+    assert isinstance(as_matrix("pool", torch.ones((2, 2)).to(kind)), np.ndarray)
 
 
 # Numbers and names
@@ -225,49 +238,49 @@ def test_a_tensor_that_is_not_on_a_gpu_is_an_array(kind: torch.dtype) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: checks.check_budget(0, 5, 5), r"budget=0 is too small; pass budget >= 1"),
-        (lambda: checks.check_budget(-3, 5, 5), r"budget=-3 is too small; pass budget >= 1"),
-        (lambda: checks.check_budget(2.5, 5, 5), r"budget=2.5 is not a whole number; pass an integer >= 1"),
-        (lambda: checks.check_budget(2.0, 5, 5), r"budget=2.0 is not a whole number"),
-        (lambda: checks.check_budget("2", 5, 5), r"budget='2' is not a whole number"),
-        (lambda: checks.check_budget(True, 5, 5), r"budget=True is not a whole number"),
-        (lambda: checks.check_budget(None, 5, 5), r"budget=None is not a whole number"),
-        (lambda: checks.check_budget(np.array([2]), 5, 5), r"budget=array\(\[2\]\) is not a whole number"),
-        (lambda: checks.check_budget(6, 5, 5), r"budget=6 exceeds the 5 points in the pool; pass budget <= 5"),
-        (lambda: checks.check_budget(6, 5, 9), r"budget=6 exceeds the 5 candidates among the 9 pool points"),
-        (lambda: checks.check_budget(1, 0, 9), r"exceeds the 0 candidates .*there is nothing left to pick"),
+        (lambda: check_budget(0, 5, 5), r"budget=0 is too small; pass budget >= 1"),
+        (lambda: check_budget(-3, 5, 5), r"budget=-3 is too small; pass budget >= 1"),
+        (lambda: check_budget(2.5, 5, 5), r"budget=2.5 is not a whole number; pass an integer >= 1"),
+        (lambda: check_budget(2.0, 5, 5), r"budget=2.0 is not a whole number"),
+        (lambda: check_budget("2", 5, 5), r"budget='2' is not a whole number"),
+        (lambda: check_budget(True, 5, 5), r"budget=True is not a whole number"),
+        (lambda: check_budget(None, 5, 5), r"budget=None is not a whole number"),
+        (lambda: check_budget(np.array([2]), 5, 5), r"budget=array\(\[2\]\) is not a whole number"),
+        (lambda: check_budget(6, 5, 5), r"budget=6 exceeds the 5 points in the pool; pass budget <= 5"),
+        (lambda: check_budget(6, 5, 9), r"budget=6 exceeds the 5 candidates among the 9 pool points"),
+        (lambda: check_budget(1, 0, 9), r"exceeds the 0 candidates .*there is nothing left to pick"),
         (
-            lambda: checks.check_real("strength", -1, least=0.0),
+            lambda: check_real("strength", -1, least=0.0),
             r"strength=-1 is not allowed; pass a finite number >= 0",
         ),
-        (lambda: checks.check_real("strength", float("nan"), least=0.0), r"strength=nan is not allowed"),
-        (lambda: checks.check_real("strength", float("inf"), least=0.0), r"strength=inf is not allowed"),
-        (lambda: checks.check_real("strength", "1", least=0.0), r"strength='1' is not allowed"),
-        (lambda: checks.check_real("strength", 10**400, least=0.0), r"strength=10+\.\.\. is not allowed"),
-        (lambda: checks.check_memory_limit("9" * 200), r"memory_limit='9+' is not a size"),
-        (lambda: checks.check_choice("metric", np.array(["a", "b"]), ("cosine",)), r"metric=array\(.* is not known"),
-        (lambda: checks.check_real("strength", True, least=0.0), r"strength=True is not allowed"),
-        (lambda: checks.check_choice("metric", "cosin", ("cosine",)), r"metric='cosin' is not known; did you mean 'co"),
-        (lambda: checks.check_choice("metric", 7, ("cosine",)), r"metric=7 is not known; choose from cosine"),
-        (lambda: checks.check_memory_limit("much"), r"memory_limit='much' is not a size; pass bytes, or text such as"),
-        (lambda: checks.check_memory_limit(0), r"memory_limit=0 is too small"),
-        (lambda: checks.check_memory_limit(1.5), r"memory_limit=1.5 is not a whole number"),
-        (lambda: checks.check_integer("seed", "x" * 400, least=0), r"seed='x+\.\.\. is not a whole number"),
+        (lambda: check_real("strength", float("nan"), least=0.0), r"strength=nan is not allowed"),
+        (lambda: check_real("strength", float("inf"), least=0.0), r"strength=inf is not allowed"),
+        (lambda: check_real("strength", "1", least=0.0), r"strength='1' is not allowed"),
+        (lambda: check_real("strength", 10**400, least=0.0), r"strength=10+\.\.\. is not allowed"),
+        (lambda: check_memory_limit("9" * 200), r"memory_limit='9+' is not a size"),
+        (lambda: check_choice("metric", np.array(["a", "b"]), ("cosine",)), r"metric=array\(.* is not known"),
+        (lambda: check_real("strength", True, least=0.0), r"strength=True is not allowed"),
+        (lambda: check_choice("metric", "cosin", ("cosine",)), r"metric='cosin' is not known; did you mean 'co"),
+        (lambda: check_choice("metric", 7, ("cosine",)), r"metric=7 is not known; choose from cosine"),
+        (lambda: check_memory_limit("much"), r"memory_limit='much' is not a size; pass bytes, or text such as"),
+        (lambda: check_memory_limit(0), r"memory_limit=0 is too small"),
+        (lambda: check_memory_limit(1.5), r"memory_limit=1.5 is not a whole number"),
+        (lambda: check_integer("seed", "x" * 400, least=0), r"seed='x+\.\.\. is not a whole number"),
     ],
 )
-def test_a_bad_number_or_name_is_named_with_its_mend(call: Callable[[], object], message: str) -> None:
+def test_a_bad_number_or_name_is_named_with_its_hint(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         call()
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3)])
 def test_whole_numbers_come_as_python_or_numpy_has_them(value: object) -> None:
-    assert checks.check_budget(value, 5, 5) == 3
+    assert check_budget(value, 5, 5) == 3
 
 
 @pytest.mark.parametrize("value", [0.5, np.float32(0.5), np.float16(0.5), np.longdouble(0.5)])
 def test_numbers_come_as_python_or_numpy_has_them(value: object) -> None:
-    assert checks.check_real("strength", value, least=0.0) == 0.5
+    assert check_real("strength", value, least=0.0) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -275,27 +288,27 @@ def test_numbers_come_as_python_or_numpy_has_them(value: object) -> None:
     [("1", 1), ("1kB", 1000), ("1.5 MB", 1_500_000), ("2gib", 2 << 30), ("1T", 10**12), (7, 7), ("3MiB", 3 << 20)],
 )
 def test_a_size_is_bytes_or_text(text: object, size: int) -> None:
-    assert checks.check_memory_limit(text) == size
+    assert check_memory_limit(text) == size
 
 
 # Rows
 
 
 def test_labelled_rows_are_references_and_labelled_features_too() -> None:
-    by_number = checks.check_labelled([2, 0, 2, 2], VALUES)
+    by_number = check_labelled([2, 0, 2, 2], VALUES)
     assert (by_number.rows.tolist(), by_number.references[:].tolist()) == ([0, 2], VALUES[[0, 2]].tolist())
-    by_mask = checks.check_labelled([True, False, True], VALUES)
+    by_mask = check_labelled([True, False, True], VALUES)
     assert by_mask.rows.tolist() == [0, 2]
-    by_features = checks.check_labelled([[7.0, -9.0]], VALUES)
+    by_features = check_labelled([[7.0, -9.0]], VALUES)
     assert (by_features.rows.tolist(), by_features.references[:].tolist()) == ([], [[7.0, -9.0]])
     assert by_features.largest == 9.0
-    stacked = checks.check_labelled(Stack([VALUES, VALUES]), VALUES)
+    stacked = check_labelled(Stack([VALUES, VALUES]), VALUES)
     assert stacked.references.shape == (6, 2)
 
 
 @pytest.mark.parametrize("nothing", [None, [], np.empty((0, 2)), np.empty((0, 5)), torch.empty(0, 2)])
 def test_nothing_may_be_labelled(nothing: object) -> None:
-    found = checks.check_labelled(nothing, VALUES)
+    found = check_labelled(nothing, VALUES)
     assert found.references.shape == (0, 2)
     assert len(found.rows) == 0
 
@@ -322,15 +335,15 @@ def test_nothing_may_be_labelled(nothing: object) -> None:
         ([2, 0, 2], InvalidArgument, r"labelled holds an integer for each of the 3 rows .* some of them twice"),
     ],
 )
-def test_what_cannot_be_labelled_is_named_with_its_mend(labelled: object, kind: type[Exception], message: str) -> None:
+def test_what_cannot_be_labelled_is_named_with_its_hint(labelled: object, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
-        checks.check_labelled(labelled, VALUES)
+        check_labelled(labelled, VALUES)
 
 
 def test_candidates_are_ascending_and_never_labelled() -> None:
-    assert checks.check_candidates([3, 1, 3], 4, np.array([1])).tolist() == [3]
-    assert checks.check_candidates([False, True, True, False], 4, np.array([1])).tolist() == [2]
-    assert checks.check_candidates(None, 3, np.array([1])).tolist() == [0, 2]
+    assert check_candidates([3, 1, 3], 4, np.array([1])).tolist() == [3]
+    assert check_candidates([False, True, True, False], 4, np.array([1])).tolist() == [2]
+    assert check_candidates(None, 3, np.array([1])).tolist() == [0, 2]
 
 
 @pytest.mark.parametrize(
@@ -344,19 +357,19 @@ def test_candidates_are_ascending_and_never_labelled() -> None:
         (["a"], r"candidates holds ids \('a'\), and the pool has none"),
     ],
 )
-def test_bad_candidates_are_named_with_their_mend(candidates: object, message: str) -> None:
+def test_bad_candidates_are_named_with_their_hint(candidates: object, message: str) -> None:
     with pytest.raises(DubitoError, match=message):
-        checks.check_candidates(candidates, 4, np.empty(0, dtype=np.int64))
+        check_candidates(candidates, 4, np.empty(0, dtype=np.int64))
 
 
 def test_a_mask_may_have_no_row_at_all() -> None:
     nothing: AnyArray = np.zeros(4, dtype=np.bool_)
-    assert checks.check_candidates(nothing, 4, np.empty(0, dtype=np.int64)).tolist() == []
+    assert check_candidates(nothing, 4, np.empty(0, dtype=np.int64)).tolist() == []
 
 
 @pytest.mark.parametrize("unsigned", [np.array([2, 0], dtype=np.uint64), np.array([2, 0], dtype=np.int8)])
 def test_row_numbers_may_be_of_any_integer_type(unsigned: AnyArray) -> None:
-    rows = checks.check_rows("candidates", unsigned, 3)
+    rows = check_rows("candidates", unsigned, 3)
     assert rows.tolist() == [0, 2]
     assert rows.dtype == np.int64
 
@@ -367,4 +380,4 @@ def test_a_text_column_of_a_frame_is_named() -> None:
         with pytest.raises(
             InvalidData, match=r"pool holds objects where numbers belong \(column 'city', dtype object\)"
         ):
-            checks.as_array("pool", frame)
+            as_array("pool", frame)

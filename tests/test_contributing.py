@@ -11,17 +11,17 @@ import dubito
 import dubito.strategies
 from dubito.engines import dispatch
 from dubito.errors import InvalidArgument
-from dubito.experiments.datasets import builtin
+from dubito.experiments import built_in_data as builtin
 from dubito.experiments.models import kinds
-from dubito.experiments.plans.experiment import read_experiment
-from dubito.experiments.runs.run import run_experiment
+from dubito.experiments.plan import read_experiment
+from dubito.experiments.runner import run_experiment
 
 PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
 HOMES: dict[str, dict[str, Any]] = {
     "src/dubito/strategies/__init__.py": dubito.strategies.BUILT_IN,
     "src/dubito/engines/dispatch.py": dispatch.BUILT_IN,
     "src/dubito/experiments/models/kinds.py": kinds.BUILT_IN,
-    "src/dubito/experiments/datasets/builtin.py": builtin.BUILT_IN,
+    "src/dubito/experiments/built_in_data.py": builtin.BUILT_IN,
 }
 PLAN = """
 schema = 1

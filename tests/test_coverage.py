@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dubito import coverage
-from dubito.coverage import CoverageProblem, kernel, pairs_of, sample_rows, squared_reach
+from dubito.core import coverage_reference as coverage
+from dubito.core.coverage_reference import CoverageProblem, kernel, pairs_of, sample_rows, squared_reach
 from dubito.matrix import FloatArray
 from levels import examples
 

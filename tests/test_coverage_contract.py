@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dubito import coverage
-from dubito.coverage import CoverageProblem
+from dubito.core import coverage_reference as coverage
+from dubito.core.coverage_reference import CoverageProblem
+from dubito.core.problem import Configuration, Solution
 from dubito.engines.base import Engine
-from dubito.engines.oracle import CoverageReference
-from dubito.problem import Configuration, Solution
+from dubito.engines.reference_engine import CoverageReference
 from dubito.testing import check_coverage_engine, make_coverage_problem
 from levels import examples
 

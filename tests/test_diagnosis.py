@@ -19,8 +19,8 @@ LINE = np.arange(6.0)[:, None]
 LINE_DOUBT = np.array([0.0, 0.05, 0.1, 0.2, 0.2, 0.25])
 
 
-def strict_json(told: Diagnosis) -> str:
-    return json.dumps(told.to_dict(), allow_nan=False)
+def strict_json(described: Diagnosis) -> str:
+    return json.dumps(described.to_dict(), allow_nan=False)
 
 
 def random_case(
@@ -35,14 +35,14 @@ def random_case(
 
 
 def test_the_radii_are_those_of_the_unlabelled_points_alone() -> None:
-    told = diagnose(LINE, labelled=[0, 3], doubt=LINE_DOUBT)
-    assert told.radii.tolist() == [1.0, 1.0, 1.0, 2.0]
-    assert told.doubt.tolist() == [0.05, 0.1, 0.2, 0.25]
-    assert (told.n, told.m, told.d) == (4, 2, 1)
-    assert (told.delta, told.delta_hat, told.z) == (2.0, 0.5, 0.25)
-    assert told.radius_quantiles[0] == 1.0
-    assert told.radius_quantiles[-1] == 2.0
-    assert told.doubt_quantiles[-1] == 0.25
+    described = diagnose(LINE, labelled=[0, 3], doubt=LINE_DOUBT)
+    assert described.radii.tolist() == [1.0, 1.0, 1.0, 2.0]
+    assert described.doubt.tolist() == [0.05, 0.1, 0.2, 0.25]
+    assert (described.n, described.m, described.d) == (4, 2, 1)
+    assert (described.delta, described.delta_hat, described.z) == (2.0, 0.5, 0.25)
+    assert described.radius_quantiles[0] == 1.0
+    assert described.radius_quantiles[-1] == 2.0
+    assert described.doubt_quantiles[-1] == 0.25
 
 
 def test_labelled_as_rows_mask_or_features_tells_the_same() -> None:
@@ -57,9 +57,9 @@ def test_labelled_as_rows_mask_or_features_tells_the_same() -> None:
 
 
 def test_the_slope_from_the_data_is_the_largest_doubt_per_distance() -> None:
-    told = diagnose(LINE, labelled=[0], doubt=LINE_DOUBT)
-    assert told.lambda_c_data == pytest.approx(0.2 / 3.0)
-    assert told.share_quadratic_data == 1.0
+    described = diagnose(LINE, labelled=[0], doubt=LINE_DOUBT)
+    assert described.lambda_c_data == pytest.approx(0.2 / 3.0)
+    assert described.share_quadratic_data == 1.0
 
 
 @given(st.integers(0, 10_000))
@@ -67,11 +67,11 @@ def test_a_trained_models_data_slope_never_passes_the_heads_where_labels_have_no
     pool, head, logits, _ = random_case(seed)
     pool, logits = np.vstack([np.zeros(3), pool]), np.vstack([[800.0, 0.0, 0.0, 0.0], logits])
     logits[1:] += [800.0, 0.0, 0.0, 0.0]
-    told = diagnose(pool, labelled=[0], logits=logits, head=head)
-    assert told.lambda_c_head is not None
-    assert told.lambda_c_data <= told.lambda_c_head
-    assert told.share_quadratic_head is not None
-    assert told.share_quadratic_head <= told.share_quadratic_data
+    described = diagnose(pool, labelled=[0], logits=logits, head=head)
+    assert described.lambda_c_head is not None
+    assert described.lambda_c_data <= described.lambda_c_head
+    assert described.share_quadratic_head is not None
+    assert described.share_quadratic_head <= described.share_quadratic_data
 
 
 @pytest.mark.parametrize(
@@ -89,18 +89,18 @@ def test_the_quadratic_regime_is_claimed_only_where_head_and_data_agree(
     doubts: list[float], head: float | None, regime: str
 ) -> None:
     weights = None if head is None else [[0.0], [4.0 * head]]
-    told = diagnose([[0.0], [1.0], [2.0]], labelled=[0], doubt=[0.0, *doubts], head=weights)
-    assert told.lambda_c_head == pytest.approx(head)
-    assert told.regime == regime
-    promised = told.advice.startswith("Doubt-scaling can be expected to help")
+    described = diagnose([[0.0], [1.0], [2.0]], labelled=[0], doubt=[0.0, *doubts], head=weights)
+    assert described.lambda_c_head == pytest.approx(head)
+    assert described.regime == regime
+    promised = described.advice.startswith("Doubt-scaling can be expected to help")
     assert promised == (regime == "quadratic")
 
 
 def test_without_outcomes_there_is_no_delta_star_and_no_beta() -> None:
-    told = diagnose(LINE, labelled=[0], doubt=LINE_DOUBT, head=[[0.0], [1.0]])
-    assert told.outcomes is None
-    assert told.lambda_epsilon is told.delta_star is told.beta is told.delta_over_delta_star is None
-    assert any("No outcomes" in note for note in told.notes)
+    described = diagnose(LINE, labelled=[0], doubt=LINE_DOUBT, head=[[0.0], [1.0]])
+    assert described.outcomes is None
+    assert described.lambda_epsilon is described.delta_star is described.beta is described.delta_over_delta_star is None
+    assert any("No outcomes" in note for note in described.notes)
 
 
 def outcome_case(spacing: float = 1.0, every: int = 10) -> Diagnosis:
@@ -115,51 +115,51 @@ def outcome_case(spacing: float = 1.0, every: int = 10) -> Diagnosis:
 
 
 def test_outcomes_give_lambda_epsilon_delta_star_and_beta() -> None:
-    told = outcome_case()
-    assert told.outcomes is not None
-    assert (told.outcomes.n, told.outcomes.error_rate) == (100, 0.1)
-    assert told.outcomes.mean_doubt == pytest.approx(0.2)
-    assert told.outcomes.epsilon == pytest.approx((0.5, 0.5))
-    assert told.lambda_epsilon == pytest.approx(0.5)
-    assert told.z == pytest.approx(0.2)
+    described = outcome_case()
+    assert described.outcomes is not None
+    assert (described.outcomes.n, described.outcomes.error_rate) == (100, 0.1)
+    assert described.outcomes.mean_doubt == pytest.approx(0.2)
+    assert described.outcomes.epsilon == pytest.approx((0.5, 0.5))
+    assert described.lambda_epsilon == pytest.approx(0.5)
+    assert described.z == pytest.approx(0.2)
     star = float(theory.delta_star(0.2, 0.25, 0.5))
-    assert told.delta_star == pytest.approx(star)
-    assert told.delta_over_delta_star == pytest.approx(1.0 / star)
-    assert told.beta == pytest.approx(float(theory.scaled_beta_lower_bound(1.0, 0.2, 0.25, 0.5)))
-    assert told.share_below_delta_star == 1.0
-    assert told.advice.startswith("Doubt-scaling can be expected to help now: δ·λ_c is 0.2 by the data and 0.25")
+    assert described.delta_star == pytest.approx(star)
+    assert described.delta_over_delta_star == pytest.approx(1.0 / star)
+    assert described.beta == pytest.approx(float(theory.scaled_beta_lower_bound(1.0, 0.2, 0.25, 0.5)))
+    assert described.share_below_delta_star == 1.0
+    assert described.advice.startswith("Doubt-scaling can be expected to help now: δ·λ_c is 0.2 by the data and 0.25")
 
 
 @pytest.mark.parametrize("spacing", [1e-3, 7.0, 1e4])
 def test_delta_over_delta_star_does_not_depend_on_the_units_and_beta_does(spacing: float) -> None:
-    told, other = outcome_case(), outcome_case(spacing)
-    assert other.delta_over_delta_star == pytest.approx(told.delta_over_delta_star)
-    assert other.regime == told.regime
-    assert other.share_below_delta_star == told.share_below_delta_star
-    assert other.beta != pytest.approx(told.beta)
+    described, other = outcome_case(), outcome_case(spacing)
+    assert other.delta_over_delta_star == pytest.approx(described.delta_over_delta_star)
+    assert other.regime == described.regime
+    assert other.share_below_delta_star == described.share_below_delta_star
+    assert other.beta != pytest.approx(described.beta)
 
 
 def test_the_theory_falls_silent_where_delta_passes_delta_star() -> None:
     pool = np.concatenate([[[0.0]], np.full((60, 1), 1.0), [[50.0]]])
     doubt = np.concatenate([[0.0], np.full(60, 0.5), [0.5]])
     rows = np.arange(1, 61)
-    told = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 2 == 0)
-    assert told.delta_over_delta_star is not None
-    assert told.delta_over_delta_star > 1.0
-    assert told.beta == 0.0
-    assert "The theory promises nothing for that here (δ/δ* = " in told.advice
-    assert told.share_below_delta_star == pytest.approx(60 / 61)
+    described = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 2 == 0)
+    assert described.delta_over_delta_star is not None
+    assert described.delta_over_delta_star > 1.0
+    assert described.beta == 0.0
+    assert "The theory promises nothing for that here (δ/δ* = " in described.advice
+    assert described.share_below_delta_star == pytest.approx(60 / 61)
 
 
 def test_below_delta_star_but_outside_the_quadratic_regime_no_worse_is_promised_and_no_more() -> None:
     pool = np.concatenate([[[0.0]], np.full((60, 1), 1.0)])
     doubt = np.concatenate([[0.0], np.full(60, 0.5)])
     rows = np.arange(1, 61)
-    told = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0, head=[[0.0], [4.4]])
-    assert told.regime == "undecided"
-    assert told.delta_over_delta_star is not None
-    assert told.delta_over_delta_star < 1.0
-    assert "no worse than the plain core-set" in told.advice
+    described = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0, head=[[0.0], [4.4]])
+    assert described.regime == "undecided"
+    assert described.delta_over_delta_star is not None
+    assert described.delta_over_delta_star < 1.0
+    assert "no worse than the plain core-set" in described.advice
 
 
 def test_lambda_epsilon_is_the_steepest_group_of_distances() -> None:
@@ -188,11 +188,11 @@ def test_lambda_epsilon_is_never_far_below_the_true_one(seed: int, truth: float)
 
 
 def test_a_model_never_wrong_sets_no_lambda_epsilon() -> None:
-    told = outcome_case(every=1_000)
-    assert told.outcomes is not None
-    assert told.outcomes.error_rate == 0.0
-    assert told.lambda_epsilon is told.delta_star is told.beta is None
-    assert any("right on all 100" in note for note in told.notes)
+    described = outcome_case(every=1_000)
+    assert described.outcomes is not None
+    assert described.outcomes.error_rate == 0.0
+    assert described.lambda_epsilon is described.delta_star is described.beta is None
+    assert any("right on all 100" in note for note in described.notes)
 
 
 def test_errors_without_doubt_are_said_to_have_no_lambda_epsilon() -> None:
@@ -200,21 +200,21 @@ def test_errors_without_doubt_are_said_to_have_no_lambda_epsilon() -> None:
     doubt = np.zeros(62)
     doubt[-1] = 0.5
     rows = np.arange(1, 61)
-    told = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0)
-    assert told.lambda_epsilon is None
-    assert told.outcomes is not None
-    assert told.outcomes.epsilon == (None,)
-    assert any("no λ_ε explains" in note for note in told.notes)
-    assert any("over-confident" in note for note in told.notes)
-    strict_json(told)
+    described = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0)
+    assert described.lambda_epsilon is None
+    assert described.outcomes is not None
+    assert described.outcomes.epsilon == (None,)
+    assert any("no λ_ε explains" in note for note in described.notes)
+    assert any("over-confident" in note for note in described.notes)
+    strict_json(described)
 
 
-def test_errors_that_fall_with_distance_are_told() -> None:
+def test_errors_that_fall_with_distance_are_reported() -> None:
     pool = np.concatenate([[[0.0]], np.full((50, 1), 1.0), np.full((50, 1), 2.0)])
     doubt = np.concatenate([[0.0], np.full(50, 0.01), np.full(50, 0.4)])
     rows = np.arange(1, 101)
-    told = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0)
-    assert any("fall with distance, from about 10 near the labels to 0.25" in note for note in told.notes)
+    described = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0)
+    assert any("fall with distance, from about 10 near the labels to 0.25" in note for note in described.notes)
 
 
 def test_checked_rows_may_come_in_any_order_or_as_a_mask() -> None:
@@ -240,8 +240,8 @@ def test_every_source_of_doubt_tells_the_same() -> None:
 
 
 def test_cosine_distances_are_chords() -> None:
-    told = diagnose([[1.0, 0.0], [0.0, 5.0], [-3.0, 0.0]], labelled=[0], doubt=[0.0, 0.5, 0.5], metric="cosine")
-    assert told.radii == pytest.approx([sqrt(2.0), 2.0])
+    described = diagnose([[1.0, 0.0], [0.0, 5.0], [-3.0, 0.0]], labelled=[0], doubt=[0.0, 0.5, 0.5], metric="cosine")
+    assert described.radii == pytest.approx([sqrt(2.0), 2.0])
 
 
 def test_a_pool_of_duplicates_and_a_pool_without_doubt_get_plain_words() -> None:
@@ -255,17 +255,17 @@ def test_a_pool_of_duplicates_and_a_pool_without_doubt_get_plain_words() -> None
 
 
 def test_notes_tell_what_contradicts_the_assumptions() -> None:
-    told = diagnose(LINE, labelled=[0], doubt=[0.3, 0.9, 0.1, 0.1, 0.1, 0.1], head=[[0.0], [0.4]])
-    assert any("steeper doubt than the head allows" in note for note in told.notes)
-    assert any("doubts a labelled point by 0.3" in note for note in told.notes)
-    assert told.lambda_c == told.lambda_c_data == 0.9
+    described = diagnose(LINE, labelled=[0], doubt=[0.3, 0.9, 0.1, 0.1, 0.1, 0.1], head=[[0.0], [0.4]])
+    assert any("steeper doubt than the head allows" in note for note in described.notes)
+    assert any("doubts a labelled point by 0.3" in note for note in described.notes)
+    assert described.lambda_c == described.lambda_c_data == 0.9
 
 
 @given(st.integers(0, 10_000), st.booleans(), st.booleans())
 def test_every_diagnosis_is_strict_json_with_shares_in_range(seed: int, with_head: bool, with_outcomes: bool) -> None:
     pool, head, logits, wrong = random_case(seed)
     rows = np.arange(20, 220)
-    told = diagnose(
+    described = diagnose(
         pool,
         labelled=np.arange(20),
         logits=logits,
@@ -273,12 +273,17 @@ def test_every_diagnosis_is_strict_json_with_shares_in_range(seed: int, with_hea
         checked=rows if with_outcomes else None,
         wrong=wrong[rows] if with_outcomes else None,
     )
-    record = json.loads(strict_json(told))
+    record = json.loads(strict_json(described))
     assert next(iter(record)) == "advice"
-    assert record["radius_quantiles"]["1"] == told.delta
+    assert record["radius_quantiles"]["1"] == described.delta
     assert record["advice"].endswith(".")
     assert "\n" not in record["advice"]
-    shares = [told.share_quadratic_data, told.share_quadratic_head, told.share_below_delta_star, told.beta]
+    shares = [
+        described.share_quadratic_data,
+        described.share_quadratic_head,
+        described.share_below_delta_star,
+        described.beta,
+    ]
     assert all(share is None or 0.0 <= share <= 1.0 for share in shares)
 
 
@@ -300,7 +305,7 @@ def test_real_digits_are_diagnosed_in_all_three_precisions() -> None:
     rows = np.arange(300, 700)
     wrong = probabilities.argmax(axis=1)[rows] != labels[rows]
     for kind in (np.float16, np.float32, np.float64):
-        told = diagnose(
+        described = diagnose(
             (features / 16.0).astype(kind),
             labelled=range(300),
             probabilities=probabilities,
@@ -308,9 +313,9 @@ def test_real_digits_are_diagnosed_in_all_three_precisions() -> None:
             checked=rows,
             wrong=wrong,
         )
-        assert told.n == len(features) - 300
-        assert told.delta_star is not None
-        assert told.delta_star <= e / sqrt(told.lambda_c * (told.lambda_epsilon or 0.0)) * (1 + 1e-9)
+        assert described.n == len(features) - 300
+        assert described.delta_star is not None
+        assert described.delta_star <= e / sqrt(described.lambda_c * (described.lambda_epsilon or 0.0)) * (1 + 1e-9)
 
 
 FIFTY = list(range(50))
@@ -339,7 +344,7 @@ bad_calls: list[tuple[str, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("message", "changes"), bad_calls, ids=[message for message, _ in bad_calls])
-def test_a_bad_argument_is_named_with_its_value_and_the_mend(message: str, changes: dict[str, object]) -> None:
+def test_a_bad_argument_is_named_with_its_value_and_the_hint(message: str, changes: dict[str, object]) -> None:
     rng = np.random.default_rng(0)
     call: dict[str, Any] = {"pool": rng.normal(size=(100, 2)), "labelled": [99], "doubt": np.full(100, 0.5)}
     with pytest.raises(DubitoError, match=message):
@@ -365,25 +370,28 @@ def test_the_advice_says_what_scaling_changes_on_this_pool() -> None:
     assert "doubt falls with distance" in falls.advice
     both = diagnose(pool, labelled=labelled, doubt=rng.uniform(0, 1, n))
     assert both.advice.startswith("Doubt-scaling weighs distance against doubt here")
-    assert len({told.advice for told in (rises, alike, falls, both)}) == 4
+    assert len({described.advice for described in (rises, alike, falls, both)}) == 4
 
 
 def test_the_relation_is_counted_on_the_points_that_scaling_puts_first() -> None:
     pool, _, logits, _ = random_case(11)
-    told = diagnose(pool, labelled=np.arange(20), logits=logits)
-    first = told.relation.first
-    order = [np.argsort(-values, kind="stable")[:first] for values in (told.radii * told.doubt, told.radii, told.doubt)]
-    assert first == told.n // 10
-    assert told.relation.far == len(set(order[0]) & set(order[1]))
-    assert told.relation.doubted == len(set(order[0]) & set(order[2]))
-    assert told.relation.correlation == pytest.approx(spearmanr(told.radii, told.doubt)[0])
+    described = diagnose(pool, labelled=np.arange(20), logits=logits)
+    first = described.relation.first
+    order = [
+        np.argsort(-values, kind="stable")[:first]
+        for values in (described.radii * described.doubt, described.radii, described.doubt)
+    ]
+    assert first == described.n // 10
+    assert described.relation.far == len(set(order[0]) & set(order[1]))
+    assert described.relation.doubted == len(set(order[0]) & set(order[2]))
+    assert described.relation.correlation == pytest.approx(spearmanr(described.radii, described.doubt)[0])
 
 
-def test_outliers_and_a_model_that_is_sure_of_most_are_told() -> None:
+def test_outliers_and_a_model_that_is_sure_of_most_are_reported() -> None:
     pool = np.concatenate([[[0.0]], np.full((50, 1), 1.0), [[40.0]]])
-    told = diagnose(pool, labelled=[0], doubt=np.concatenate([np.full(51, 0.01), [0.3]]))
-    assert any(note.startswith("The farthest point is 40 times as far from its labels") for note in told.notes)
-    assert any(note.startswith("The model is sure of 98% of the points") for note in told.notes)
+    described = diagnose(pool, labelled=[0], doubt=np.concatenate([np.full(51, 0.01), [0.3]]))
+    assert any(note.startswith("The farthest point is 40 times as far from its labels") for note in described.notes)
+    assert any(note.startswith("The model is sure of 98% of the points") for note in described.notes)
     quiet = diagnose(LINE, labelled=[0], doubt=LINE_DOUBT)
     assert not any("farthest point" in note or "sure of" in note for note in quiet.notes)
 

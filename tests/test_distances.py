@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dubito.distances import (
+from dubito.core.distances import (
     SUM_ROWS,
     add_columns,
     column_sums,

@@ -25,7 +25,7 @@ from typer.core import TyperGroup
 
 import dubito
 from dubito.cli import app, main
-from dubito.experiments.datasets import builtin
+from dubito.experiments import built_in_data as builtin
 from dubito.experiments.models import kinds
 from dubito.strategies import BUILT_IN
 

@@ -128,7 +128,7 @@ def test_rows_may_miss_one_by_what_their_type_loses(dtype: str, miss: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("rows", "mend"),
+    ("rows", "hint"),
     [
         ([[0.33, 0.33, 0.33], [0.19, 0.76, 0.06]], "these look rounded, so divide each row by its sum"),
         ([[18.54, 75.79, 5.67], [79.92, 20.05, 0.02]], "these look like percent, so divide each row by its sum"),
@@ -137,10 +137,10 @@ def test_rows_may_miss_one_by_what_their_type_loses(dtype: str, miss: float) -> 
         ([[2.0, 3.0, 5.0], [20.0, 20.0, 60.0]], "raw scores go in as logits"),
     ],
 )
-def test_rows_that_miss_one_are_told_what_they_look_like(rows: list[list[float]], mend: str) -> None:
-    with pytest.raises(InvalidData, match=mend) as caught:
+def test_rows_that_miss_one_are_reported_what_they_look_like(rows: list[list[float]], hint: str) -> None:
+    with pytest.raises(InvalidData, match=hint) as caught:
         check_probabilities(np.array(rows), 2)
-    assert ("logits" in str(caught.value)) == ("logits" in mend)
+    assert ("logits" in str(caught.value)) == ("logits" in hint)
 
 
 SAMPLES = np.full((2, 3, 2), 0.5)
@@ -169,7 +169,7 @@ BAD_SAMPLES[1, 2] = [0.5, 0.7]
         ({"doubt": [0, 1], "logits": [[0, 1]]}, InvalidArgument, r"logits and doubt are two sources .*only one"),
     ],
 )
-def test_a_bad_source_of_doubt_is_named_with_its_mend(
+def test_a_bad_source_of_doubt_is_named_with_its_hint(
     given_: dict[str, AnyArray], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):

@@ -7,8 +7,7 @@ import pytest
 
 import dubito
 from dubito import errors
-from dubito.errors import DubitoError, InvalidArgument, InvalidData
-from dubito.wording import PASS, in_library, in_toml, named
+from dubito.errors import PASS, DubitoError, InvalidArgument, InvalidData, in_library, in_toml, named
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, DubitoError)]
 
@@ -43,7 +42,7 @@ def test_every_error_can_be_had_from_the_package_itself() -> None:
 
 
 def too_many(kind: type[DubitoError], value: object = 120) -> DubitoError:
-    return kind("exceeds the 100", argument="budget", value=value, mend=f"{PASS} {named('budget')} <= 100.")
+    return kind("exceeds the 100", argument="budget", value=value, hint=f"{PASS} {named('budget')} <= 100.")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -53,7 +52,7 @@ def test_the_fields_of_an_error_survive_a_copy(
 ) -> None:
     error = copied(too_many(kind))
     assert type(error) is kind
-    assert (error.argument, error.value, error.mend) == ("budget", 120, "pass budget <= 100.")
+    assert (error.argument, error.value, error.hint) == ("budget", 120, "pass budget <= 100.")
     assert str(error) == "budget=120 exceeds the 100; pass budget <= 100."
     assert error.worded(in_toml) == "budget = 120 exceeds the 100; set budget <= 100."
 
@@ -70,17 +69,17 @@ def test_a_value_that_was_left_out_is_none_and_none_is_a_value() -> None:
     assert DubitoError("is empty", argument="pool").value is None
 
 
-def test_an_error_told_again_by_a_door_keeps_its_fields() -> None:
+def test_an_error_reported_again_by_a_door_keeps_its_fields() -> None:
     error = too_many(InvalidArgument).again(in_toml, "plan.toml: ", InvalidData)
     assert type(error) is InvalidData
-    assert (error.argument, error.value, error.mend) == ("budget", 120, "set budget <= 100.")
+    assert (error.argument, error.value, error.hint) == ("budget", 120, "set budget <= 100.")
     assert str(error) == error.worded(in_library) == "plan.toml: budget = 120 exceeds the 100; set budget <= 100."
 
 
 def test_a_call_that_is_refused_says_so_in_fields() -> None:
     with pytest.raises(InvalidArgument) as caught:
         dubito.select(np.zeros((3, 2)), 9, strategy="coreset")
-    assert (caught.value.argument, caught.value.value, caught.value.mend) == ("budget", 9, "pass budget <= 3.")
+    assert (caught.value.argument, caught.value.value, caught.value.hint) == ("budget", 9, "pass budget <= 3.")
     with pytest.raises(InvalidData) as refused:
         dubito.select([[0.0], [np.nan]], 1)
     assert (refused.value.argument, refused.value.value) == ("pool", None)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dubito import compiled
+from dubito import native as compiled
 
 
 def test_a_module_that_was_built_can_be_loaded() -> None:
     folder = Path(compiled.__file__).parent
     if not [*folder.glob("_steps*.so"), *folder.glob("_steps*.pyd")]:
         pytest.skip("there was no C compiler to build the steps with")
-    assert import_module("dubito.compiled._steps")
+    assert import_module("dubito.native._steps")

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import dubito
+from dubito.core.constraints import check_costs, n_affordable
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
-from dubito.limits import check_costs, n_affordable
 
 POOL = np.array([[0.0], [1.0], [2.0], [4.0], [8.0], [16.0]])
 PROBABILITIES = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4], [0.1, 0.9], [0.55, 0.45]])

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from dubito.experiments.datasets.builtin import builtin_dataset
-from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.findings.decimals import Steady
-from dubito.experiments.models.networks.perceptron import Mlp
-from dubito.experiments.plans.experiment import Schedule
-from dubito.experiments.plans.shipped import read_shipped, shipped_experiments
+from dubito.experiments.built_in_data import builtin_dataset
+from dubito.experiments.data import Dataset
+from dubito.experiments.models.networks.network import Mlp
+from dubito.experiments.plan import Schedule, read_shipped, shipped_experiments
 from dubito.experiments.records import Curve
-from dubito.experiments.runs.run import run_experiment
+from dubito.experiments.runner import run_experiment
+from dubito.experiments.statistics import Steady
 
 ROOT = Path(__file__).parents[1]
 RUN = ("cifar10-main", "cifar10-ablation", "images-strength-clean", "cifar10-sweep-400", "cifar10-sweep-5000")

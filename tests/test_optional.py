@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from dubito.errors import MissingExtra
-from dubito.optional import require
+from dubito.registry import require
 
 
 def test_a_missing_package_is_missed_with_the_command_that_installs_it() -> None:
@@ -25,5 +25,5 @@ def test_to_frame_without_pandas_says_what_to_install() -> None:
         "try: picked.to_frame()\n"
         "except dubito.MissingExtra as error: print(error)\n"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert "pip install 'dubito[frames]'" in told
+    described = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "pip install 'dubito[frames]'" in described

@@ -132,7 +132,7 @@ def test_a_strategy_that_cannot_be_loaded_says_so_and_takes_no_other_with_it(ins
     assert run_with(installed, program).splitlines() == [
         "[1]",
         "strategy='gone' cannot be loaded from dubito_example.gone:Strategy (ModuleNotFoundError: No module named "
-        "'dubito_example.gone'); mend or remove the package that offers it.",
+        "'dubito_example.gone'); fix or remove the package that offers it.",
     ]
 
 
@@ -157,7 +157,7 @@ def test_an_installed_embedder_is_known_by_its_name_and_takes_its_options(instal
         "print(pool.embedding.tolist(), pool.embedder, pool.version)\n"
         f"try: dubito.embed({str(tmp_path / 't.csv')!r}, 'lengths', options={{'faktor': 2}})\n"
         "except dubito.InvalidArgument as error: print(error)\n"
-        "from dubito.embedding.models.kinds import EMBEDDERS\n"
+        "from dubito.embedding.embedders import EMBEDDERS\n"
         "print(EMBEDDERS.find('embedder', 'pixels').__name__)"
     )
     assert run_with(installed, program).splitlines() == [
@@ -212,10 +212,10 @@ def test_an_experiment_takes_an_installed_model_data_set_and_strategy_in_every_p
 ) -> None:
     done = run_experiment(installed, tmp_path, "centroids", "--workers", "2", "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
-    assert [each["strategy"] for each in told["strategies"]] == ["random", "newest"]
-    assert told["strategies"][0]["mean"][-1] > 0.8
-    kept = (tmp_path / told["folder"] / "experiment.toml").read_text()
+    described = json.loads(done.stdout)
+    assert [each["strategy"] for each in described["strategies"]] == ["random", "newest"]
+    assert described["strategies"][0]["mean"][-1] > 0.8
+    kept = (tmp_path / described["folder"] / "experiment.toml").read_text()
     assert 'kind = "centroids"\ntemperature = 0.5\n' in kept
 
 

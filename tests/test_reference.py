@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dubito import reference
+from dubito.core import reference
+from dubito.core.problem import Problem, Scaling
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.matrix import FloatArray
-from dubito.problem import Problem, Scaling
 from levels import examples
 
 Row = tuple[int, ...]

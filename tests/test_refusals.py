@@ -1,4 +1,4 @@
-"""What `select` refuses, with argument, value and mend; and that it changes nothing handed in."""
+"""What `select` refuses, with argument, value and fix; and that it changes nothing handed in."""
 
 from collections.abc import Callable
 
@@ -88,7 +88,7 @@ GOOD: dict[str, object] = {"pool": LINE, "budget": 2, "doubt": LINE_DOUBT}
         ({"strategy": "margin"}, dubito.InvalidArgument, r"strategy='margin' needs class probabilities; pass prob"),
     ],
 )
-def test_a_bad_call_is_refused_with_argument_value_and_mend(
+def test_a_bad_call_is_refused_with_argument_value_and_hint(
     change: dict[str, object], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):

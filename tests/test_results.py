@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from dubito.experiments.plans.experiment import parse_experiment
-from dubito.experiments.plans.shipped import shipped_text
+from dubito.experiments.plan import parse_experiment, shipped_text
 
 ROOT = Path(__file__).parents[1]
 FEATURES = ROOT / "docs" / "results" / "features"

@@ -22,7 +22,7 @@ def test_the_page_of_scale_is_made_from_its_records(monkeypatch: pytest.MonkeyPa
     assert f"one worker {one:.1f} s and two {two:.1f} s, which is {one / two:.1f} times as fast" in text
     wide = record["wide"]
     moved, spent = wide["received"] / 1e6, wide["driver"]
-    told = f"took {wide['rounds']} rounds, {moved:.1f} MB from all shards together and {spent:.1f} s"
-    assert told in " ".join(text.split())
+    described = f"took {wide['rounds']} rounds, {moved:.1f} MB from all shards together and {spent:.1f} s"
+    assert described in " ".join(text.split())
     picks = record["ray"][0]
     assert f"{(picks['sent'] + picks['received']) / picks['budget'] / 1e3:.1f} KB a pick" in text

@@ -15,11 +15,20 @@ from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import StandardScaler
 
 import dubito
-from dubito.checks import check_labelled, check_standardise, standardise_points
+from dubito.core.problem import Metric
 from dubito.errors import InvalidArgument, InvalidData, ScaleWarning
 from dubito.matrix import AnyArray, FloatArray, OnDevice, Rows, Stack, blocks
-from dubito.problem import Metric
-from dubito.scales import Scaled, dominant, largest_scaled, measure_scale, on_scale, told_dominant
+from dubito.request.rows import check_labelled
+from dubito.request.scaling import (
+    Scaled,
+    check_standardise,
+    describe_dominant,
+    dominant,
+    largest_scaled,
+    measure_scale,
+    on_scale,
+    standardise_points,
+)
 
 UNITS = np.array([1.0, 1000.0, 0.01, 30.0])
 
@@ -40,16 +49,16 @@ def by_hand(pool: FloatArray) -> FloatArray:
 
 @given(arrays(np.float64, st.tuples(st.integers(2, 40), st.integers(1, 5)), elements=st.floats(-1e6, 1e6)))
 def test_mean_and_deviation_are_those_of_numpy_and_a_constant_column_has_none(values: FloatArray) -> None:
-    told = measure_scale(values)
-    assert np.allclose(told.mean, values.mean(axis=0), rtol=1e-12, atol=1e-9)
+    described = measure_scale(values)
+    assert np.allclose(described.mean, values.mean(axis=0), rtol=1e-12, atol=1e-9)
     same = np.ptp(values, axis=0) == 0.0
-    assert np.isinf(told.deviation[same]).all()
-    varied = np.isfinite(told.deviation)
-    assert np.allclose(told.deviation[varied], values.std(axis=0)[varied], rtol=1e-6)
+    assert np.isinf(described.deviation[same]).all()
+    varied = np.isfinite(described.deviation)
+    assert np.allclose(described.deviation[varied], values.std(axis=0)[varied], rtol=1e-6)
     assert (values.std(axis=0)[~varied] <= 1e-14 * np.abs(values).max(axis=0)[~varied]).all()
-    scaled = Scaled(values, told)[:]
+    scaled = Scaled(values, described)[:]
     assert (scaled[:, same] == 0.0).all()
-    assert largest_scaled(values, told) == np.abs(scaled).max()
+    assert largest_scaled(values, described) == np.abs(scaled).max()
 
 
 def test_a_small_spread_far_from_zero_is_not_lost() -> None:
@@ -72,9 +81,9 @@ def test_shards_maps_and_arrays_of_the_same_rows_give_the_same_bits(kind: type, 
     fortran = np.asfortranarray(values)
     facts = [measure_scale(each) for each in (values, mapped, stacked, fortran)]
     whole = Scaled(values, facts[0])[:]
-    for matrix, told in zip((values, mapped, stacked, fortran), facts, strict=True):
-        assert all(np.array_equal(ours, theirs) for ours, theirs in zip(told, facts[0], strict=True))
-        view = Scaled(matrix, told)
+    for matrix, described in zip((values, mapped, stacked, fortran), facts, strict=True):
+        assert all(np.array_equal(ours, theirs) for ours, theirs in zip(described, facts[0], strict=True))
+        view = Scaled(matrix, described)
         parts = np.concatenate([view[span] for span in blocks(2000, 13)])
         assert np.array_equal(parts, whole)
         assert np.array_equal(view[np.array([5, 3, 5])], whole[[5, 3, 5]])
@@ -142,11 +151,11 @@ def test_nothing_is_copied_and_nothing_handed_in_is_changed() -> None:
     pool = table(50)
     kept = pool.copy()
     pool.setflags(write=False)
-    told = standardise_points(pool, check_labelled([1, 2], pool))
-    assert isinstance(told.pool, Scaled)
-    assert told.pool.matrix is pool
-    assert isinstance(told.labelled.references, Rows)
-    assert told.labelled.references.matrix is told.pool
+    described = standardise_points(pool, check_labelled([1, 2], pool))
+    assert isinstance(described.pool, Scaled)
+    assert described.pool.matrix is pool
+    assert isinstance(described.labelled.references, Rows)
+    assert described.labelled.references.matrix is described.pool
     dubito.select(pool, 3, strategy="coreset", standardise=True)
     assert (pool == kept).all()
 
@@ -179,9 +188,9 @@ def test_standardise_is_true_or_false(value: object) -> None:
 def test_picks_saved_as_json_say_that_they_are_standardised(tmp_path: Path) -> None:
     for name, said in (("yes", True), ("no", False)):
         dubito.select(table(), 3, strategy="coreset", standardise=said).save(str(tmp_path / f"{name}.json"))
-    told = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("yes", "no")]
-    assert told[0]["standardised"] is True
-    assert "standardised" not in told[1]
+    described = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("yes", "no")]
+    assert described[0]["standardised"] is True
+    assert "standardised" not in described[1]
 
 
 # Pools and diagnoses
@@ -209,14 +218,14 @@ def test_a_diagnosis_of_standardised_features_is_that_of_features_and_head_scale
     pool = np.column_stack([table(), np.ones(300)])
     head = np.random.default_rng(3).normal(size=(3, 5)) / np.append(UNITS, 1.0)
     logits = pool @ head.T
-    told = dubito.diagnose(pool, labelled=np.arange(30), logits=logits, head=head, standardise=True)
+    described = dubito.diagnose(pool, labelled=np.arange(30), logits=logits, head=head, standardise=True)
     hand = dubito.diagnose(
         by_hand(pool[:, :4]), labelled=np.arange(30), logits=logits, head=head[:, :4] * pool[:, :4].std(axis=0)
     )
-    assert told.delta == pytest.approx(hand.delta)
-    assert told.lambda_c_head == pytest.approx(hand.lambda_c_head)
-    assert told.lambda_c_data == pytest.approx(hand.lambda_c_data)
-    assert told.advice == hand.advice
+    assert described.delta == pytest.approx(hand.delta)
+    assert described.lambda_c_head == pytest.approx(hand.lambda_c_head)
+    assert described.lambda_c_data == pytest.approx(hand.lambda_c_data)
+    assert described.advice == hand.advice
 
 
 def test_scikit_learn_s_scaler_gives_the_same_picks() -> None:
@@ -230,12 +239,12 @@ def test_scikit_learn_s_scaler_gives_the_same_picks() -> None:
 
 
 def test_the_columns_that_dominate_are_named_with_their_share() -> None:
-    told = measure_scale(table() * [1.0, 1.0, 1.0, 30.0])
-    assert dominant(told) == [1, 3]
-    assert told_dominant(told, ["a", "b", "c", "d"]).startswith("b and d make over 99.9%")
-    assert told_dominant(measure_scale(by_hand(table())), ["a", "b", "c", "d"]) == ""
+    described = measure_scale(table() * [1.0, 1.0, 1.0, 30.0])
+    assert dominant(described) == [1, 3]
+    assert describe_dominant(described, ["a", "b", "c", "d"]).startswith("b and d make over 99.9%")
+    assert describe_dominant(measure_scale(by_hand(table())), ["a", "b", "c", "d"]) == ""
     many = measure_scale(np.random.default_rng(0).normal(size=(99, 20)) * ([100.0] * 5 + [1.0] * 15))
-    assert " and 2 more make" in told_dominant(many, [f"x{place}" for place in range(20)])
+    assert " and 2 more make" in describe_dominant(many, [f"x{place}" for place in range(20)])
     assert dominant(measure_scale(np.ones((3, 2)))) == []
 
 

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import dubito
-from dubito.distances import unit_rows
+from dubito.core.distances import unit_rows
 from dubito.matrix import FloatArray
 from dubito.strategies import DoubtCoreset
 

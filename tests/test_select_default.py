@@ -59,7 +59,7 @@ def test_features_and_nothing_else_are_enough(digits: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "described"),
     [
         ({"strength": 1.0}, "strength"),
         ({"strength": 0.5}, "strength"),
@@ -68,13 +68,15 @@ def test_features_and_nothing_else_are_enough(digits: Case) -> None:
         ({"strength": 2, "beam_width": 3}, "strength and beam_width"),
     ],
 )
-def test_an_option_of_the_paper_s_method_means_that_method(digits: Case, options: dict[str, Any], told: str) -> None:
+def test_an_option_of_the_paper_s_method_means_that_method(
+    digits: Case, options: dict[str, Any], described: str
+) -> None:
     pool, labelled, probabilities = digits
     given: dict[str, Any] = {"labelled": labelled, "probabilities": probabilities}
     picked = dubito.select(pool, 10, **given, **options)
     assert same(picked, dubito.select(pool, 10, **given, strategy=DoubtCoreset(**options)))
     assert picked.strategy == "doubt-coreset"
-    assert picked.notes == (f"auto took doubt-coreset, whose {told} you set.",)
+    assert picked.notes == (f"auto took doubt-coreset, whose {described} you set.",)
 
 
 def test_the_paper_s_method_keeps_its_name_and_says_nothing_of_a_choice(digits: Case) -> None:
@@ -205,9 +207,9 @@ def test_one_class_leaves_no_doubt_and_every_row_is_as_good(digits: Case) -> Non
 def test_a_selection_saved_as_json_says_what_was_taken(digits: Case, tmp_path: Path) -> None:
     path = tmp_path / "picks.json"
     dubito.select(digits[0], 3).save(str(path))
-    told = pd.read_json(path, typ="series")
-    assert told["strategy"] == "coverage"
-    assert told["notes"] == ["auto took coverage: without a model's doubt every row counts alike."]
+    described = pd.read_json(path, typ="series")
+    assert described["strategy"] == "coverage"
+    assert described["notes"] == ["auto took coverage: without a model's doubt every row counts alike."]
 
 
 # Estimates
@@ -216,7 +218,7 @@ def test_a_selection_saved_as_json_says_what_was_taken(digits: Case, tmp_path: P
 @pytest.fixture
 def steady_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rate of products is measured anew for every estimate, and a busy machine is now quick, now slow."""
-    monkeypatch.setattr("dubito.engines.cpu.coverage.cost.product_rate", lambda: 1e11)
+    monkeypatch.setattr("dubito.engines.cpu.coverage.engine.product_rate", lambda: 1e11)
     monkeypatch.setattr("dubito.engines.cpu.cost.product_rate", lambda: 1e11)
 
 

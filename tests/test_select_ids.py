@@ -125,7 +125,7 @@ def test_without_ids_on_both_sides_rows_go_by_their_order() -> None:
     assert chosen.notes == ("probabilities has ids and the pool none: rows are matched by their order.",)
 
 
-def test_masks_without_ids_are_told_and_what_is_joined_or_named_is_not() -> None:
+def test_masks_without_ids_are_reported_and_what_is_joined_or_named_is_not() -> None:
     mask = np.arange(12) == 3
     chosen = dubito.Pool(POOL).select(2, candidates=~mask, strategy="coreset")
     assert chosen.notes == ("pool has ids and candidates none: rows are matched by their order.",)
@@ -312,14 +312,14 @@ def test_a_diagnosis_joins_frames_and_names_rows_by_id() -> None:
     names = [f"n{row}" for row in range(80)]
     plain = dubito.diagnose(features, labelled=[0, 1], doubt=doubt, checked=np.arange(10, 70), wrong=wrong)
     order = rng.permutation(60)
-    told = dubito.diagnose(
+    described = dubito.diagnose(
         pd.DataFrame(features, index=names),
         labelled=["n1", "n0"],
         doubt=pd.Series(doubt, index=names).iloc[::-1],
         checked=[names[10 + row] for row in order],
         wrong=wrong[order],
     )
-    assert told.to_dict() == plain.to_dict()
+    assert described.to_dict() == plain.to_dict()
     mask = np.isin(np.arange(80), np.arange(10, 70)).astype(int)
     again = dubito.diagnose(features, labelled=["n0", "n1"], doubt=doubt, checked=mask, wrong=wrong, ids=names)
     assert again.to_dict() == plain.to_dict()

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dubito
-from dubito.distances import unit_rows
+from dubito.core.distances import unit_rows
+from dubito.core.problem import Selection
 from dubito.errors import OutputExists
 from dubito.matrix import FloatArray, Rows
-from dubito.problem import Selection
 
 LINE = np.array([[0.0], [1.0], [4.0], [9.0]])
 
@@ -200,12 +200,12 @@ class Interrupter:
 
     def __init__(self, after: int = 0) -> None:
         self.after = after
-        self.told: list[tuple[int, int]] = []
+        self.described: list[tuple[int, int]] = []
 
     def __call__(self, done: int, total: int, radius: float | None, seconds: float, /) -> None:
         assert seconds >= 0
         assert radius is None or radius >= 0
-        self.told.append((done, total))
+        self.described.append((done, total))
         if done > self.after:
             raise KeyboardInterrupt
 
@@ -261,12 +261,12 @@ def test_an_interrupted_beam_leaves_its_leading_configuration() -> None:
 
 
 @pytest.mark.usefixtures("hurry")
-def test_progress_is_told_up_to_the_last_pick() -> None:
+def test_progress_is_reported_up_to_the_last_pick() -> None:
     watcher = Interrupter(10**9)
     dubito.select(np.random.default_rng(5).standard_normal((100, 3)), 50, strategy="coreset", progress=watcher)
-    done = [count for count, _ in watcher.told]
+    done = [count for count, _ in watcher.described]
     assert done == sorted(done)
-    assert watcher.told[-1] == (50, 50)
+    assert watcher.described[-1] == (50, 50)
 
 
 def test_the_cover_of_standardised_features_is_in_their_units() -> None:

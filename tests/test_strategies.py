@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 import dubito
+from dubito.core.problem import Request
 from dubito.doubt import margin_doubt
 from dubito.errors import InvalidArgument, SolverFailed
 from dubito.matrix import FloatArray
-from dubito.problem import Request
 from dubito.strategies import (
     BUILT_IN,
     STRATEGIES,

@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dubito import reference
+from dubito.core import reference
+from dubito.core.problem import Configuration, Problem, Request, Solution
 from dubito.engines.base import Engine, Estimate
-from dubito.engines.oracle import ReferenceEngine
+from dubito.engines.reference_engine import ReferenceEngine
 from dubito.matrix import FloatArray, IntArray, Rows, Stack, len_of
-from dubito.problem import Configuration, Problem, Request, Solution
 from dubito.strategies import Choice, Coreset
 from dubito.testing import check_engine, check_strategy, make_problem
 from levels import examples
@@ -154,7 +154,7 @@ class Fussy(ForLarge):
         return ["it is plain"] if problem.doubt is None else []
 
 
-def test_an_engine_that_could_not_be_asked_everything_is_told_so() -> None:
+def test_an_engine_that_could_not_be_asked_everything_is_reported_so() -> None:
     with pytest.raises(AssertionError, match="refused plain problems of 500, 60, 9, 4000 rows; it must take one"):
         check_engine(Fussy(1), examples=4)
 

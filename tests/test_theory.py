@@ -11,7 +11,7 @@ from dubito import theory
 from dubito.doubt import doubt_from_logits, softmax
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray
-from dubito.theory.numbers import LARGEST
+from dubito.theory import LARGEST
 
 distances = st.floats(1e-3, 20.0)
 shares = st.floats(0.0, 1.0)
@@ -265,6 +265,6 @@ bad_calls: list[tuple[str, Callable[[], object]]] = [
 
 
 @pytest.mark.parametrize(("message", "call"), bad_calls, ids=[message for message, _ in bad_calls])
-def test_a_bad_argument_is_named_with_its_value_and_the_mend(message: str, call: Callable[[], object]) -> None:
+def test_a_bad_argument_is_named_with_its_value_and_the_hint(message: str, call: Callable[[], object]) -> None:
     with pytest.raises(InvalidArgument, match=message):
         call()

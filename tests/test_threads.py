@@ -1,4 +1,4 @@
-"""Threads: as many as cores unless the environment says fewer; every piece is done, and errors are told."""
+"""Threads: as many as cores unless the environment says fewer; every piece is done, and errors are reported."""
 
 import pytest
 

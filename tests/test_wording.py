@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito.cli.printing.failures import in_words_of
-from dubito.wording import MARKS, PASS, Door, by_door, in_library, in_python, in_toml, keyword, named, noun, worded
+from dubito.cli.output import in_words_of
+from dubito.errors import MARKS, PASS, Door, by_interface, in_library, in_python, in_toml, keyword, named, noun, worded
 
 IN_COMMAND = in_words_of({"--budget", "--beam-width", "--strategy", "--doubt"})
 
@@ -22,7 +22,7 @@ IN_COMMAND = in_words_of({"--budget", "--beam-width", "--strategy", "--doubt"})
         (keyword("ids"), "ids=", "ids=", "ids"),
         (noun("budget"), "budget", "budget", "budget"),
         (PASS, "pass", "pass", "set"),
-        (by_door("force=True", command="--force"), "force=True", "--force", "force=True"),
+        (by_interface("force=True", command="--force"), "force=True", "--force", "force=True"),
         (in_python(" (Pool does it)"), " (Pool does it)", "", ""),
     ],
 )

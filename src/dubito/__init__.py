@@ -8,6 +8,8 @@ data.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dubito.api import select
+from dubito.core.problem import Configuration, Interrupted, Selection
 from dubito.errors import (
     DubitoError,
     InvalidArgument,
@@ -18,14 +20,12 @@ from dubito.errors import (
     OutputExists,
     SolverFailed,
 )
-from dubito.problem import Configuration, Interrupted, Selection
-from dubito.selecting import select
 
 if TYPE_CHECKING:
+    from dubito.api import Estimate, estimate
     from dubito.diagnosis import Diagnosis, diagnose
     from dubito.embedding import Embedded, embed
-    from dubito.estimating import Estimate, estimate
-    from dubito.fitting import Fit, fit
+    from dubito.models.fit import Fit, fit
     from dubito.pool import Pool
     from dubito.sharding.shards import Shards
 
@@ -61,10 +61,10 @@ _LAZY = {
     "diagnose": "dubito.diagnosis",
     "Embedded": "dubito.embedding",
     "embed": "dubito.embedding",
-    "Estimate": "dubito.estimating",
-    "estimate": "dubito.estimating",
-    "Fit": "dubito.fitting",
-    "fit": "dubito.fitting",
+    "Estimate": "dubito.api",
+    "estimate": "dubito.api",
+    "Fit": "dubito.models.fit",
+    "fit": "dubito.models.fit",
     "Pool": "dubito.pool",
     "Shards": "dubito.sharding.shards",
 }

@@ -7,22 +7,20 @@ from typing import Literal
 
 import numpy as np
 
-from dubito.asking import Wanted, build_request, check_points, check_terms, with_model
-from dubito.checks import Labelled, check_rows
-from dubito.covering import Given
+from dubito.api import answer
+from dubito.arguments import Wanted, build_request, check_points, check_terms, with_model
+from dubito.core.constraints import Limits
+from dubito.core.problem import Known, Metric, Problem, Progress, Scaling, Selection
+from dubito.covering_radius import Given
 from dubito.doubt.reading import Sources
 from dubito.engines.dispatch import choose_engine
-from dubito.errors import InvalidArgument, InvalidData
-from dubito.files.sealed import load_sealed, save_sealed
-from dubito.limits import Limits
+from dubito.errors import InvalidArgument, InvalidData, keyword
+from dubito.io.durable import load_sealed, save_sealed
 from dubito.matrix import AnyArray, IntArray, Rows, len_of
-from dubito.names import Ids
-from dubito.problem import Known, Metric, Problem, Progress, Scaling, Selection
-from dubito.selecting import answer
-from dubito.strategies import Strategy
-from dubito.strategies.arguments import configure_strategy
+from dubito.request.ids import Ids
+from dubito.request.rows import Labelled, check_rows
+from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.auto import Origin
-from dubito.wording import keyword
 
 SCHEMA = 1
 PRINT_ROWS = 64
@@ -96,7 +94,7 @@ class Pool:
         """
         if sum(value is not None for value in (which, rows, ids)) != 1:
             takes = f"label takes one of: a Selection or list, {keyword('rows')}, {keyword('ids')}"
-            raise InvalidArgument(takes, mend="pass exactly one of them.")
+            raise InvalidArgument(takes, hint="pass exactly one of them.")
         rows = np.setdiff1d(self._rows_of(which, rows, ids), self._order)
         added = self._known.added
         if len(added) and not np.isin(added, rows).all():
@@ -129,8 +127,8 @@ class Pool:
                 # They are rows of such a pool; of one or two, 0 and 1 could be taken for a mask.
                 return rows
         elif which is not None and self.ids is not None and self.ids.dtype.kind in "iuf":
-            mend = "pass label(ids=...) or label(rows=...)."
-            raise InvalidArgument("this pool's ids are numbers, as rows are", mend=mend)
+            hint = "pass label(ids=...) or label(rows=...)."
+            raise InvalidArgument("this pool's ids are numbers, as rows are", hint=hint)
         elif which is not None and self.ids is not None and np.asarray(which).dtype.kind not in "iub":
             ids = which
         elif which is not None:
@@ -140,13 +138,13 @@ class Pool:
     def _rows_of_ids(self, ids: object) -> IntArray:
         known = self._points.names.ids
         if known is None:
-            mend = "pass label(rows=...), or make it with Pool(..., ids=...)."
-            raise InvalidArgument("this pool has no ids", mend=mend)
+            hint = "pass label(rows=...), or make it with Pool(..., ids=...)."
+            raise InvalidArgument("this pool has no ids", hint=hint)
         asked = Ids("ids", np.asarray(ids).ravel(), argument="ids")
         for row, key in enumerate(asked.keys):
             if key not in known.places:
                 problem = f"holds {asked.shown([row])}, which is no id of this pool"
-                raise InvalidArgument(problem, argument="ids", mend="pass ids it was made with.")
+                raise InvalidArgument(problem, argument="ids", hint="pass ids it was made with.")
         return np.array([known.places[key] for key in asked.keys], dtype=np.int64)
 
     def select(
@@ -228,7 +226,7 @@ class Pool:
         saved = _read(path, len(pool))
         if str(saved["fingerprint"]) != pool._fingerprint():
             problem = f"{path} was saved with other features, another metric or on another scale"
-            raise InvalidData(problem, mend="pass those it was made with.")
+            raise InvalidData(problem, hint="pass those it was made with.")
         _check_saved(path, saved, len(pool))
         pool._order = saved["order"]
         pool._known = pool._before = Known(saved["squared"], saved["seen"], pool._order[:0])
@@ -254,7 +252,7 @@ def _read(path: str, n_pool: int) -> dict[str, AnyArray]:
     expected = {"schema", "fingerprint", "order", "squared", "seen"}
     if set(saved) != expected or saved["schema"].tolist() != SCHEMA:
         problem = f"{path} holds no pool saved by this version of dubito"
-        raise InvalidData(problem, mend="pass a path that Pool.save was given.")
+        raise InvalidData(problem, hint="pass a path that Pool.save was given.")
     return saved
 
 
@@ -263,7 +261,7 @@ def _check_saved(path: str, saved: dict[str, AnyArray], n_pool: int) -> None:
     name = _unsound(saved["order"], saved["squared"], saved["seen"], n_pool)
     if name is not None:
         problem = f"{path} is damaged: its {name!r} cannot have come from a pool of {n_pool} rows"
-        raise InvalidData(problem, mend="make the pool again, and label what was labelled.")
+        raise InvalidData(problem, hint="make the pool again, and label what was labelled.")
 
 
 def _unsound(order: AnyArray, squared: AnyArray, seen: AnyArray, n_pool: int) -> str | None:

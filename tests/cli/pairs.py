@@ -61,7 +61,7 @@ class Pair:
     features: Any
     wanted: Any
     """The values in the pool's order, the rows that are named, or None where the two do not fit."""
-    told: str
+    described: str
 
 
 def make_pair(folder: Path, seed: int) -> Pair:
@@ -81,8 +81,8 @@ def make_pair(folder: Path, seed: int) -> Pair:
     wanted = joined(features, ids, values, named, role, has)
     if form == "nothing" and role in ROLES[3:] and len(rows) <= n:
         wanted = np.arange(len(rows))  # Row numbers.
-    told = f"{seed}: {kind}, {spelling}, {change}, {role}, {pool_form} beside {form}"
-    return Pair(pool, beside, role, features.to_numpy(), wanted, told)
+    described = f"{seed}: {kind}, {spelling}, {change}, {role}, {pool_form} beside {form}"
+    return Pair(pool, beside, role, features.to_numpy(), wanted, described)
 
 
 def content(rng: Generator, role: str, n: int) -> pd.DataFrame:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dubito.cli.jobs import select as job
-from dubito.files import read_picks
-from dubito.files.disk import held
-from dubito.problem import Selection
+from dubito.core.problem import Selection
+from dubito.io import read_picks
+from dubito.io.durable import held
 
 from .conftest import PATIENCE, Pool, Program
 

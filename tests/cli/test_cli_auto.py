@@ -1,4 +1,4 @@
-"""The command line where no strategy is named: what is taken, and that it is told."""
+"""The command line where no strategy is named: what is taken, and that it is reported."""
 
 import json
 from pathlib import Path
@@ -16,13 +16,13 @@ def picks(out: str) -> list[int]:
     return [pick["index"] for pick in json.loads(out)["picks"]]
 
 
-def test_what_was_taken_and_why_is_told_on_stderr_and_in_json(pool: Pool, run: Program) -> None:
+def test_what_was_taken_and_why_is_reported_on_stderr_and_in_json(pool: Pool, run: Program) -> None:
     ran = run("select", "pool.npz", "-b", "4", "--json")
     wanted = dubito.select(pool.features, 4, labelled=np.array(pool.labelled), probabilities=pool.probabilities)
-    told = json.loads(ran.out)
+    described = json.loads(ran.out)
     assert picks(ran.out) == wanted.indices.tolist()
-    assert told["strategy"] == "doubt-coverage"
-    assert told["notes"] == list(wanted.notes)
+    assert described["strategy"] == "doubt-coverage"
+    assert described["notes"] == list(wanted.notes)
     assert f"dubito: {wanted.notes[-1]}\n" in ran.err
     assert run("select", "pool.npz", "-b", "4", "-q").err == ""
 
@@ -59,7 +59,7 @@ def test_a_dry_run_says_what_would_be_taken(pool: Pool, run: Program) -> None:
     assert "strategy    doubt-coverage\n" in dry.out
     assert "notes" not in dry.out
     wet = run("select", "pool.npz", "-b", "4", "--json")
-    assert dry.err.splitlines() == [f"dubito: {told}" for told in json.loads(wet.out)["notes"]]
+    assert dry.err.splitlines() == [f"dubito: {described}" for described in json.loads(wet.out)["notes"]]
     facts = json.loads(run("select", "pool.npz", "-b", "4", "--dry-run", "--json", "--features", "trained").out)
     assert (facts["strategy"], facts["engine"]) == ("doubt-coreset", "cpu")
     assert facts["notes"] == ["auto took doubt-coreset, strength 0.25: features were trained (as you say)."]
@@ -81,5 +81,5 @@ def test_a_simulation_compares_it_unasked(pool: Pool, run: Program) -> None:
     classes = pool.probabilities.argmax(axis=1)
     np.savez("data.npz", features=pool.features, labels=classes)
     options = ("--seeds", "1", "--rounds", "1", "--initial", "8", "--budget", "2", "--json", "-q")
-    told = json.loads(run("simulate", "data.npz", *options).out)
-    assert [each["strategy"] for each in told["strategies"]][:2] == ["random", "auto"]
+    described = json.loads(run("simulate", "data.npz", *options).out)
+    assert [each["strategy"] for each in described["strategies"]][:2] == ["random", "auto"]

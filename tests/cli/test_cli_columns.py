@@ -1,4 +1,4 @@
-"""Columns that are something else than they are taken for: refused with the mend, or told."""
+"""Columns that are something else than they are taken for: refused with the fix, or told."""
 
 from pathlib import Path
 
@@ -24,14 +24,14 @@ def points(run: Program) -> None:
     write("pool.csv", a=POINTS[:, 0], b=POINTS[:, 1])
 
 
-@pytest.mark.parametrize(("scale", "what", "mend"), [(1, "probabilities", ""), (100, "percent", ", divided by 100")])
-def test_logits_that_are_probabilities_are_refused(run: Program, scale: int, what: str, mend: str) -> None:
+@pytest.mark.parametrize(("scale", "what", "hint"), [(1, "probabilities", ""), (100, "percent", ", divided by 100")])
+def test_logits_that_are_probabilities_are_refused(run: Program, scale: int, what: str, hint: str) -> None:
     n, maybe, yes = (scale * SHARES).T
     write("p.csv", n=n, maybe=maybe, yes=yes)
     ran = run(*SELECT, "--logits", "p.csv", "-q")
     assert ran.code == 3
     assert f"logits (p.csv) are {what}: no number is below 0, and every row sums to {scale} (" in ran.complaint
-    assert ran.complaint.endswith(f"pass them as --probabilities{mend}.")
+    assert ran.complaint.endswith(f"pass them as --probabilities{hint}.")
 
 
 @pytest.mark.parametrize("stray", [SHARES.sum(axis=1), np.full(N, 2024), -RNG.random(N)])
@@ -54,7 +54,7 @@ def test_a_stray_column_of_the_pools_own_probabilities_is_named(run: Program) ->
     assert "without column 'p_sum', and not with it; pass --ignore-columns p_sum" in ran.complaint
 
 
-def test_scores_that_no_column_mends_are_still_told_to_be_logits(run: Program) -> None:
+def test_scores_that_no_column_hint_are_still_told_to_be_logits(run: Program) -> None:
     write("p.csv", n=RNG.random(N), maybe=RNG.random(N), yes=RNG.random(N))
     ran = run(*SELECT, "--probabilities", "p.csv", "-q")
     assert "raw scores go in as --logits" in ran.complaint
@@ -62,7 +62,9 @@ def test_scores_that_no_column_mends_are_still_told_to_be_logits(run: Program) -
 
 @pytest.mark.parametrize("value", ["k.A.", "84.56%", '"462.709,55"', "1 234", "-", "?"])
 @pytest.mark.parametrize("options", [(), ("--feature-columns", "a,sales")])
-def test_text_among_numbers_is_told_with_how_to_write_them(run: Program, value: str, options: tuple[str, ...]) -> None:
+def test_text_among_numbers_is_reported_with_how_to_write_them(
+    run: Program, value: str, options: tuple[str, ...]
+) -> None:
     write("pool.csv", a=POINTS[:, 0], sales=[value, *POINTS[1:, 1]])
     ran = run(*SELECT, *options)
     assert ran.code == 3
@@ -73,7 +75,7 @@ def test_text_among_numbers_is_told_with_how_to_write_them(run: Program, value: 
     assert run(*SELECT, *options, "--missing", "median").code == 0
 
 
-def test_text_that_is_far_down_is_told_alike(run: Program) -> None:
+def test_text_that_is_far_down_is_reported_alike(run: Program) -> None:
     write("pool.csv", a=np.arange(30_000), sales=[*np.arange(29_999.0), "k.A."])
     ran = run(*SELECT)
     assert "column 'sales' of pool.csv holds 'k.A.', which is no number, in line 30001; write plain" in ran.complaint

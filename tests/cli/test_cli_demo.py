@@ -19,8 +19,8 @@ from sklearn.datasets import load_digits
 
 from dubito.cli import main
 from dubito.cli.commands.demo import digits_bytes, plan
-from dubito.cli.printing.messages import program_name
-from dubito.experiments.runs.run import read_rounds
+from dubito.cli.output import program_name
+from dubito.experiments.runner import read_rounds
 
 from .conftest import Program
 
@@ -33,7 +33,7 @@ class Played:
     """What a demo said, first as JSON and then, of the same run again, in words; and what it wrote each time."""
 
     folder: Path
-    told: dict[str, Any]
+    described: dict[str, Any]
     words: str
     written: tuple[dict[str, bytes], dict[str, bytes]]
 
@@ -61,20 +61,20 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
         earlier = replace(plan(["coreset"], seeds=1, rounds=1, folder=Path("dubito-demo")), name="earlier")
         (folder / "experiment.toml").write_text(earlier.to_toml())
         (folder / "journal.jsonl").write_text("something\nold\n")
-        told = json.loads(output_of(*command, "--json"))
+        described = json.loads(output_of(*command, "--json"))
         written.append({name: (folder / name).read_bytes() for name in (*SHOWN, "journal.jsonl")})
         words = output_of(*command)
         written.append({name: (folder / name).read_bytes() for name in (*SHOWN, "journal.jsonl")})
-    return Played(folder, told, words, (written[0], written[1]))
+    return Played(folder, described, words, (written[0], written[1]))
 
 
 def test_the_demo_trains_few_models_and_tells_its_numbers_as_json(played: Played) -> None:
     assert len(read_rounds(played.folder)) == 2 * 2 * 7, "one model for each seed, strategy and number of labels"
-    assert played.told["labels"] == [20, 40]
-    names = [each["strategy"] for each in played.told["strategies"]]
+    assert played.described["labels"] == [20, 40]
+    names = [each["strategy"] for each in played.described["strategies"]]
     assert names == ["random", "least-confidence", "margin", "coreset", "doubt-coreset", "auto", "entropy"]
-    assert len({tuple(row[0] for row in each["accuracy"]) for each in played.told["strategies"]}) == 1
-    for path in played.told["files"]:
+    assert len({tuple(row[0] for row in each["accuracy"]) for each in played.described["strategies"]}) == 1
+    for path in played.described["files"]:
         assert (played.folder.parent / path).stat().st_size > 1000
 
 
@@ -168,7 +168,7 @@ def test_the_round_trip_types_what_a_user_would(
 ) -> None:
     """With fewer digits than the demo has; what it types is run here where it need not be a process of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dubito.cli.jobs.round_trip.DIGITS", 200)
+    monkeypatch.setattr("dubito.cli.jobs.demo.DIGITS", 200)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # Threads of several processes wait for each other.
         monkeypatch.setenv(name, "1")
     if not own_process:
@@ -196,7 +196,7 @@ def test_the_round_trip_types_what_a_user_would(
 
 
 def test_a_round_trip_ends_where_a_command_fails(run: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("dubito.cli.jobs.round_trip.DIGITS", 4)
+    monkeypatch.setattr("dubito.cli.jobs.demo.DIGITS", 4)
     monkeypatch.setattr(subprocess, "run", lambda words, check: subprocess.CompletedProcess(words, 1))
     ran = run("demo", "--round-trip", "-o", "there")
     assert ran.code == 1

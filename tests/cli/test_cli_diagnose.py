@@ -13,17 +13,17 @@ from .conftest import Pool, Program
 
 def test_a_process_prints_the_advice_first(pool: Pool, run_process: Program) -> None:
     ran = run_process("diagnose", "pool.npz")
-    told = dubito.diagnose(pool.features, labelled=np.array(pool.labelled), probabilities=pool.probabilities)
+    described = dubito.diagnose(pool.features, labelled=np.array(pool.labelled), probabilities=pool.probabilities)
     assert ran.code == 0
-    assert ran.out.splitlines()[0] == told.advice
-    assert all(f"- {note}" in ran.out for note in told.notes)
+    assert ran.out.splitlines()[0] == described.advice
+    assert all(f"- {note}" in ran.out for note in described.notes)
     assert ran.err == ""
 
 
 def test_json_holds_what_the_library_tells(pool: Pool, run: Program) -> None:
     ran = run("diagnose", "pool.npz", "--json")
-    told = dubito.diagnose(pool.features, labelled=np.array(pool.labelled), probabilities=pool.probabilities)
-    assert json.loads(ran.out) == {"schema": 1, **told.to_dict()}
+    described = dubito.diagnose(pool.features, labelled=np.array(pool.labelled), probabilities=pool.probabilities)
+    assert json.loads(ran.out) == {"schema": 1, **described.to_dict()}
 
 
 def wide_pool(n: int = 200) -> list[bool]:
@@ -43,7 +43,7 @@ def test_a_head_and_checked_outcomes_bring_the_whole_theory(run: Program, by: st
     Path("checked.csv").write_text(f"{by},wrong\n" + "".join(f"{name},{int(bad)}\n" for name, bad in rows))
     ran = run("diagnose", "wide.npz", "--head", "head.npy", "--checked", "checked.csv", "--json")
     pool = np.load("wide.npz")
-    told = dubito.diagnose(
+    described = dubito.diagnose(
         pool["features"],
         labelled=[0],
         doubt=pool["doubt"],
@@ -51,7 +51,7 @@ def test_a_head_and_checked_outcomes_bring_the_whole_theory(run: Program, by: st
         checked=np.arange(1, 200),
         wrong=wrong,
     )
-    assert json.loads(ran.out) == {"schema": 1, **told.to_dict()}
+    assert json.loads(ran.out) == {"schema": 1, **described.to_dict()}
     text = run("diagnose", "wide.npz", "--head", "head.npy", "--checked", "checked.csv").out
     for name in ("δ/δ*", "δ*", "β", "checked points", "by the head"):
         assert name in text

@@ -16,10 +16,10 @@ import dubito
 from dubito.cli import main
 from dubito.cli.commands.doctor import EngineState, Library, blas, examine, extras, lines
 from dubito.cli.options import engine_names, strategy_names
+from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine
 from dubito.engines.dispatch import installed_engines
 from dubito.matrix import len_of
-from dubito.problem import Problem, Solution
 
 from .conftest import Program
 
@@ -27,21 +27,21 @@ from .conftest import Program
 def test_doctor_names_versions_engines_and_extras(run: Program) -> None:
     ran = run("doctor")
     assert (ran.code, ran.err) == (0, "")
-    told = dict(line.split(maxsplit=1) for line in ran.out.splitlines())
-    assert (told["dubito"].strip(), told["numpy"].strip()) == (dubito.__version__, np.__version__)
-    assert "GiB of memory" in told["system"]
+    described = dict(line.split(maxsplit=1) for line in ran.out.splitlines())
+    assert (described["dubito"].strip(), described["numpy"].strip()) == (dubito.__version__, np.__version__)
+    assert "GiB of memory" in described["system"]
     assert "engine cpu" in ran.out
     assert "extra files" in ran.out
 
 
 def test_doctor_speaks_json(run: Program) -> None:
-    told = json.loads(run("doctor", "--json").out)
-    assert told["schema"] == 1
-    assert {engine["name"] for engine in told["engines"]} >= {"cpu", "reference"}
-    assert told["memory_bytes"] > 2**20
-    assert told["cpus"] >= 1
-    assert told["disk_free_bytes"] > 0
-    assert {extra["name"] for extra in told["extras"]} >= {"files", "frames", "torch"}
+    described = json.loads(run("doctor", "--json").out)
+    assert described["schema"] == 1
+    assert {engine["name"] for engine in described["engines"]} >= {"cpu", "reference"}
+    assert described["memory_bytes"] > 2**20
+    assert described["cpus"] >= 1
+    assert described["disk_free_bytes"] > 0
+    assert {extra["name"] for extra in described["extras"]} >= {"files", "frames", "torch"}
 
 
 def test_an_engine_that_refuses_and_an_extra_that_is_missing_say_so() -> None:
@@ -51,10 +51,10 @@ def test_an_engine_that_refuses_and_an_extra_that_is_missing_say_so() -> None:
         extras=extras(["no-such-package>=1; extra == 'torch'"]),
         versions={"rich": None},
     )
-    told = dict(lines(found))
-    assert told["engine cuda"] == "refuses: no GPU was found"
-    assert told["extra torch"] == "missing no-such-package: pip install 'dubito[torch]'"
-    assert told["rich"] == "not installed"
+    described = dict(lines(found))
+    assert described["engine cuda"] == "refuses: no GPU was found"
+    assert described["extra torch"] == "missing no-such-package: pip install 'dubito[torch]'"
+    assert described["rich"] == "not installed"
 
 
 class ForLarge(Engine[Problem]):
@@ -134,7 +134,7 @@ def test_help_speaks_of_files_and_names_rather_than_types(
 
 
 @pytest.mark.parametrize("command", ["select", "demo"])
-def test_where_the_output_goes_is_told_among_what_is_put_out(help_on: Callable[..., str], command: str) -> None:
+def test_where_the_output_goes_is_reported_among_what_is_put_out(help_on: Callable[..., str], command: str) -> None:
     shown = help_on(command)
     assert "--output" in shown.partition("─ Output ─")[2]
     assert "--output" not in shown.partition("─ Output ─")[0]

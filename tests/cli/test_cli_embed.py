@@ -66,8 +66,8 @@ def test_what_is_left_out_is_listed_and_in_the_exit_code(run: Program, photos: P
     listed = rows_of("errors.csv")
     assert len(listed) == 13
     assert listed[0] == {"id": "'=bad0.png", "problem": "is empty (0 bytes)"}
-    told = json.loads(ran.out)
-    assert (told["rows"], len(told["left_out"]), told["path"]) == (60, 13, "pool.parquet")
+    described = json.loads(ran.out)
+    assert (described["rows"], len(described["left_out"]), described["path"]) == (60, 13, "pool.parquet")
     again = run("embed", "photos", "--errors", "errors.csv")
     assert again.code == SOME_LEFT_OUT
     assert "pool.parquet was whole already" in again.err
@@ -140,7 +140,7 @@ def test_each_complaint_is_one_line(
 
 
 @pytest.mark.parametrize("name", ["timm:resnet18", "clip:ViT-B-32", "sentence:mini"])
-def test_a_package_that_is_missing_is_told_with_its_command(
+def test_a_package_that_is_missing_is_reported_with_its_command(
     run: Program, photos: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(photos.parent / "t.csv").write_text("text\na\n")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import typer
 
-from dubito.cli.printing.failures import TRACEBACK, Stopped, exit_code_of
+from dubito.cli.output import TRACEBACK, Stopped, exit_code_of
 from dubito.errors import MissingExtra
 
 from .conftest import Pool, Program

@@ -1,4 +1,4 @@
-"""Files of every form through the real command line: understood with a note, or refused with the mend."""
+"""Files of every form through the real command line: understood with a note, or refused with the fix."""
 
 import gzip
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_a_bound_that_is_no_size_is_refused(run: Program) -> None:
     assert "--input-limit lots is not a size" in run("select", "x.npy", *CORESET, "--input-limit", "lots").complaint
 
 
-def test_text_like_formulas_goes_round_through_a_spreadsheet_and_is_told(run: Program) -> None:
+def test_text_like_formulas_goes_round_through_a_spreadsheet_and_is_reported(run: Program) -> None:
     Path("pool.csv").write_text("id,=note,x\n=1+1,-a,0\n@b,plain,5\nc,+b,9\n")
     options = ("--strategy", "coreset", "--ignore-columns", "=note")
     ran = run("select", "pool.csv", "-b", "3", *options, "-o", "picks.csv")
@@ -112,7 +112,7 @@ def test_text_is_as_it_was_where_programs_read_it(run: Program, more: tuple[str,
     assert "=" in written
 
 
-def test_an_id_column_that_one_file_lacks_is_told_with_its_own_mend(run: Program) -> None:
+def test_an_id_column_that_one_file_lacks_is_reported_with_its_own_hint(run: Program) -> None:
     Path("pool.csv").write_text("id,a,b\nr0,1,2\nr1,3,4\nr2,9,9\n")
     Path("p.csv").write_text("key,c1,c2\nr0,0.5,0.5\nr1,0.25,0.75\nr2,0,1\n")
     ran = run("select", "pool.csv", "--budget", "1", "--probabilities", "p.csv", "--id-column", "key")

@@ -1,4 +1,4 @@
-"""What a newcomer is told on the way: notes on tables, hints for the next round, refusals in the program's words."""
+"""What a newcomer reads on the way: notes on tables, hints for the next round, refusals in the program's words."""
 
 import json
 from pathlib import Path
@@ -84,11 +84,11 @@ def test_a_table_without_labels_counts_whole_and_says_so(pool: Pool, run: Progra
     )
 
 
-def test_the_features_of_a_table_are_named_and_what_looks_like_an_id_is_told(run: Program) -> None:
+def test_the_features_of_a_table_are_named_and_what_looks_like_an_id_is_reported(run: Program) -> None:
     rows = "".join(f"{row},{row % 7},1,{row % 3},0,0.5\n" for row in range(30))
     Path("a.csv").write_text("user_id,year,a,b,c,d\n" + rows)
-    told = run("select", "a.csv", *CORESET, "--dry-run", "--standardise", "no").err
-    assert told.splitlines() == [
+    described = run("select", "a.csv", *CORESET, "--dry-run", "--standardise", "no").err
+    assert described.splitlines() == [
         "dubito: 6 features: user_id, year, a, b, c, ...",
         "dubito: user_id looks like an id: pass --id-column user_id if so; now it is a feature",
         "dubito: a, c, d are the same in every row: pass --ignore-columns a,c,d",

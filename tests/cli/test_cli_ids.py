@@ -189,7 +189,7 @@ def test_probabilities_of_fewer_or_more_rows_are_refused_by_the_ids_they_lack_or
     )
 
 
-def test_a_fault_in_a_joined_file_is_told_by_its_id(run: Program) -> None:
+def test_a_fault_in_a_joined_file_is_reported_by_its_id(run: Program) -> None:
     features(NAMES).rename_axis("id").to_csv("pool.csv")
     faulty = probabilities(NAMES)
     faulty.iloc[7, 0] = np.nan
@@ -206,24 +206,24 @@ def test_ids_of_another_name_than_the_pool_s_are_told_to_be_renamed(run: Program
     features(NAMES).rename_axis("Kunde").to_csv("pool.csv")
     given = ("select", "pool.csv", "-b", "5", "--id-column", "Kunde", "--probabilities", "p.csv", "--json", "-q")
     probabilities(NAMES).iloc[ORDER].rename_axis("Nr").to_csv("p.csv")
-    told = run(*given).complaint
-    assert "if it identifies the rows rename it to 'Kunde', as in the pool, or to 'id'," in told
-    assert "--id-column Nr" not in told
+    described = run(*given).complaint
+    assert "if it identifies the rows rename it to 'Kunde', as in the pool, or to 'id'," in described
+    assert "--id-column Nr" not in described
     for name in ("Kunde", "id"):
         probabilities(NAMES).iloc[ORDER].rename_axis(name).to_csv("p.csv")
         assert picks(run(*given).out) == WANTED
 
 
-def test_columns_to_ignore_are_told_as_an_option(run: Program) -> None:
+def test_columns_to_ignore_are_reported_as_an_option(run: Program) -> None:
     features([*NAMES[:-1], "n0"]).rename_axis("id").to_csv("pool.csv")
-    told = run("select", "pool.csv", "-b", "5", "-q").complaint
-    assert told.endswith("if 'id' is no id pass --ignore-columns id.")
+    described = run("select", "pool.csv", "-b", "5", "-q").complaint
+    assert described.endswith("if 'id' is no id pass --ignore-columns id.")
     features(NAMES).assign(label="a").rename_axis("id").to_csv("pool.csv")
-    told = run("select", "pool.csv", "-b", "5", "-q").complaint
-    assert told.endswith("pass --ignore-columns label to pick among them all the same.")
+    described = run("select", "pool.csv", "-b", "5", "-q").complaint
+    assert described.endswith("pass --ignore-columns label to pick among them all the same.")
 
 
-def test_leading_zeros_make_another_id_and_the_mend_is_told(run: Program) -> None:
+def test_leading_zeros_make_another_id_and_the_hint_is_reported(run: Program) -> None:
     names = [f"{row:03d}" for row in range(N)]
     features(names).rename_axis("id").to_csv("pool.csv")
     probabilities(names).iloc[ORDER].rename_axis("id").to_csv("p.csv")
@@ -301,8 +301,8 @@ def test_row_numbers_that_begin_again_in_every_shard_are_no_ids(run: Program) ->
 def test_an_index_that_is_more_than_row_numbers_becomes_the_id(run: Program, suffix: str) -> None:
     chosen = features(np.arange(N)).iloc[ORDER]
     chosen.to_csv("pool.csv") if suffix == ".csv" else chosen.to_parquet("pool.parquet")
-    told = json.loads(run("select", f"pool{suffix}", "-b", "5", "-s", "coreset", "--json").out)["picks"]
-    assert [pick["id"] for pick in told] == [int(ORDER[pick["index"]]) for pick in told]
+    described = json.loads(run("select", f"pool{suffix}", "-b", "5", "-s", "coreset", "--json").out)["picks"]
+    assert [pick["id"] for pick in described] == [int(ORDER[pick["index"]]) for pick in described]
     plain = features(np.arange(N))
     plain.to_csv("plain.csv") if suffix == ".csv" else plain.to_parquet("plain.parquet")
     ran = run("select", f"plain{suffix}", "-b", "5", "-s", "coreset", "--json")
@@ -312,8 +312,8 @@ def test_an_index_that_is_more_than_row_numbers_becomes_the_id(run: Program, suf
 
 def test_a_range_that_begins_elsewhere_and_dates_are_ids(run: Program) -> None:
     features(pd.RangeIndex(100, 100 + N)).to_parquet("pool.parquet")
-    told = json.loads(run("select", "pool.parquet", "-b", "5", "-s", "coreset", "--json").out)["picks"]
-    assert [pick["id"] for pick in told] == [100 + pick["index"] for pick in told]
+    described = json.loads(run("select", "pool.parquet", "-b", "5", "-s", "coreset", "--json").out)["picks"]
+    assert [pick["id"] for pick in described] == [100 + pick["index"] for pick in described]
     days = pd.date_range("2026-01-01", periods=N)
     features(days).to_parquet("pool.parquet")
     probabilities(days).iloc[ORDER].rename_axis("id").to_csv("p.csv")
@@ -446,7 +446,7 @@ def test_row_numbers_that_the_pool_writes_down_are_ids_to_who_names_some(run: Pr
     assert [pick["index"] for pick in json.loads(ran.out)["picks"]] == CORESET[:2]
 
 
-def test_candidates_by_ids_that_no_pool_has_are_told_so(run: Program) -> None:
+def test_candidates_by_ids_that_no_pool_has_are_reported_so(run: Program) -> None:
     np.save("pool.npy", FEATURES)
     Path("few.csv").write_text("id\n5\n3\n")
     ran = run("select", "pool.npy", "-b", "2", "-s", "coreset", "--candidates", "few.csv")
@@ -586,7 +586,7 @@ def test_labels_in_every_row_leave_nothing_to_pick_and_may_be_ignored(run: Progr
         assert picks(ran.out) == dubito.select(FEATURES, 5, strategy="coreset").indices.tolist()
 
 
-def test_a_split_is_left_out_and_told(run: Program) -> None:
+def test_a_split_is_left_out_and_reported(run: Program) -> None:
     write_with(".csv", "split", np.arange(N) % 3)
     ran = run("select", "pool.csv", "-b", "5", "-s", "coreset", "--json")
     assert picks(ran.out) == dubito.select(FEATURES, 5, strategy="coreset").indices.tolist()

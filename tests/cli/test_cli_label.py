@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from dubito.cli import main
-from dubito.labelling.desk import Desk
-from dubito.labelling.exporting import FORMATS
-from dubito.labelling.making import open_project
-from dubito.labelling.noticing import lost_labels
-from dubito.labelling.project import OWN, read_project
-from dubito.labelling.spoken import Spoken
-from labelling.projects import CLASSES, make_project, truth
+from dubito.labeling.creation import open_project
+from dubito.labeling.export import FORMATS
+from dubito.labeling.project import OWN, read_project
+from dubito.labeling.project_checks import lost_labels
+from dubito.labeling.service import AnswerIn, LabelingService
+from labeling.projects import CLASSES, make_project, truth
 
 TESTS = Path(__file__).parents[1]
 
@@ -25,11 +24,11 @@ TESTS = Path(__file__).parents[1]
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A project with thirty labels."""
-    desk = Desk(*make_project(tmp_path))
-    desk.answer([Spoken(f"k{row}", "ann", row, truth(row)) for row in range(30)]).result()
-    desk.answer([Spoken("k30", "ann", 30, None)]).result()
-    desk.close()
-    return Path(desk.state.project.folder)
+    service = LabelingService(*make_project(tmp_path))
+    service.answer([AnswerIn(f"k{row}", "ann", row, truth(row)) for row in range(30)]).result()
+    service.answer([AnswerIn("k30", "ann", 30, None)]).result()
+    service.close()
+    return Path(service.state.project.folder)
 
 
 def test_select_picks_from_a_project_and_never_what_is_labelled(project: Path, tmp_path: Path) -> None:
@@ -53,9 +52,9 @@ def test_simulate_replays_the_labels_of_a_project(
     options = ["--seeds", "1", "--initial", "4", "--budget", "4", "--rounds", "1", "--test-share", "0.3"]
     chosen = ["-s", "margin", "-o", str(tmp_path / "run"), "--quiet", "--json"]
     assert main(["simulate", str(project), *options, *chosen]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["labels"] == [4, 8]
-    assert told["about"]["facts"]["data"].count("30 rows of 4 features in 2 classes") == 1
+    described = json.loads(capsys.readouterr().out)
+    assert described["labels"] == [4, 8]
+    assert described["about"]["facts"]["data"].count("30 rows of 4 features in 2 classes") == 1
 
 
 @pytest.mark.parametrize("tool", FORMATS)
@@ -85,7 +84,7 @@ def test_update_keeps_probabilities_by_id_and_none_forgets_them(project: Path, t
 
 
 @pytest.mark.parametrize(
-    ("arrays", "told"),
+    ("arrays", "described"),
     [
         ({"probabilities": np.full((60, 2), 0.7)}, "adds up to 1.4"),
         ({"probabilities": np.full((59, 2), 0.5)}, "59 rows of probabilities for 60 items"),
@@ -94,16 +93,16 @@ def test_update_keeps_probabilities_by_id_and_none_forgets_them(project: Path, t
     ],
 )
 def test_update_refuses_what_cannot_be_meant(
-    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arrays: dict[str, object], told: str
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arrays: dict[str, object], described: str
 ) -> None:
     given: dict[str, Any] = {name: np.asarray(value) for name, value in arrays.items()}
     np.savez(tmp_path / "mine.npz", **given)
     assert main(["update", str(project), "--probabilities", str(tmp_path / "mine.npz")]) in (2, 3)
-    assert told in capsys.readouterr().err
+    assert described in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "described"),
     [
         ([], "SOURCE is missing"),
         (["nowhere"], "does not exist"),
@@ -116,10 +115,10 @@ def test_update_refuses_what_cannot_be_meant(
         (["nowhere", "--store", "mysql://x/y"], "does not exist"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_meant_is_one_line(words: list[str], described: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["label", *words]) == 2
     said = capsys.readouterr().err
-    assert told in said
+    assert described in said
     assert said.count("\n") == 1
 
 
@@ -132,15 +131,15 @@ def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> None:
 
 def test_a_project_is_made_beside_its_source_and_opened_again(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("id,text,label\n1,a b c,x\n2,d e f,\n3,g h i,y\n4,j k l,\n")
-    told: list[str] = []
-    made, contents = open_project(str(tmp_path / "texts.csv"), classes=["z"], tell=told.append)
+    described: list[str] = []
+    made, contents = open_project(str(tmp_path / "texts.csv"), classes=["z"], tell=described.append)
     assert made.folder == str(tmp_path / "texts.dubito")
     assert made.classes == ("z", "x", "y")
-    assert any("2 of 4 items have labels in the source" in line for line in told)
-    desk = Desk(*open_project(str(tmp_path / "texts.csv")))
-    assert desk.state.book.labels == {0: "x", 2: "y"}
+    assert any("2 of 4 items have labels in the source" in line for line in described)
+    service = LabelingService(*open_project(str(tmp_path / "texts.csv")))
+    assert service.state.book.labels == {0: "x", 2: "y"}
     assert contents.columns == {}
-    desk.close()
+    service.close()
     assert read_project(made.folder) == made
 
 
@@ -151,14 +150,14 @@ def test_a_project_of_class_folders_takes_the_classes_and_no_label_where_all_hav
         (tmp_path / "pets" / name).mkdir(parents=True)
         for number in range(3):
             Image.new("L", (8, 8), 40 * number).save(tmp_path / "pets" / name / f"{number}.png")
-    told: list[str] = []
-    made, _ = open_project(str(tmp_path / "pets"), tell=told.append)
+    described: list[str] = []
+    made, _ = open_project(str(tmp_path / "pets"), tell=described.append)
     assert made.classes == ("cat", "dog")
-    assert any("its labels are not" in line for line in told)
-    desk = Desk(*open_project(str(tmp_path / "pets")))
-    assert desk.state.book.labels == {}
-    desk.answer([Spoken("k", "ann", 0, "cat"), Spoken("l", "ann", 3, "dog")]).result()
-    desk.close()
+    assert any("its labels are not" in line for line in described)
+    service = LabelingService(*open_project(str(tmp_path / "pets")))
+    assert service.state.book.labels == {}
+    service.answer([AnswerIn("k", "ann", 0, "cat"), AnswerIn("l", "ann", 3, "dog")]).result()
+    service.close()
     assert main(["select", made.folder, "--budget", "2", "-o", str(tmp_path / "picks.csv"), "--quiet"]) == 0
 
 
@@ -203,17 +202,17 @@ def test_labels_of_junk_are_named_and_left_as_they_are(
 
 
 @pytest.mark.parametrize("left", ["labels-1.csv", "round-3.npz"])
-def test_labels_that_are_gone_are_told(project: Path, left: str) -> None:
+def test_labels_that_are_gone_are_reported(project: Path, left: str) -> None:
     assert lost_labels(read_project(str(project))) is None
     (project / "labels.sqlite").unlink()
     for each in project.glob("round-*"):
         each.unlink()
     assert lost_labels(read_project(str(project))) is None
     (project / left).touch()
-    told = lost_labels(read_project(str(project)))
-    assert told is not None
-    assert str(project / "labels.sqlite") in told
-    assert left in told
+    described = lost_labels(read_project(str(project)))
+    assert described is not None
+    assert str(project / "labels.sqlite") in described
+    assert left in described
 
 
 def test_a_warning_of_lost_labels_is_printed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

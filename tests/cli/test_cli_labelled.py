@@ -122,16 +122,16 @@ def test_points_of_another_pool_are_references_by_their_features(pool: Pool, run
 
 
 @pytest.mark.parametrize(
-    ("ids", "mend"),
+    ("ids", "hint"),
     [(("7", "12"), "leading zeros alone"), (("7", "old"), "drop or correct"), (("x7", "x12"), "drop or correct")],
 )
-def test_rows_with_ids_are_never_points_outside_the_pool(run: Program, ids: tuple[str, str], mend: str) -> None:
+def test_rows_with_ids_are_never_points_outside_the_pool(run: Program, ids: tuple[str, str], hint: str) -> None:
     lines = [f"{row:03d},{row},{row * row % 7}" for row in range(30)]
     Path("pool.csv").write_text("\n".join(["customer,a,b", *lines, ""]))
     Path("seen.csv").write_text(f"customer,a,b,label\n{ids[0]},7,0,u\n{ids[1]},12,4,v\n")
     ran = run("select", "pool.csv", "--id-column", "customer", "--budget", "4", "--labelled", "seen.csv")
     assert (ran.code, f"seen.csv holds 2 ids that are none of the pool's 30 ('{ids[0]}'" in ran.complaint) == (3, True)
-    assert mend in ran.complaint
+    assert hint in ran.complaint
 
 
 def test_rows_and_features_may_be_given_together(pool: Pool, run: Program) -> None:

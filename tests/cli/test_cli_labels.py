@@ -1,4 +1,4 @@
-"""Labels in files: who says what of which row, and what a person is told where that is not plain."""
+"""Labels in files: who says what of which row, and what a person reads where that is not plain."""
 
 import json
 from collections.abc import Iterable
@@ -62,8 +62,8 @@ def test_the_pools_own_column_may_not_contradict_a_file(run: Program, column: st
     write("pool.csv", f"id,a,b,c,{column}", IDS, *POINTS.T.tolist(), own)
     ran = run(*SELECT, "--labelled", "one.csv")
     assert ran.code == 3
-    mend = {"label": "take label out of pool.csv.", "class": "pass --ignore-columns class."}[column]
-    said = f"pool.csv says {column} 'owl' and one.csv {str(KINDS[3])!r} of id 'n3'; correct one of them, or {mend}"
+    hint = {"label": "take label out of pool.csv.", "class": "pass --ignore-columns class."}[column]
+    said = f"pool.csv says {column} 'owl' and one.csv {str(KINDS[3])!r} of id 'n3'; correct one of them, or {hint}"
     assert said in ran.complaint
     if column == "class":
         assert run(*SELECT, "--labelled", "one.csv", "--ignore-columns", "class").code == 0
@@ -77,26 +77,28 @@ def test_names_of_classes_change_no_pick(run: Program) -> None:
 
 
 @pytest.mark.parametrize("option", ["--labelled", "--candidates"])
-def test_rows_by_index_beside_ids_are_told(run: Program, option: str) -> None:
+def test_rows_by_index_beside_ids_are_reported(run: Program, option: str) -> None:
     write("rows.csv", "index,label", range(40), KINDS[:40])
     ran = run(*SELECT, option, "rows.csv")
     assert ran.code == 0
-    told = (
+    described = (
         "pool.csv has ids and rows.csv none: rows are matched by their index, the row numbers of the pool as it is now."
     )
-    assert told in ran.err
+    assert described in ran.err
     write("rows.csv", "index,id,label", range(40), IDS[:40], KINDS[:40])
     assert "matched by" not in run(*SELECT, option, "rows.csv").err
 
 
 @pytest.mark.parametrize("name", ["labelled", "Labeled", "is_labelled", "is_labeled", "unlabelled", "is_unlabeled"])
 @pytest.mark.parametrize(("yes", "no"), [(1, 0), ("yes", "no"), ("TRUE", "FALSE")])
-def test_a_mask_in_the_pools_own_table_counts_and_is_told(run: Program, name: str, yes: object, no: object) -> None:
+def test_a_mask_in_the_pools_own_table_counts_and_is_reported(run: Program, name: str, yes: object, no: object) -> None:
     is_free = name.startswith(("un", "is_un"))
     write("pool.csv", f"id,a,b,c,{name}", IDS, *POINTS.T.tolist(), [yes if row < 40 else no for row in range(N)])
     ran = run("select", "pool.csv", "-b", "30", "-s", "coreset", "--json")
-    told = f"pool.csv: {80 if is_free else 40} of {N} rows are labelled, by {name}; --ignore-columns {name} for none."
-    assert told in ran.err
+    described = (
+        f"pool.csv: {80 if is_free else 40} of {N} rows are labelled, by {name}; --ignore-columns {name} for none."
+    )
+    assert described in ran.err
     assert all((row < 40) == is_free for row in picked(ran.out))
     assert "are labelled" not in run(*SELECT, "-s", "coreset", "--ignore-columns", name).err
 
@@ -116,8 +118,8 @@ def test_a_mask_in_other_words_is_refused_as_a_mask(run: Program, where: str, ye
     ran = run(*SELECT, "--labelled", "mask.csv")
     assert ran.code == 3
     path = "pool.csv" if where == "pool" else "mask.csv"
-    mend = "which is a mask; write 1 or 0, true or false, yes or no in every row."
-    assert f"{path} holds {yes!r} in labelled (row 1), {mend}" in ran.complaint
+    hint = "which is a mask; write 1 or 0, true or false, yes or no in every row."
+    assert f"{path} holds {yes!r} in labelled (row 1), {hint}" in ran.complaint
 
 
 def test_a_mask_with_a_gap_says_where(run: Program) -> None:
@@ -127,7 +129,7 @@ def test_a_mask_with_a_gap_says_where(run: Program) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "columns", "mend"),
+    ("header", "columns", "hint"),
     [
         ("label", (KINDS[:9],), "give it a column id, the pool's ids, or index, the row numbers from 0"),
         ("a,b,label", (range(9), range(9), KINDS[:9]), "points outside the pool need its 3 features."),
@@ -135,14 +137,14 @@ def test_a_mask_with_a_gap_says_where(run: Program) -> None:
     ],
 )
 def test_labels_without_a_name_for_their_rows_are_refused_with_what_is_needed(
-    run: Program, header: str, columns: Iterable[Iterable[object]], mend: str
+    run: Program, header: str, columns: Iterable[Iterable[object]], hint: str
 ) -> None:
     write("bare.csv", header, *columns)
     ran = run(*SELECT, "--labelled", "bare.csv")
     assert ran.code == 3
     shown = header.replace(",", ", ")
     assert f"bare.csv has no column that names rows of the pool; it holds {shown}; " in ran.complaint
-    assert mend in ran.complaint
+    assert hint in ran.complaint
 
 
 def test_a_pool_without_ids_needs_row_numbers(run: Program) -> None:
@@ -155,8 +157,10 @@ def test_a_pool_without_ids_needs_row_numbers(run: Program) -> None:
 def test_labels_of_points_outside_the_pool_are_told_to_teach_nothing(run: Program) -> None:
     write("old.csv", "a,b,c,label", *POINTS[:9].T.tolist(), KINDS[:9])
     ran = run(*SELECT, "-s", "coreset", "--labelled", "old.csv")
-    told = "old.csv: features without an id or index are points outside the pool; no model learns from their label."
-    assert told in ran.err
+    described = (
+        "old.csv: features without an id or index are points outside the pool; no model learns from their label."
+    )
+    assert described in ran.err
 
 
 @pytest.mark.parametrize("name", ["klasse", "Kategorie"])
@@ -203,12 +207,12 @@ def test_a_text_that_is_no_feature_tells_rows_apart_unless_many_share_it(run: Pr
     assert (ran.code, "take it out of seen.csv" in ran.err) == (code, own)
 
 
-def test_classes_that_differ_in_case_or_in_marks_alone_are_told(run: Program) -> None:
+def test_classes_that_differ_in_case_or_in_marks_alone_are_reported(run: Program) -> None:
     kinds = ["Ant", "ant.", *KINDS[2:40]]
     write("seen.csv", "id,label", IDS[:40], kinds)
-    told = f"marks around them alone: 'Ant' (1) and 'ant' ({kinds.count('ant')}) and 'ant.' (1). Write them alike"
+    described = f"marks around them alone: 'Ant' (1) and 'ant' ({kinds.count('ant')}) and 'ant.' (1). Write them alike"
     for command in (SELECT, ("status", "pool.csv")):
-        assert told in run(*command, "--labelled", "seen.csv").err
+        assert described in run(*command, "--labelled", "seen.csv").err
         assert "alike" not in run(*command, "--labelled", "one.csv").err
     write("seen.csv", "id,label", IDS[:40], ["1", "-1"] * 20)
     assert "alike" not in run(*SELECT, "--labelled", "seen.csv", "--no-label", "empty").err

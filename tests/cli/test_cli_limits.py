@@ -108,8 +108,8 @@ def test_quotas_may_name_the_columns_of_a_file_of_their_own(capsys: pytest.Captu
     assert picks(capsys, *cover[:-1], "--logits", "logits.csv", "--quota", "gut=1", "--quota", "1=2") == wanted
     for file, name, known in (("apart.csv", "gute", "gut, mäßig, schlecht"), ("counted.csv", "0", "1, 2, 3")):
         assert main(["select", *cover, file, "-b", "8", "-q", "--quota", f"{name}=1"]) == 2
-        told = f"--quota names the class '{name}', which no row can have; classes are {known}."
-        assert told in capsys.readouterr().err
+        described = f"--quota names the class '{name}', which no row can have; classes are {known}."
+        assert described in capsys.readouterr().err
 
 
 def test_spending_ends_the_picks(capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,7 +149,7 @@ def test_a_dry_run_minds_limits(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "described"),
     [
         (
             ("--costs", "zero.csv"),
@@ -175,14 +175,14 @@ def test_a_dry_run_minds_limits(capsys: pytest.CaptureFixture[str]) -> None:
         (("--quota", "4", "-s", "doubt-coreset", "--beam-width", "3"), 2, "--beam-width 3 goes with neither costs nor"),
     ],
 )
-def test_limits_that_cannot_be_are_told_in_one_line(
-    arguments: tuple[str, ...], code: int, told: str, capsys: pytest.CaptureFixture[str]
+def test_limits_that_cannot_be_are_reported_in_one_line(
+    arguments: tuple[str, ...], code: int, described: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["select", "pool.csv", *COVER, "--budget", "8", "--quiet", *arguments]) == code
     said = capsys.readouterr()
     assert said.out == ""
     assert len(said.err.splitlines()) == 1
-    assert told in said.err
+    assert described in said.err
 
 
 def test_quotas_without_classes_say_what_they_need(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from dubito.cli import main
-from dubito.cli.printing.messages import Bar
+from dubito.cli.output import Bar
 
 from .conftest import read_terminal
 

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dubito
-from dubito.experiments.datasets.dataset import read_dataset
-from dubito.files import gathering_notes, read_pool
-from dubito.files.gaps import keeping_gaps, settle_missing
+from dubito.experiments.data import read_dataset
+from dubito.io import gathering_notes, read_pool
+from dubito.io.missing_values import keeping_gaps, settle_missing
 from dubito.matrix import FloatArray
 
 from .conftest import Program
@@ -72,11 +72,11 @@ def filled_by_hand() -> FloatArray:
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "jsonl"])
-def test_all_are_counted_at_once_and_the_mend_is_named(run: Program, tmp_path: Path, form: str) -> None:
+def test_all_are_counted_at_once_and_the_hint_is_named(run: Program, tmp_path: Path, form: str) -> None:
     path = write(tmp_path, form)
     ran = run("select", path, "-b", "6")
-    mend = "pass --missing median to fill in each column's median, or --missing drop to leave those rows out."
-    assert (ran.code, f"{path} {COUNTS}; {mend}" in ran.err, ran.out) == (3, True, "")
+    hint = "pass --missing median to fill in each column's median, or --missing drop to leave those rows out."
+    assert (ran.code, f"{path} {COUNTS}; {hint}" in ran.err, ran.out) == (3, True, "")
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "jsonl", "npz"])
@@ -105,11 +105,11 @@ def test_candidates_beams_and_json_speak_of_the_file_s_rows(run: Program, tmp_pa
     path = write(tmp_path, "csv")
     np.save(tmp_path / "few.npy", np.array([2, 20, 25, 30, 33, 38]))
     given = ("--missing", "drop", "--candidates", "few.npy", "--beam-width", "2", *PLAIN, "--json", "-q")
-    told = json.loads(run("select", path, "-b", "3", *given).out)
-    rows = [each["index"] for each in told["picks"]]
+    described = json.loads(run("select", path, "-b", "3", *given).out)
+    rows = [each["index"] for each in described["picks"]]
     assert set(rows) <= {20, 25, 33, 38}
-    assert told["n_pool"] == 40
-    assert all(set(each["indices"]) <= {20, 25, 33, 38} for each in told["configurations"])
+    assert described["n_pool"] == 40
+    assert all(set(each["indices"]) <= {20, 25, 33, 38} for each in described["configurations"])
 
 
 def test_rounds_go_on_by_the_same_numbers(run: Program, tmp_path: Path) -> None:
@@ -134,7 +134,9 @@ def test_doubt_may_lack_the_rows_that_are_dropped(run: Program, tmp_path: Path) 
     assert "few.csv lacks 1 of the pool's 36 ids ('n39')" in run(*given, "--missing", "drop").complaint
 
 
-def test_a_fault_beside_rows_that_are_dropped_is_told_by_the_id_or_the_file_s_row(run: Program, tmp_path: Path) -> None:
+def test_a_fault_beside_rows_that_are_dropped_is_reported_by_the_id_or_the_file_s_row(
+    run: Program, tmp_path: Path
+) -> None:
     path = write(tmp_path, "csv")
     faulty = np.where(np.arange(40) == 20, 1.5, DOUBT)
     np.save(tmp_path / "faulty.npy", faulty)
@@ -148,8 +150,8 @@ def test_a_diagnosis_leaves_the_same_rows_out(run: Program, tmp_path: Path) -> N
     path = write(tmp_path, "csv")
     np.save(tmp_path / "seen.npy", np.array([0, 7]))
     ran = run("diagnose", path, "--labelled", "seen.npy", "--missing", "drop", "--json", *PLAIN)
-    told = dubito.diagnose(WHOLE[LEFT], labelled=[0], doubt=DOUBT[LEFT])
-    assert json.loads(ran.out)["delta"] == told.delta
+    described = dubito.diagnose(WHOLE[LEFT], labelled=[0], doubt=DOUBT[LEFT])
+    assert json.loads(ran.out)["delta"] == described.delta
     assert run("diagnose", path, "--labelled", "seen.npy").code == 3
 
 
@@ -207,8 +209,8 @@ def test_simulate_takes_part_labelled_rows_with_gaps_filled_in_or_left_out(run: 
         ran = run("simulate", "data.csv", *small, "--missing", how, "-o", how)
         assert ran.code == 0, ran.err
         assert "data.csv: 34 of 40 rows have a label; the others take no part." in ran.err
-        told = "medians were filled in, those of all labelled rows, the ones that test among them"
-        assert (told in ran.err) == (how == "median")
+        described = "medians were filled in, those of all labelled rows, the ones that test among them"
+        assert (described in ran.err) == (how == "median")
         assert f"{rows} rows of 3 features in 2 classes" in Path(f"{how}/report.html").read_text()
         assert f'missing = "{how}"' in Path(f"{how}/experiment.toml").read_text()
         assert run("report", how, "-o", f"{how}-again").code == 0

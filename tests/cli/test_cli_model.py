@@ -55,10 +55,10 @@ def test_labels_that_come_back_are_learned_from_and_one_line_says_so(run: Progra
     ran = run("select", "pool.npz", "--labelled", "batch.csv", *METHOD)
     assert ran.code == 0
     assert picks_of(ran.out) == expected()
-    told = [line for line in ran.err.splitlines() if FITTED in line]
-    assert len(told) == 1
+    described = [line for line in ran.err.splitlines() if FITTED in line]
+    assert len(described) == 1
     accuracy = dubito.fit(POOL, ANSWERS[SOME], labelled=SOME).tested
-    assert str(accuracy) in told[0]
+    assert str(accuracy) in described[0]
 
 
 def test_a_pool_with_its_label_column_partly_filled_does_the_same(run: Program) -> None:
@@ -101,7 +101,7 @@ def test_rows_without_classes_teach_nothing(run: Program) -> None:
     assert "no model is fitted on this file" in ran.err
 
 
-def test_one_class_alone_is_a_cold_start_that_is_told(run: Program) -> None:
+def test_one_class_alone_is_a_cold_start_that_is_reported(run: Program) -> None:
     ran = run("select", "pool.npz", "--labelled", "one.csv", "-s", "auto", "-b", "8")
     assert ran.code == 0
     assert "only one class has labels (7, 1): nothing to tell apart yet" in ran.err

@@ -45,7 +45,7 @@ def expected(pair: Pair) -> list[int] | None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_pair_of_files_is_joined_as_pandas_joins_it_or_refused(run: Program, tmp_path: Path, part: int) -> None:
-    told: Counter[str] = Counter()
+    described: Counter[str] = Counter()
     for seed in range(part, PAIRS, PARTS):
         folder = tmp_path / str(seed)
         folder.mkdir()
@@ -55,14 +55,14 @@ def test_every_pair_of_files_is_joined_as_pandas_joins_it_or_refused(run: Progra
         ran = run("select", pair.pool, "--budget", str(BUDGET), *options, *strategy)
         wanted = expected(pair)
         if ran.code:
-            assert ran.code in (2, 3), f"{pair.told}: {ran.err}"
-            assert ran.err.splitlines()[-1].startswith("dubito: error: "), pair.told
-            assert (ran.out, "fault in dubito" in ran.err) == ("", False), pair.told
-            told["refused, rightly" if wanted is None else "refused, though pandas joins them"] += 1
+            assert ran.code in (2, 3), f"{pair.described}: {ran.err}"
+            assert ran.err.splitlines()[-1].startswith("dubito: error: "), pair.described
+            assert (ran.out, "fault in dubito" in ran.err) == ("", False), pair.described
+            described["refused, rightly" if wanted is None else "refused, though pandas joins them"] += 1
             continue
         found = [pick["index"] for pick in json.loads(ran.out)["picks"]]
-        assert found == wanted, f"{pair.told}: {ran.err}"
-        told["joined"] += 1
-    assert told["joined"] > told["refused, though pandas joins them"], told
+        assert found == wanted, f"{pair.described}: {ran.err}"
+        described["joined"] += 1
+    assert described["joined"] > described["refused, though pandas joins them"], described
     if "DUBITO_PAIRS" in os.environ:
-        print(dict(told))
+        print(dict(described))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dubito.files.formats.embeddings import Embeddings
+from dubito.io.formats.parquet import Embeddings
 
 from .conftest import Program
 

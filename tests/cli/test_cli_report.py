@@ -10,9 +10,9 @@ import pytest
 
 from dubito.cli import main
 from dubito.cli.jobs.report import about_run
-from dubito.experiments.cells.journal import Journal, sealed
-from dubito.experiments.plans.experiment import Data
-from dubito.experiments.runs.run import read_folder
+from dubito.experiments.journal import Journal, sealed
+from dubito.experiments.plan import Data
+from dubito.experiments.runner import read_folder
 
 from .conftest import Program
 
@@ -58,14 +58,14 @@ def test_a_report_can_go_elsewhere_and_links_back(run: Program, folder: Path) ->
 
 
 @pytest.mark.usefixtures("blank_figures")
-def test_of_a_run_cut_short_what_all_strategies_have_is_told(run: Program, folder: Path) -> None:
+def test_of_a_run_cut_short_what_all_strategies_have_is_reported(run: Program, folder: Path) -> None:
     journal = folder / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
     journal.write_text("".join(lines[:-1]) + lines[-1][:25])
     ran = run("report", "run", "--json")
-    told = json.loads(ran.out)
-    assert told["seeds"] == [0]
-    assert told["records_left_out"] == 3
+    described = json.loads(ran.out)
+    assert described["seeds"] == [0]
+    assert described["records_left_out"] == 3
     assert "Not finished: 7 of 8 trainings are recorded" in (folder / "report.html").read_text()
 
 
@@ -80,7 +80,7 @@ def test_strategies_that_are_not_begun_are_named(run: Program, folder: Path) -> 
 
 
 @pytest.mark.usefixtures("blank_figures")
-def test_without_a_folder_the_run_worked_on_last_is_told(run: Program, folder: Path) -> None:
+def test_without_a_folder_the_run_worked_on_last_is_reported(run: Program, folder: Path) -> None:
     assert "dubito-runs holds no run; pass the folder of one" in run("report").complaint
     shutil.copytree(folder, folder.parent / "dubito-runs" / "latest")
     assert "the run worked on last is dubito-runs/latest" in run("report").err
@@ -176,13 +176,13 @@ def test_an_experiment_that_is_not_the_one_of_the_journal_is_refused(run: Progra
 
 
 @pytest.mark.usefixtures("blank_figures")
-def test_of_a_journal_without_checksums_that_is_told(run: Program, folder: Path) -> None:
+def test_of_a_journal_without_checksums_that_is_reported(run: Program, folder: Path) -> None:
     records = Journal(folder / "journal.jsonl").read()
     del records[0]["checks"]
     (folder / "journal.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    told = "dubito: 9 lines of run/journal.jsonl have no checksum"
-    assert told in run("report", "run").err
-    assert told in run("resume", "run").err
+    described = "dubito: 9 lines of run/journal.jsonl have no checksum"
+    assert described in run("report", "run").err
+    assert described in run("resume", "run").err
     assert run("report", "run", "-q").err == ""
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from dubito.cli.commands.reproduce import exhibit_names, tally, training, working
-from dubito.cli.printing.failures import Stopped
-from dubito.experiments.models.networks.perceptron import Mlp
-from dubito.experiments.plans.experiment import Data, Experiment, Schedule
-from dubito.experiments.plans.shipped import read_shipped
+from dubito.cli.output import Stopped
+from dubito.experiments.models.networks.network import Mlp
+from dubito.experiments.plan import Data, Experiment, Schedule, read_shipped
 from dubito.paper import exhibits, networks_study
 from dubito.paper.networks_study import NetworkStudy
 
@@ -35,12 +34,12 @@ def test_alone_it_lists_every_figure_with_claim_cost_and_what_was_measured(run: 
 
 
 def test_the_list_as_json_has_every_number(run: Program) -> None:
-    told = {row["id"]: row for row in json.loads(run("reproduce", "--json").out)["figures"]}
-    assert told["figure-7"]["measured"]["holds"] is True
-    assert told["figure-7"]["measured_by"] == "shipped"
-    assert told["figure-6"]["needs"] == "images"
-    assert told["figure-6"]["core_hours"] > 100
-    assert told["figure-7"]["core_hours"] is None
+    described = {row["id"]: row for row in json.loads(run("reproduce", "--json").out)["figures"]}
+    assert described["figure-7"]["measured"]["holds"] is True
+    assert described["figure-7"]["measured_by"] == "shipped"
+    assert described["figure-6"]["needs"] == "images"
+    assert described["figure-6"]["core_hours"] > 100
+    assert described["figure-7"]["core_hours"] is None
 
 
 def test_a_figure_is_measured_drawn_and_written_down(run: Program) -> None:
@@ -58,11 +57,11 @@ def test_a_figure_is_measured_drawn_and_written_down(run: Program) -> None:
 
 def test_a_measurement_as_json_names_its_files(run: Program) -> None:
     ran = run("reproduce", "figure-7", "--json", "--quick", "-q")
-    (told,) = json.loads(ran.out)["measured"]
+    (described,) = json.loads(ran.out)["measured"]
     assert ran.err == ""
-    assert told["claim"].startswith("The bound is higher")
-    assert all(Path(path).stat().st_size > 100 for path in told["files"])
-    assert told["files"][0] == "dubito-runs/paper/figure-7.svg"
+    assert described["claim"].startswith("The bound is higher")
+    assert all(Path(path).stat().st_size > 100 for path in described["files"])
+    assert described["files"][0] == "dubito-runs/paper/figure-7.svg"
 
 
 @pytest.mark.usefixtures("blank_figures")
@@ -95,10 +94,10 @@ def test_figures_of_networks_say_where_images_are_looked_for(
 ) -> None:
     monkeypatch.setenv("DUBITO_DATA", str(tmp_path))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    told = run("reproduce", "figure-6", "-q").complaint
-    assert f"cifar10 is missing: {tmp_path} holds neither cifar-10-binary.tar.gz" in told
-    assert f"the weights of VGG16 are missing: {tmp_path} holds neither vgg16_features.safetensors" in told
-    assert told.endswith("pass --data-dir with a folder that does, or --download.")
+    described = run("reproduce", "figure-6", "-q").complaint
+    assert f"cifar10 is missing: {tmp_path} holds neither cifar-10-binary.tar.gz" in described
+    assert f"the weights of VGG16 are missing: {tmp_path} holds neither vgg16_features.safetensors" in described
+    assert described.endswith("pass --data-dir with a folder that does, or --download.")
     assert run("reproduce", "figure-6", "-q", "--data-dir", "gone").complaint.startswith(
         "--data-dir gone does not exist"
     )
@@ -137,9 +136,9 @@ def test_ctrl_c_in_a_training_says_that_the_same_command_goes_on() -> None:
 
 def test_what_holds_in_part_is_counted_as_such() -> None:
     outcomes = [(True, "CIFAR-10 alone"), (True, None), (False, "CIFAR-10 alone")]
-    told: list[dict[str, object]] = [{"holds": holds, "scope": scope} for holds, scope in outcomes]
-    assert tally(told) == "2 of 3 claims hold here, 1 of them in part"
-    assert tally(told[1:]) == "1 of 2 claims hold here"
+    described: list[dict[str, object]] = [{"holds": holds, "scope": scope} for holds, scope in outcomes]
+    assert tally(described) == "2 of 3 claims hold here, 1 of them in part"
+    assert tally(described[1:]) == "1 of 2 claims hold here"
 
 
 def test_names_are_completed() -> None:

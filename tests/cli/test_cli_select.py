@@ -19,14 +19,14 @@ import pytest
 
 import dubito
 from dubito.cli import main
-from dubito.cli.inputs.files import read_inputs
+from dubito.cli.inputs.pool import read_inputs
 from dubito.cli.jobs import select as job
-from dubito.cli.jobs.target import check_target, finish
-from dubito.cli.printing.failures import Stopped
+from dubito.cli.jobs.select import check_target, finish
+from dubito.cli.output import Stopped
+from dubito.core.problem import Problem
 from dubito.engines.base import Estimate
 from dubito.engines.cuda.engine import CudaEngine
-from dubito.files import Columns
-from dubito.problem import Problem
+from dubito.io import Columns
 
 from .conftest import PATIENCE, Pool, Program, Wait, read_terminal
 
@@ -97,9 +97,9 @@ def test_options_reach_the_library(pool: Pool, run: Program) -> None:
         candidates=np.arange(15),
         engine="reference",
     )
-    told = json.loads(ran.out)
-    assert [pick["index"] for pick in told["picks"]] == picked.indices.tolist()
-    assert (told["engine"], told["seed"], len(told["configurations"])) == ("reference", 3, 3)
+    described = json.loads(ran.out)
+    assert [pick["index"] for pick in described["picks"]] == picked.indices.tolist()
+    assert (described["engine"], described["seed"], len(described["configurations"])) == ("reference", 3, 3)
 
 
 @pytest.mark.parametrize("strategy", ["random", "margin", "coreset", "closest-kmeans"])
@@ -164,8 +164,14 @@ def test_appending_gives_one_file_of_all_rounds_without_repeats(pool: Pool, run:
 
 def test_a_dry_run_tells_the_sizes_and_picks_nothing(pool: Pool, run: Program) -> None:
     ran = run("select", "pool.npz", "--budget", "3", "-o", "picks.csv", "--dry-run")
-    told = dict(line.split() for line in ran.out.splitlines())
-    assert (told["n"], told["d"], told["labelled"], told["candidates"], told["budget"]) == ("30", "3", "2", "28", "3")
+    described = dict(line.split() for line in ran.out.splitlines())
+    assert (described["n"], described["d"], described["labelled"], described["candidates"], described["budget"]) == (
+        "30",
+        "3",
+        "2",
+        "28",
+        "3",
+    )
     assert not Path("picks.csv").exists()
     as_json = json.loads(run("select", "pool.npz", "--budget", "3", "--dry-run", "--json", "-s", "random").out)
     assert (as_json["strategy"], as_json["engine"]) == ("random", None)

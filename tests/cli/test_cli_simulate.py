@@ -15,9 +15,8 @@ import pytest
 
 from dubito.cli.inputs import features
 from dubito.cli.jobs.simulate import Sizes, read_workers
-from dubito.experiments.cells.sources import DataSource
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Data, Experiment
+from dubito.experiments.data_sources import DataSource
+from dubito.experiments.plan import Arm, Data, Experiment
 
 from .conftest import PATIENCE, Program, Wait
 
@@ -56,16 +55,16 @@ def test_an_archive_becomes_a_report_a_table_and_a_sentence(run: Program) -> Non
 
 
 @pytest.mark.usefixtures("blobs")
-def test_a_table_is_read_by_its_columns_and_told_as_json(run: Program) -> None:
+def test_a_table_is_read_by_its_columns_and_reported_as_json(run: Program) -> None:
     given = ("--label-column", "kind", "--feature-columns", "x*", *SMALL, "-s", "coreset", "--json", "-q")
     table = run("simulate", "data.csv", *given, "-o", "out")
-    told = json.loads(table.out)
+    described = json.loads(table.out)
     assert table.err == ""
-    assert [each["strategy"] for each in told["strategies"]] == ["random", "coreset"]
-    assert told["labels"] == [8, 14, 20]
-    assert np.shape(told["strategies"][0]["accuracy"]) == (2, 3)
-    assert told["about"]["classes"] == ["ant", "bee", "cat"]
-    assert all(Path(path).exists() for path in told["files"])
+    assert [each["strategy"] for each in described["strategies"]] == ["random", "coreset"]
+    assert described["labels"] == [8, 14, 20]
+    assert np.shape(described["strategies"][0]["accuracy"]) == (2, 3)
+    assert described["about"]["classes"] == ["ant", "bee", "cat"]
+    assert all(Path(path).exists() for path in described["files"])
 
 
 def test_features_are_named_and_an_id_and_unequal_scales_are_pointed_out(run: Program, blobs: Path) -> None:
@@ -115,11 +114,11 @@ def test_the_same_command_again_trains_nothing_and_tells_the_same(run: Program) 
 def test_a_test_file_a_pool_and_targets_are_taken(run: Program) -> None:
     spoilt = ("--pool", "redundant:2+mislabelled:0.1", "--test", "data.npz", "--target", "90%", "--target", "0.8")
     ran = run("simulate", "data.npz", *SMALL, *spoilt, "-s", "coreset", "--json", "-o", "out", "--standardise")
-    told = json.loads(ran.out)
-    assert told["targets"] == [0.9, 0.8]
-    assert told["about"]["facts"]["pool"] == "redundant:2+mislabelled:0.1"
-    assert "150 rows to test on" in told["about"]["facts"]["data"]
-    assert "standardise = true" in told["about"]["settings"]
+    described = json.loads(ran.out)
+    assert described["targets"] == [0.9, 0.8]
+    assert described["about"]["facts"]["pool"] == "redundant:2+mislabelled:0.1"
+    assert "150 rows to test on" in described["about"]["facts"]["data"]
+    assert "standardise = true" in described["about"]["settings"]
     records = [json.loads(line) for line in Path("out/journal.jsonl").read_text().splitlines()]
     assert max(row for record in records for row in record.get("picked", ())) >= 150
 

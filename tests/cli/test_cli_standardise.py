@@ -1,4 +1,4 @@
-"""Columns of a table are standardised, embeddings never are, and either is told and can be changed."""
+"""Columns of a table are standardised, embeddings never are, and either is reported and can be changed."""
 
 import csv
 import io
@@ -53,7 +53,7 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("table")
-def test_a_table_is_standardised_unless_told_otherwise_and_the_note_names_what_dominated(run: Program) -> None:
+def test_a_table_is_standardised_unless_reported_otherwise_and_the_note_names_what_dominated(run: Program) -> None:
     auto = run("select", "pool.csv", "-b", "8")
     assert indices(auto.out) == picks(by_hand(FEATURES))
     assert NOTE + "--standardise no takes them as they are" in auto.err
@@ -106,8 +106,8 @@ def test_a_dry_run_and_json_tell_it_too(run: Program) -> None:
 def test_a_diagnosis_is_of_what_select_sees(run: Program) -> None:
     np.save("labelled.npy", np.array([0, 1]))
     ran = run("diagnose", "pool.csv", "--labelled", "labelled.npy", "--json")
-    told = dubito.diagnose(by_hand(FEATURES), labelled=[0, 1], doubt=DOUBT)
-    assert json.loads(ran.out)["delta"] == pytest.approx(told.delta)
+    described = dubito.diagnose(by_hand(FEATURES), labelled=[0, 1], doubt=DOUBT)
+    assert json.loads(ran.out)["delta"] == pytest.approx(described.delta)
     assert NOTE in ran.err
     plain = run("diagnose", "pool.csv", "--labelled", "labelled.npy", "--json", "--standardise", "no")
     assert json.loads(plain.out)["delta"] == dubito.diagnose(FEATURES, labelled=[0, 1], doubt=DOUBT).delta

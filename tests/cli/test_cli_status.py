@@ -34,18 +34,18 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_last_batch_is_named_before_it_is_seen(run: Program) -> None:
     ran = run("status", "pool.npy", "--labelled", "one.csv", "--labelled", "two.csv", "--json")
     assert ran.code == 0
-    told = json.loads(ran.out)
+    described = json.loads(ran.out)
     before = dubito.fit(DIGITS[:N], ANSWERS[ROWS[:50]], labelled=ROWS[:50])
     right = int((before.predicted[ROWS[50:]] == ANSWERS[ROWS[50:]]).sum())
-    assert (told["last_batch"]["right"], told["last_batch"]["of"]) == (right, 30)
+    assert (described["last_batch"]["right"], described["last_batch"]["of"]) == (right, 30)
     everything = dubito.fit(DIGITS[:N], ANSWERS[ROWS], labelled=ROWS)
     assert everything.tested is not None
-    assert told["held_out"]["right"] == everything.tested.right
-    assert told["classes"] == {str(digit): int((ANSWERS[ROWS] == digit).sum()) for digit in range(4)}
+    assert described["held_out"]["right"] == everything.tested.right
+    assert described["classes"] == {str(digit): int((ANSWERS[ROWS] == digit).sum()) for digit in range(4)}
     rest = np.setdiff1d(np.arange(N), ROWS)
     assert everything.doubt is not None
-    assert told["expected"] == pytest.approx(1.0 - everything.doubt[rest].mean())
-    assert told["advice"].startswith("go on")
+    assert described["expected"] == pytest.approx(1.0 - everything.doubt[rest].mean())
+    assert described["advice"].startswith("go on")
 
 
 def test_more_labels_cover_more(run: Program) -> None:
@@ -78,16 +78,16 @@ def test_words_say_the_same(run: Program) -> None:
 )
 def test_advice_is_careful_where_little_is_known(rows: np.ndarray, labels: list[str], words: str, run: Program) -> None:
     write("few.csv", rows, labels)
-    told = json.loads(run("status", "pool.npy", "--labelled", "few.csv", "--json", "-q").out)
-    assert words in told["advice"]
-    assert told["last_batch"] is None
+    described = json.loads(run("status", "pool.npy", "--labelled", "few.csv", "--json", "-q").out)
+    assert words in described["advice"]
+    assert described["last_batch"] is None
 
 
-def test_a_pool_without_labels_is_told_so(run: Program) -> None:
-    told = json.loads(run("status", "pool.npy", "--json", "-q").out)
-    assert told["labels"] == 0
-    assert told["held_out"] is None
-    assert told["notes"] == ["nothing is labelled yet, so this is a cold start."]
+def test_a_pool_without_labels_is_reported_so(run: Program) -> None:
+    described = json.loads(run("status", "pool.npy", "--json", "-q").out)
+    assert described["labels"] == 0
+    assert described["held_out"] is None
+    assert described["notes"] == ["nothing is labelled yet, so this is a cold start."]
 
 
 def test_easy_classes_may_be_done_but_a_random_sample_is_advised(run: Program) -> None:
@@ -95,6 +95,6 @@ def test_easy_classes_may_be_done_but_a_random_sample_is_advised(run: Program) -
     codes = np.arange(300) % 2
     np.save("easy.npy", rng.normal(size=(300, 5)) + 20.0 * codes[:, None])
     write("easy.csv", np.arange(200), ["x" if code else "y" for code in codes[:200]])
-    told = json.loads(run("status", "easy.npy", "--labelled", "easy.csv", "--json", "-q").out)
-    assert "further labels may teach little" in told["advice"]
-    assert "--strategy random" in told["advice"]
+    described = json.loads(run("status", "easy.npy", "--labelled", "easy.csv", "--json", "-q").out)
+    assert "further labels may teach little" in described["advice"]
+    assert "--strategy random" in described["advice"]

@@ -28,23 +28,25 @@ def notes(run: Program, frame: pd.DataFrame, *options: str) -> list[str]:
     return [line.removeprefix("dubito: ") for line in ran.err.splitlines()]
 
 
-def test_plain_features_are_told_by_five_names_alone(run: Program) -> None:
+def test_plain_features_are_reported_by_five_names_alone(run: Program) -> None:
     assert notes(run, table()) == ["8 features: f0, f1, f2, f3, f4, ..."]
 
 
-def test_columns_of_probabilities_are_named_in_full_with_both_mends(run: Program) -> None:
+def test_columns_of_probabilities_are_named_in_full_with_both_hint(run: Program) -> None:
     for names, wanted in ((["p_cat", "p_dog", "p_owl"], "'p_*'"), (["cat", "dog", "owl"], "cat,dog,owl")):
         frame = table(**dict(zip(names, PROBABILITIES.T, strict=True)))
-        told = f"pass --probability-columns {wanted} if they are, or --ignore-columns {wanted}"
-        assert f"{', '.join(names)} look like probabilities: {told}" in notes(run, frame)
+        described = f"pass --probability-columns {wanted} if they are, or --ignore-columns {wanted}"
+        assert f"{', '.join(names)} look like probabilities: {described}" in notes(run, frame)
         assert "8 features: f0, f1, f2, f3, f4, ..." in notes(run, frame, "--ignore-columns", wanted.strip("'"))
 
 
 def test_what_is_no_feature_by_its_name_is_told_to_be_left_out(run: Program) -> None:
     frame = table(split=["train", "test"] * 30, fold=np.arange(N) % 5, target=[""] * 30 + ["a", "b"] * 15)
-    told = notes(run, frame.assign(y=1))
-    assert "left out: split, fold, y, no features by their names; --feature-columns takes them all the same" in told
-    assert "pool.csv: 30 of 60 rows have a target and count as labelled." in told
+    described = notes(run, frame.assign(y=1))
+    assert (
+        "left out: split, fold, y, no features by their names; --feature-columns takes them all the same" in described
+    )
+    assert "pool.csv: 30 of 60 rows have a target and count as labelled." in described
 
 
 def test_a_column_that_predicts_the_label_perfectly_is_named(run: Program) -> None:
@@ -54,10 +56,10 @@ def test_a_column_that_predicts_the_label_perfectly_is_named(run: Program) -> No
     frame = table(
         label=labels, code=kinds * 7, fine=kinds * 3 + RNG.integers(0, 3, N), ranked=kinds + RNG.random(N) / 2
     )
-    told = notes(run, frame)
+    described = notes(run, frame)
     assert (
         "code, fine, ranked predict the label perfectly: if it was made from it pass --ignore-columns code,fine,ranked"
-        in told
+        in described
     )
 
 
@@ -134,25 +136,29 @@ def test_whole_numbers_that_differ_are_no_ids_unless_their_name_or_order_says_so
     clicks = RNG.permutation(10_000)[:N]
     assert notes(run, table(klicks=clicks)) == ["9 features: f0, f1, f2, f3, f4, ..."]
     for name in ("kundennummer", "orderNr", "Order_ID", "item-no"):
-        mend = f"pass --id-column {name} if so; now it is a feature"
-        assert f"{name} looks like an id: {mend}" in notes(run, table(**{name: clicks}))
+        hint = f"pass --id-column {name} if so; now it is a feature"
+        assert f"{name} looks like an id: {hint}" in notes(run, table(**{name: clicks}))
     shuffled = RNG.permutation(N) + 1000
     assert "x looks like an id: pass --id-column x if so; now it is a feature" in notes(run, table(x=shuffled))
 
 
 @pytest.mark.parametrize("name", ["annotated", "is_done", "hasLabel", "Reviewed"])
-def test_a_column_of_0_and_1_that_may_say_what_is_labelled_is_told(run: Program, name: str) -> None:
-    told = f"{name} is 0 or 1 and may say what is labelled: call it labelled if so, or pass --ignore-columns {name}"
-    assert told in notes(run, table(**{name: np.arange(N) < 20}).astype(float))
-    assert told not in notes(run, table(**{name: np.arange(N) % 3}))
+def test_a_column_of_0_and_1_that_may_say_what_is_labelled_is_reported(run: Program, name: str) -> None:
+    described = (
+        f"{name} is 0 or 1 and may say what is labelled: call it labelled if so, or pass --ignore-columns {name}"
+    )
+    assert described in notes(run, table(**{name: np.arange(N) < 20}).astype(float))
+    assert described not in notes(run, table(**{name: np.arange(N) % 3}))
 
 
 @pytest.mark.parametrize("code", [-999, -9999, 999, 9999])
-def test_a_number_that_stands_for_missing_is_told(run: Program, code: int) -> None:
+def test_a_number_that_stands_for_missing_is_reported(run: Program, code: int) -> None:
     values = RNG.normal(size=N)
     values[5:9] = code
-    told = f"g is {code} in 4 of 60 rows, far from all else, as if that meant missing: leave those cells empty and pass"
-    assert [note for note in notes(run, table(g=values)) if note.startswith(told)]
+    described = (
+        f"g is {code} in 4 of 60 rows, far from all else, as if that meant missing: leave those cells empty and pass"
+    )
+    assert [note for note in notes(run, table(g=values)) if note.startswith(described)]
     values[5:9] = np.nan
     assert "missing values" in notes(run, table(g=values), "--missing", "median")[-1]
 

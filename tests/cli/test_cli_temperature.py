@@ -68,7 +68,7 @@ def test_a_dry_run_fits_a_temperature_too(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "described"),
     [
         (("pool.npz", "--temperature", "0"), 2, "--temperature 0 is not allowed; pass a number above 0, or 'fit'."),
         (("pool.npz", "--temperature", "warm"), 2, "--temperature warm is not allowed"),
@@ -84,14 +84,14 @@ def test_a_dry_run_fits_a_temperature_too(capsys: pytest.CaptureFixture[str]) ->
         (("posterior.npz", "--temperature", "2"), 2, "--temperature 2.0 needs logits; pass --logits in place of"),
     ],
 )
-def test_what_cannot_be_fitted_is_told_in_one_line(
-    arguments: tuple[str, ...], code: int, told: str, capsys: pytest.CaptureFixture[str]
+def test_what_cannot_be_fitted_is_reported_in_one_line(
+    arguments: tuple[str, ...], code: int, described: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["select", *arguments, "--budget", "6", "--quiet"]) == code
     said = capsys.readouterr()
     assert said.out == ""
     assert len(said.err.splitlines()) == 1
-    assert told in said.err
+    assert described in said.err
 
 
 @pytest.mark.parametrize("strategy", ["doubt-coreset:doubt=learnable", "doubt-coverage:doubt=learnable"])

@@ -97,7 +97,7 @@ def test_candidates_that_are_no_mask_are_refused_in_a_table(run: Program) -> Non
     assert "own.csv holds '2' in candidates" in ran.complaint
 
 
-def test_labels_without_a_row_are_told(run: Program) -> None:
+def test_labels_without_a_row_are_reported(run: Program) -> None:
     write("named.csv", "id,a,b", [f"n{row}" for row in range(N)], *POINTS.T)
     Path("head.csv").write_text("id,label\n")
     ran = run("select", "named.csv", "-b", "2", "-s", "coreset", "--labelled", "head.csv", *JSON)
@@ -132,5 +132,5 @@ def test_ranks_go_on_from_the_largest_after_rows_were_deleted(run: Program, form
     del lines[-2]
     Path(f"picks.{form}").write_text("\n".join([*lines, ""]))
     assert run(*append).code == 0
-    ranks = dubito.files.read_array(f"picks.{form}::rank", "doubt")
+    ranks = dubito.io.read_array(f"picks.{form}::rank", "doubt")
     assert ranks.tolist() == [1, 3, 4, 5, 6]

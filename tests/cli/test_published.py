@@ -20,10 +20,10 @@ import pytest
 from dubito.cli.commands.run import experiment_names
 from dubito.cli.inputs.published import download_bar
 from dubito.cli.jobs.report import known_classes
-from dubito.experiments.datasets.images import loading
-from dubito.experiments.datasets.images.cifar import CIFAR10, read_cifar
-from dubito.experiments.plans.experiment import Data
-from dubito.experiments.published.downloads import PublishedFile
+from dubito.experiments import images as loading
+from dubito.experiments.downloads import PublishedFile
+from dubito.experiments.plan import Data
+from dubito.experiments.published_images import CIFAR10, read_cifar
 
 from .conftest import Program, read_terminal
 
@@ -136,22 +136,22 @@ def test_a_run_that_was_stopped_goes_on_from_another_copy(run: Program, tmp_path
     assert run("resume", "--data-dir", "moved", "--workers", "1", "--json").out == whole.out
 
 
-def test_missing_images_are_told_with_where_was_looked_and_both_mends(run: Program, tmp_path: Path) -> None:
-    told = run("run", "plan.toml", "-q").complaint
-    assert told.startswith(
+def test_missing_images_are_reported_with_where_was_looked_and_both_hint(run: Program, tmp_path: Path) -> None:
+    described = run("run", "plan.toml", "-q").complaint
+    assert described.startswith(
         f"plan.toml: cifar10 is missing: {tmp_path / 'nothing'} holds neither cifar-10-binary.tar.gz"
     )
-    assert told.endswith("170 MB); pass --data-dir with a folder that does, or --download.")
+    assert described.endswith("170 MB); pass --data-dir with a folder that does, or --download.")
     gone = run("run", "plan.toml", "--data-dir", "gone", "-q").complaint
     assert gone == "--data-dir gone does not exist; check the path."
     assert not (tmp_path / "dubito-runs").exists()
 
 
-def test_missing_images_and_weights_are_told_together_before_anything_is_made(run: Program, tmp_path: Path) -> None:
-    told = run("run", "cifar10-main", "-q").complaint
-    assert told.startswith("cifar10-main: cifar10 is missing: ")
-    assert "And the weights of VGG16 are missing: " in told
-    assert "553 MB" in told
+def test_missing_images_and_weights_are_reported_together_before_anything_is_made(run: Program, tmp_path: Path) -> None:
+    described = run("run", "cifar10-main", "-q").complaint
+    assert described.startswith("cifar10-main: cifar10 is missing: ")
+    assert "And the weights of VGG16 are missing: " in described
+    assert "553 MB" in described
     assert not (tmp_path / "dubito-runs").exists()
 
 

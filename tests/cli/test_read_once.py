@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dubito.experiments.cells import stage
-from dubito.experiments.datasets import builtin
-from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.datasets.images import loading, pictures
-from dubito.experiments.datasets.images.record import ImageSet
-from dubito.files.formats.delimited import DelimitedTable
+from dubito.experiments import built_in_data as builtin
+from dubito.experiments import images as loading
+from dubito.experiments import images as pictures
+from dubito.experiments import rounds as stage
+from dubito.experiments.data import Dataset
+from dubito.experiments.image_set import ImageSet
+from dubito.io.formats.delimited import DelimitedTable
 
 from .conftest import Program
 

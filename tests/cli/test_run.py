@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from dubito.cli.jobs.run import data_option, read_workers, warn_of_cost
-from dubito.cli.printing.board import Board, pace
-from dubito.experiments.plans.experiment import read_experiment
-from dubito.experiments.runs.run import Standing, read_rounds
+from dubito.cli.output import Board, pace
+from dubito.experiments.plan import read_experiment
+from dubito.experiments.runner import Standing, read_rounds
 
 from .conftest import Program, read_terminal
 
@@ -87,11 +87,11 @@ def test_a_run_again_has_nothing_to_do(run: Program, plan: Path) -> None:
 def test_json_holds_the_curves_and_stderr_nothing_where_quiet(run: Program, plan: Path, tmp_path: Path) -> None:
     ran = run("run", "plan.toml", "--workers", "1", "--json", "--quiet", "--runs-dir", "elsewhere")
     assert ran.err == ""
-    told = json.loads(ran.out)
-    assert told["labels"] == [6, 9, 12]
-    assert [each["strategy"] for each in told["strategies"]] == ["random", "coreset"]
-    assert os.path.isfile(tmp_path / told["folder"] / "journal.jsonl")
-    assert told["folder"].startswith("elsewhere/small-")
+    described = json.loads(ran.out)
+    assert described["labels"] == [6, 9, 12]
+    assert [each["strategy"] for each in described["strategies"]] == ["random", "coreset"]
+    assert os.path.isfile(tmp_path / described["folder"] / "journal.jsonl")
+    assert described["folder"].startswith("elsewhere/small-")
 
 
 def test_one_seed_has_no_deviation(run: Program, plan: Path) -> None:
@@ -242,7 +242,7 @@ epochs = {epochs}
 
 
 @pytest.mark.parametrize(("epochs", "time"), [(1, "2 minutes"), (2000, "3 hours")])
-def test_the_cost_of_networks_on_a_cpu_is_told_in_minutes_or_hours(
+def test_the_cost_of_networks_on_a_cpu_is_reported_in_minutes_or_hours(
     plan: Path, capsys: pytest.CaptureFixture[str], epochs: int, time: str
 ) -> None:
     plan.write_text(PLAN.replace("initial = 6", "initial = 48") + VGG16.format(epochs=epochs))

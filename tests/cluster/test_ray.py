@@ -16,14 +16,12 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito.engines.cluster.arrays import cut
-from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine
-from dubito.engines.cluster.rays import Crew, RayWorkers
+from dubito.core.problem import Problem, Selection
+from dubito.engines.cluster.engine import ClusterCoverage, ClusterEngine, cut, open_all, solve
 from dubito.engines.cluster.shard import Opened
-from dubito.engines.cluster.solving import open_all, solve
+from dubito.engines.cluster.workers import RayWorkers, ThreadPool
 from dubito.errors import DubitoError
 from dubito.matrix import FloatArray
-from dubito.problem import Problem, Selection
 from dubito.testing import check_coverage_engine, check_engine
 from dubito.testing.problems import make_problem
 
@@ -95,13 +93,13 @@ def test_the_engine_meets_the_contract(cluster: Any) -> None:
 
 @pytest.mark.parametrize("n_shards", [1, 3])
 def test_any_number_of_shards_gives_the_picks_of_the_reference(n_shards: int, cluster: Any) -> None:
-    from dubito import reference
+    from dubito.core import reference
 
     problem = make_problem(4 + n_shards, least_rows=200)
     n_pool = problem.pool.shape[0]
     edges = sorted([0, n_pool, *np.random.default_rng(n_shards).integers(0, n_pool + 1, n_shards - 1).tolist()])
     problem = Problem(**{name: getattr(problem, name) for name in problem.__slots__ if name != "quotas"})
-    workers = RayWorkers(cut(problem, edges), ray, Crew(n_shards, 0.1))
+    workers = RayWorkers(cut(problem, edges), ray, ThreadPool(n_shards, 0.1))
     try:
         found, _ = solve(problem, workers, open_all(workers))
     finally:
@@ -129,7 +127,7 @@ def test_coverage_of_shards_on_three_nodes(
     assert taken.indices.tolist() == dubito.select(pool, 20, labelled=range(50), doubt=doubt).indices.tolist()
 
 
-def test_a_worker_that_never_answers_is_told(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_never_answers_is_reported(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     class Silent:
         """A part that is never read; sent whole, since workers do not know this file."""
 
@@ -138,7 +136,7 @@ def test_a_worker_that_never_answers_is_told(cluster: Any, monkeypatch: pytest.M
             raise AssertionError
 
     monkeypatch.setenv("DUBITO_PATIENCE", "3")
-    workers = RayWorkers([Silent()], ray, Crew(1, 0.1))
+    workers = RayWorkers([Silent()], ray, ThreadPool(1, 0.1))
     try:
         with pytest.raises(DubitoError, match=r"the worker of shard 0 gave no answer in 3 seconds"):
             open_all(workers)
@@ -191,7 +189,7 @@ DRIVER = """
 import sys, numpy as np, dubito, ray
 ray.init(address=sys.argv[1], log_to_driver=False, logging_level="error")
 from dubito.engines.cluster import frontier
-from dubito.engines.cluster.covering import driver
+from dubito.engines.cluster.coverage import driver
 frontier.FRONT_ROWS = driver.FRONT_ROWS = 64
 shards = dubito.Shards([sys.argv[2]], doubt=[sys.argv[3]], journal=sys.argv[4])
 print(dubito.select(shards, int(sys.argv[5]), labelled=range(50), strategy=sys.argv[6]).indices.tolist())

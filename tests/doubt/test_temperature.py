@@ -70,7 +70,7 @@ def test_rows_that_are_all_predicted_right_teach_nothing() -> None:
     )
 
 
-def test_a_temperature_below_one_is_told() -> None:
+def test_a_temperature_below_one_is_reported() -> None:
     logits, labels = made(3, heat=0.2)
     value, note = fit_temperature(logits, labels)
     assert value < 1.0

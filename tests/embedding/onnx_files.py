@@ -44,11 +44,11 @@ def constant(name: str, values: np.ndarray[Any, Any]) -> bytes:
 
 def node(kind: str, inputs: Sequence[str], output: str, **attributes: int | Sequence[int]) -> bytes:
     """A step of a network; its attributes are whole numbers, or lists of them."""
-    told = b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, kind)
+    described = b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, kind)
     for name, value in attributes.items():
         parts = field(3, value) if isinstance(value, int) else b"".join(field(8, each) for each in value)
-        told += field(5, field(1, name) + parts + field(20, WHOLE if isinstance(value, int) else WHOLES))
-    return told
+        described += field(5, field(1, name) + parts + field(20, WHOLE if isinstance(value, int) else WHOLES))
+    return described
 
 
 def write_onnx(

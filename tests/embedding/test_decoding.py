@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dubito.embedding.base import Framing
-from dubito.embedding.decoders import Decoders
 from dubito.embedding.decoding import BrokenPicture, decode
+from dubito.embedding.embedder import Framing
+from dubito.embedding.running import Decoders
 
 FRAME = Framing(4, 6)
 
@@ -85,7 +85,7 @@ def test_a_picture_that_claims_to_be_huge_is_not_decoded(monkeypatch: pytest.Mon
         decode(claiming(20_000, 30_000), FRAME)
 
 
-def test_a_file_that_cannot_be_opened_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_reported_so(tmp_path: Path) -> None:
     with pytest.raises(BrokenPicture, match=r"does not exist"):
         decode(str(tmp_path / "gone.png"), FRAME)
     with pytest.raises(BrokenPicture, match=r"is a folder, not a regular file"):

@@ -122,7 +122,7 @@ ODD = [
 ]
 
 
-def test_odd_names_are_kept_and_those_that_are_no_text_are_told(make_digits: MakeDigits) -> None:
+def test_odd_names_are_kept_and_those_that_are_no_text_are_reported(make_digits: MakeDigits) -> None:
     folder = make_digits(1)
     picture = (folder / "0.png").read_bytes()
     for name in ODD:

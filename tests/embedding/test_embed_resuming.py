@@ -15,7 +15,7 @@ from PIL import Image
 
 from dubito.cli import main
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, OutputExists
-from dubito.files import read_pool
+from dubito.io import read_pool
 
 from .conftest import MakeDigits, embed
 
@@ -86,9 +86,9 @@ def stopped(folder: Path, out: Path, after: int) -> None:
 def test_what_is_done_is_not_done_again(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "pool.parquet"
     stopped(table, out, after=24)
-    told: list[int] = []
-    pool = embed(table, out=out, shard=8, progress=lambda done, total, radius, seconds: told.append(done))
-    assert told == [24, 32, 40, 48, 56, 60]
+    described: list[int] = []
+    pool = embed(table, out=out, shard=8, progress=lambda done, total, radius, seconds: described.append(done))
+    assert described == [24, 32, 40, 48, 56, 60]
     assert pool.n_before == 24
     assert len(pool) == 60
     again = embed(table, out=out, shard=8)

@@ -82,7 +82,7 @@ def test_empty_and_endless_texts_are_left_out(tmp_path: Path, texts: list[str]) 
     )
 
 
-def test_a_column_that_is_missing_is_told_with_those_there_are(tmp_path: Path, texts: list[str]) -> None:
+def test_a_column_that_is_missing_is_reported_with_those_there_are(tmp_path: Path, texts: list[str]) -> None:
     path = write_table(tmp_path / "texts.csv", columns_of(texts))
     with pytest.raises(MissingFile, match=r"has no column 'txt'; did you mean 'text'.* one of id, text, stars"):
         embed(path, text="txt")
@@ -257,7 +257,7 @@ def test_a_damaged_data_set_is_refused(tmp_path: Path, texts: list[str], damage:
         (
             "a.csv",
             "id,text\na,b\nc\n",
-            "line 3 of .*a.csv has 1 fields instead of 2; mend or drop it; a field with ','",
+            "line 3 of .*a.csv has 1 fields instead of 2; fix or drop it; a field with ','",
         ),
         ("a.jsonl", '\n{"text"\n[1]\n', r"line 2 of .* is no JSON \(.*every line must be an object of JSON"),
         ("a.jsonl", "[1]\n", "line 1 of .* holds no object"),

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dubito.embedding.base import Framing, LearningEmbedder, Takes
-from dubito.embedding.models.kinds import BUILT_IN, EMBEDDERS, advice, make_embedder
-from dubito.embedding.models.onnx import pooled
-from dubito.embedding.models.words import WordsToLearn
-from dubito.embedding.options import Options
+from dubito.embedding.embedder import Framing, LearningEmbedder, Options, Takes
+from dubito.embedding.embedders import BUILT_IN, EMBEDDERS, advice, make_embedder
+from dubito.embedding.onnx import pooled
+from dubito.embedding.words import WordsToLearn
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.matrix import AnyArray
 

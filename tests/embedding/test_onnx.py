@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from dubito.cli import main
-from dubito.embedding.models.kinds import make_embedder
-from dubito.embedding.models.onnx import OnnxPictures
-from dubito.embedding.models.words import unit
+from dubito.embedding.embedders import make_embedder
+from dubito.embedding.onnx import OnnxPictures
+from dubito.embedding.words import unit
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 
 from .conftest import MakeDigits, embed
@@ -140,7 +140,7 @@ def test_colours_come_first_or_last_and_in_half_precision_as_the_network_has_the
 
 
 @pytest.mark.parametrize(
-    ("shape", "size", "told"),
+    ("shape", "size", "described"),
     [
         (("k", 3, 6, 4), None, "6 x 4"),
         (("k", 4, 6, 3), None, "4 x 6"),
@@ -150,13 +150,13 @@ def test_colours_come_first_or_last_and_in_half_precision_as_the_network_has_the
     ],
 )
 def test_pictures_come_in_the_size_that_the_network_takes(
-    tmp_path: Path, shape: Shape, size: str | None, told: str
+    tmp_path: Path, shape: Shape, size: str | None, described: str
 ) -> None:
     asked = {"fit": "squash"} if size is None else {"fit": "squash", "size": size}
     made = make_embedder(f"onnx:{write_same(tmp_path / 'm.onnx', shape)}", "pictures", asked)
     assert isinstance(made, OnnxPictures)
-    assert f"{told} squash" in made.version
-    assert f"{made.framing.height} x {made.framing.width} {made.framing.fit}" == f"{told} squash"
+    assert f"{described} squash" in made.version
+    assert f"{made.framing.height} x {made.framing.width} {made.framing.fit}" == f"{described} squash"
 
 
 def test_another_file_or_another_frame_is_another_version(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from endurance.page import page, wrong_in
 from endurance.powercuts import cut_power
 from endurance.servers import CORES, serving
 from faults.disks import small_disk
-from labelling.projects import make_project
+from labeling.projects import make_project
 from postgres.cluster import Cluster, programs
 
 Part = Callable[[Path, float], dict[str, Any]]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from endurance.servers import Client, serving
-from labelling.projects import truth
+from labeling.projects import truth
 
 
 class Annotator(threading.Thread):

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from endurance.outages import read_labels, read_log
 from endurance.servers import Client, Server
-from labelling.projects import CLASSES
+from labeling.projects import CLASSES
 
 SILENT = ("/api/events",)
 """What never ends by itself."""
@@ -94,9 +94,9 @@ class Kept:
         """An answer: of a label the rows that were sent, of an undo the row that it names."""
         if status not in (200, 201) or path not in ("/api/labels", "/api/labels/many", "/api/undo"):
             return
-        told, sent = json.loads(answer), json.loads(body)
-        self.events |= set(told["events"]) if path == "/api/labels/many" else {told["event"]}
-        given = sent["labels"] if path == "/api/labels/many" else [told if path == "/api/undo" else sent]
+        described, sent = json.loads(answer), json.loads(body)
+        self.events |= set(described["events"]) if path == "/api/labels/many" else {described["event"]}
+        given = sent["labels"] if path == "/api/labels/many" else [described if path == "/api/undo" else sent]
         self.rows |= {label["row"] for label in given}
 
 

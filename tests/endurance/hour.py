@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dubito.fitting import fit
-from dubito.labelling.making import open_project
-from dubito.labelling.project import Settings
+from dubito.labeling.creation import open_project
+from dubito.labeling.project import Settings
 from dubito.matrix import IntArray
+from dubito.models.fit import fit
 from endurance.servers import Client, Server, serving
 
 TEST = 400
@@ -108,8 +108,8 @@ def _fetch(client: Client) -> list[dict[str, Any]]:
 
 
 def _features(path: str) -> Any:
-    from dubito.files import read_pool
-    from dubito.files.entries import whole
+    from dubito.io import read_pool
+    from dubito.io.source import whole
 
     return whole(read_pool(path).features)
 

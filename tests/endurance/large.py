@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dubito.labelling.making import open_project
+from dubito.labeling.creation import open_project
 from endurance.crowd import spread
 from endurance.servers import Client, serving
 

@@ -17,17 +17,17 @@ from typing import Any
 
 from sqlalchemy import text
 
-from dubito.labelling.database import open_reader
-from dubito.labelling.project import read_project
+from dubito.labeling.database import open_reader
+from dubito.labeling.project import read_project
 from endurance.crowd import spread
 from endurance.servers import Client, Server, start_process
-from labelling.projects import CLASSES
+from labeling.projects import CLASSES
 from postgres.cluster import Cluster
 
 ENOUGH = 10
 """Answers that are acknowledged before the next fault."""
 PASSING = (0, 503, 507)
-"""What a client may be told while something is broken: no answer, not now, no room. It sends the same again."""
+"""What a client may be reported while something is broken: no answer, not now, no room. It sends the same again."""
 PATIENCE = 120.0
 """Seconds after which a request that is sent again and again is given up."""
 PROMPT = 5.0
@@ -48,7 +48,7 @@ class Service:
         self.restarts: list[float] = []
         self.said: list[str] = []
         self.refused: Counter[int] = Counter()
-        """How often clients were told what is in `PASSING`."""
+        """How often clients received what is in `PASSING`."""
 
     def kill(self) -> None:
         """Kill the server with SIGKILL."""

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from dubito.errors import DubitoError
-from dubito.labelling.desk import Desk
-from dubito.labelling.exporting import label_columns
-from dubito.labelling.making import open_project
-from dubito.labelling.spoken import Spoken
+from dubito.labeling.creation import open_project
+from dubito.labeling.export import label_columns
+from dubito.labeling.service import AnswerIn, LabelingService
 from endurance.recording import Change, record
-from labelling.projects import wait_until
+from labeling.projects import wait_until
 
 SECTOR = 512
 SOURCE = "texts.csv"
@@ -105,11 +104,11 @@ def keys_of(step: Step) -> list[str]:
     return [f"{step['key']}-{place}" for place in range(len(step["rows"]))]
 
 
-def observe(desk: Desk) -> dict[str, Any]:
+def observe(service: LabelingService) -> dict[str, Any]:
     """What a project that is open holds."""
-    columns, project = label_columns(desk.state), desk.state.project
+    columns, project = label_columns(service.state), service.state.project
     return {
-        "keys": [event.key for event in desk.state.book.events.values() if event.annotator == "ann"],
+        "keys": [event.key for event in service.state.book.events.values() if event.annotator == "ann"],
         "labels": dict(zip(columns["index"], columns["label"], strict=True)),
         "classes": list(project.classes),
         "guidelines": project.guidelines,
@@ -120,33 +119,33 @@ def observe(desk: Desk) -> dict[str, Any]:
 def work(folder: Path, n_labels: int) -> None:
     """Do all steps in a new project; each is written down in a file once it is acknowledged."""
     acknowledged = os.open(folder / "acknowledged", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    desk = Desk(*open_project(str(folder / SOURCE), classes=FIRST))
+    service = LabelingService(*open_project(str(folder / SOURCE), classes=FIRST))
     os.write(acknowledged, b"0\n")
     for number, step in enumerate(steps(n_labels), start=1):
-        desk = _do(step, desk)
+        service = _do(step, service)
         os.write(acknowledged, f"{number}\n".encode())
     os._exit(0)  # As a kill would, with nothing tidied up.
 
 
-def _do(step: Step, desk: Desk) -> Desk:
+def _do(step: Step, service: LabelingService) -> LabelingService:
     if step["do"] == "label":
         pairs = zip(keys_of(step), step["rows"], strict=True)
-        desk.answer([Spoken(key, "ann", row, step["class"]) for key, row in pairs]).result(timeout=60)
-    elif step["do"] == "undo" and desk.state.book.last_of("ann") is not None:
-        desk.undo(step["key"], "ann").result(timeout=60)
+        service.answer([AnswerIn(key, "ann", row, step["class"]) for key, row in pairs]).result(timeout=60)
+    elif step["do"] == "undo" and service.state.book.last_of("ann") is not None:
+        service.undo(step["key"], "ann").result(timeout=60)
     elif step["do"] == "class":
-        desk.add_class(step["name"]).result(timeout=60)
+        service.add_class(step["name"]).result(timeout=60)
     elif step["do"] == "change":
-        desk.change(step["guidelines"], {"batch": step["batch"]}).result(timeout=60)
+        service.change(step["guidelines"], {"batch": step["batch"]}).result(timeout=60)
     elif step["do"] == "round":
-        desk.start()
-        wait_until(lambda: desk.state.round == 1 and desk.state.places is not None)
-        desk.loop.ask()
-        wait_until(lambda: desk.state.round == 2)
+        service.start()
+        wait_until(lambda: service.state.round == 1 and service.state.places is not None)
+        service.loop.ask()
+        wait_until(lambda: service.state.round == 2)
     elif step["do"] == "reopen":
-        desk.close()
-        return Desk(*open_project(desk.state.project.folder))
-    return desk
+        service.close()
+        return LabelingService(*open_project(service.state.project.folder))
+    return service
 
 
 class Inode:
@@ -310,7 +309,7 @@ def cut(folder: Path, changes: Sequence[Change], n_labels: int, n_prefixes: int,
 def reopen(folder: Path, n_acknowledged: int, n_labels: int) -> list[str]:
     """Open a project after a cut; what is wrong with it."""
     try:
-        desk = Desk(*open_project(str(folder / SOURCE), classes=FIRST if n_acknowledged < 0 else None))
+        service = LabelingService(*open_project(str(folder / SOURCE), classes=FIRST if n_acknowledged < 0 else None))
     except DubitoError as error:
         return [f"cannot be opened: {error}"]
     todo, standing = steps(n_labels), Standing()
@@ -320,17 +319,17 @@ def reopen(folder: Path, n_acknowledged: int, n_labels: int) -> list[str]:
     for step in todo[max(n_acknowledged, 0) :][:1]:  # On its way when the cut came: done or not, nothing between.
         standing.take(step)
         expected.append(standing.facts())
-    found, wrong = observe(desk), list[str]()
+    found, wrong = observe(service), list[str]()
     if found not in expected:
         differs = {name: (found[name], expected[0][name]) for name in found if found[name] != expected[0][name]}
         wrong.append(f"{n_acknowledged} steps acknowledged, found and expected: {differs}")
     n_rounds = 2 * any(step["do"] == "round" for step in todo[: max(n_acknowledged, 0)])
-    if desk.state.round < n_rounds or (desk.state.round and desk.state.model is None):
-        wrong.append(f"round {desk.state.round} of {n_rounds}, model {desk.state.model}")
-    desk.answer([Spoken("after", "ann", 5, FIRST[0])]).result(timeout=60)
-    if desk.state.book.labels.get(5) != FIRST[0]:
+    if service.state.round < n_rounds or (service.state.round and service.state.model is None):
+        wrong.append(f"round {service.state.round} of {n_rounds}, model {service.state.model}")
+    service.answer([AnswerIn("after", "ann", 5, FIRST[0])]).result(timeout=60)
+    if service.state.book.labels.get(5) != FIRST[0]:
         wrong.append("a label after the cut is not kept")
-    desk.close()
+    service.close()
     with sqlite3.connect(folder / "texts.dubito" / "labels.sqlite") as connection:
         integrity = connection.execute("PRAGMA integrity_check").fetchone()[0]
     connection.close()
@@ -355,5 +354,5 @@ def cut_power(folder: Path, n_labels: int, n_prefixes: int) -> dict[str, Any]:
         "prefixes": min(n_prefixes, len(changes)),
         "cuts": n_cuts,
         "wrong": len(wrong),
-        "told": wrong[:20],
+        "described": wrong[:20],
     }

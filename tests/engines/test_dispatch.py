@@ -4,15 +4,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from dubito.core.problem import Problem, Solution
 from dubito.engines import dispatch
 from dubito.engines.base import Engine, Estimate
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cuda.engine import CudaEngine
-from dubito.engines.dispatch import choose_engine, engines_for, installed_engines
-from dubito.engines.oracle import ReferenceEngine
-from dubito.engines.plugins import Completed, EarlierEngine, as_engine
+from dubito.engines.dispatch import Completed, EarlierEngine, as_engine, choose_engine, engines_for, installed_engines
+from dubito.engines.reference_engine import ReferenceEngine
 from dubito.errors import InvalidArgument
-from dubito.problem import Problem, Solution
 from dubito.strategies import Coreset, Strategy
 
 PROBLEM = Problem(np.eye(3), np.zeros((1, 3)), np.arange(3), 2)

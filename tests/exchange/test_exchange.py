@@ -240,7 +240,7 @@ def test_what_comes_back_is_what_select_takes_as_labelled(capsys: pytest.Capture
         ("{}", "folders", "back.json is no folder; pass the folder of class folders."),
     ],
 )
-def test_what_cannot_be_read_is_told_in_one_line(
+def test_what_cannot_be_read_is_reported_in_one_line(
     text: str, tool: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("back.json").write_text(text)
@@ -252,7 +252,7 @@ def test_what_cannot_be_read_is_told_in_one_line(
     assert not Path("labels.csv").exists()
 
 
-def test_picks_that_cannot_be_exported_are_told_with_the_mend(capsys: pytest.CaptureFixture[str]) -> None:
+def test_picks_that_cannot_be_exported_are_reported_with_the_hint(capsys: pytest.CaptureFixture[str]) -> None:
     Path("nameless.csv").write_text("text,priority\nfirst,1\n")
     for table, more, words in [
         ("nameless.csv", [], "nameless.csv has neither an id nor an index; pass a table that dubito select wrote"),
@@ -288,10 +288,10 @@ def test_a_path_is_written_as_the_picks_have_it() -> None:
 
 @pytest.mark.parametrize("tool", ["label-studio", "prodigy", "doccano"])
 @pytest.mark.parametrize(
-    ("more", "mend"), [("", "let dubito select --keep COLUMN carry one."), (",note", "with --show COLUMN (note).")]
+    ("more", "hint"), [("", "let dubito select --keep COLUMN carry one."), (",note", "with --show COLUMN (note).")]
 )
 def test_picks_with_nothing_to_look_at_are_refused(
-    tool: str, more: str, mend: str, capsys: pytest.CaptureFixture[str]
+    tool: str, more: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for named in ("index,id", "index"):
         cells = {"index,id": "4,n4", "index": "4"}[named]
@@ -299,5 +299,5 @@ def test_picks_with_nothing_to_look_at_are_refused(
         assert main(["export", "bare.csv", "--to", tool, "-o", "tasks.json"]) != 0
         error = capsys.readouterr().err
         assert "bare.csv has neither a text nor a path that people could look at" in error
-        assert mend in error
+        assert hint in error
     assert not Path("tasks.json").exists()

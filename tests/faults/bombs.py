@@ -249,9 +249,8 @@ def pictures(folder: Path, chance: random.Random) -> list[str]:
 
 def run_data(folder: Path, chance: random.Random) -> list[str]:
     """The data that a run kept, grown to 1.2 GB."""
-    from dubito.experiments.plans.arms import Arm
-    from dubito.experiments.plans.experiment import Experiment, Schedule
-    from dubito.experiments.runs.run import run_experiment
+    from dubito.experiments.plan import Arm, Experiment, Schedule
+    from dubito.experiments.runner import run_experiment
 
     from .runs import data
 

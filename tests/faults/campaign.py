@@ -55,7 +55,7 @@ class Played:
                 break
             self.counts[outcome.verdict] += 1
             if outcome.verdict == "fault":
-                self.faults.append(outcome.told)
+                self.faults.append(outcome.described)
         self.seconds += time.monotonic() - begun
 
     def as_record(self) -> dict[str, object]:
@@ -66,7 +66,7 @@ class Played:
             "goal": self.n_tries if self.is_over else self.scenario.goal,
             "tries": self.n_tries,
             **{verdict: self.counts[verdict] for verdict in VERDICTS},
-            "told": self.faults[:MOST_TOLD],
+            "described": self.faults[:MOST_TOLD],
         }
 
 

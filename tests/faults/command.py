@@ -53,9 +53,10 @@ def is_wanted(scenario: Scenario, only: Sequence[str]) -> bool:
 def tell(played: Played) -> None:
     """A line of the table, and the faults below it."""
     scenario, counts = played.scenario, played.counts
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in counts)
+    described = ", ".join(f"{counts[verdict]} {verdict}" for verdict in counts)
     print(
-        f"{scenario.group:<20} {scenario.name:<36} {played.n_tries:>5} in {played.seconds:4.0f} s: {told}", flush=True
+        f"{scenario.group:<20} {scenario.name:<36} {played.n_tries:>5} in {played.seconds:4.0f} s: {described}",
+        flush=True,
     )
     for fault in played.faults:
         print(f"    fault: {fault}", flush=True)

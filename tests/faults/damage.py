@@ -160,11 +160,11 @@ def damaged(chance: random.Random, data: bytes, *, is_text: bool) -> tuple[str, 
     """The data damaged once, or now and then twice, and what was done; never the data as it was."""
     ways = (*BYTES, *TEXT, *TEXT) if is_text else BYTES
     while True:
-        changed, told = data, []
+        changed, described = data, []
         for _ in range(1 if chance.random() < 0.8 else 2):
             if changed:
                 way = chance.choice(ways)
                 changed = way(chance, changed)
-                told.append(way.__name__)
+                described.append(way.__name__)
         if changed != data:
-            return "+".join(told), changed
+            return "+".join(described), changed

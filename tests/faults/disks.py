@@ -167,8 +167,8 @@ def run_tries(folder: Path, chance: random.Random) -> Iterator[Outcome]:
             yield Outcome("fault", f"run: {starved.complaint}, then {again.err!r}")
             continue
         (found,) = (folder / "runs").iterdir()
-        told = whole.difference(found)
-        yield Outcome("refused") if told is None else Outcome("fault", f"run, starved: {told}")
+        described = whole.difference(found)
+        yield Outcome("refused") if described is None else Outcome("fault", f"run, starved: {described}")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import dubito
-from dubito.experiments.plans.experiment import read_experiment
+from dubito.experiments.plan import read_experiment
 
 from .campaign import Scenario, Tries
 from .damage import damaged
@@ -75,9 +75,9 @@ def folder_tries(name: str, *, is_text: bool, inside: bool = False) -> Tries:
             shutil.rmtree(folder / "run")
             shutil.copytree(kept, folder / "run")
             whole = (kept / name).read_bytes()
-            told, content = resaved(chance, whole) if inside else damaged(chance, whole, is_text=is_text)
+            described, content = resaved(chance, whole) if inside else damaged(chance, whole, is_text=is_text)
             (folder / "run" / name).write_bytes(content)
-            yield judge(resume(folder), f"{name}, {told}", expected)
+            yield judge(resume(folder), f"{name}, {described}", expected)
 
     return tries
 
@@ -98,7 +98,7 @@ def journal_tries(folder: Path, chance: random.Random) -> Iterator[Outcome]:
         line: (record["strategy"], record["seed"], record["turn"]) for line in lines[1:] if (record := json.loads(line))
     }
     while True:
-        told, content = damaged(chance, whole, is_text=True)
+        described, content = damaged(chance, whole, is_text=True)
         path.write_bytes(content)
         ran = call(read, folder)
         present = [keys[line] for line in content.splitlines(keepends=True) if line in keys]
@@ -106,7 +106,7 @@ def journal_tries(folder: Path, chance: random.Random) -> Iterator[Outcome]:
         if ran.code == 0 and json.loads(ran.out) == expected:
             yield Outcome("same" if len(expected) == len(every) else "as it stands")
         else:
-            yield judge(ran, f"journal.jsonl, {told}", b"")
+            yield judge(ran, f"journal.jsonl, {described}", b"")
 
 
 def about_tries(folder: Path, chance: random.Random) -> Iterator[Outcome]:
@@ -120,15 +120,15 @@ def about_tries(folder: Path, chance: random.Random) -> Iterator[Outcome]:
     whole = path.read_bytes()
 
     def read() -> str:
-        from dubito.cli.jobs.about import read_about
+        from dubito.cli.jobs.run import read_about
 
         return repr(read_about(folder / "run"))
 
     expected = call(read, folder).out
     while True:
-        told, content = damaged(chance, whole, is_text=True)
+        described, content = damaged(chance, whole, is_text=True)
         path.write_bytes(content)
-        yield judge(call(read, folder), f"about.json, {told}", expected)
+        yield judge(call(read, folder), f"about.json, {described}", expected)
 
 
 def plan_tries(folder: Path, chance: random.Random) -> Iterator[Outcome]:
@@ -142,15 +142,17 @@ def plan_tries(folder: Path, chance: random.Random) -> Iterator[Outcome]:
 
     expected, meant = call(read, folder).out, tomllib.loads(whole.decode())
     while True:
-        told, content = damaged(chance, whole, is_text=True)
+        described, content = damaged(chance, whole, is_text=True)
         path.write_bytes(content)
         ran = call(read, folder)
-        outcome = judge(ran, f"TOML, {told}", expected)
+        outcome = judge(ran, f"TOML, {described}", expected)
         if ran.code == 0:
             said = tomllib.loads(content.decode())
             is_said = (ran.out == expected) if said == meant else says(said, json.loads(ran.out))
             outcome = (
-                Outcome("same" if said == meant else "as it stands") if is_said else Outcome("fault", f"TOML, {told}")
+                Outcome("same" if said == meant else "as it stands")
+                if is_said
+                else Outcome("fault", f"TOML, {described}")
             )
         yield outcome
 
@@ -185,8 +187,8 @@ def saved_tries(*, inside: bool) -> Tries:
         prepare(save, folder)
         whole, expected = path.read_bytes(), call(select, folder).out
         while True:
-            told, content = resaved(chance, whole) if inside else damaged(chance, whole, is_text=False)
+            described, content = resaved(chance, whole) if inside else damaged(chance, whole, is_text=False)
             path.write_bytes(content)
-            yield judge(call(select, folder), f"saved pool, {told}", expected)
+            yield judge(call(select, folder), f"saved pool, {described}", expected)
 
     return tries

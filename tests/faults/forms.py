@@ -19,7 +19,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import safetensors.numpy
 
-from dubito.files.opening import OPENERS
+from dubito.io.opening import OPENERS
 
 COLUMNS = ("x", "y", "z")
 NUMBER = re.compile(r"\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*")

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.parquet
 
 import dubito
-from dubito.files import render_selection
+from dubito.io import render_selection
 
 from .campaign import Scenario
 from .damage import damaged
@@ -53,10 +53,10 @@ def pool_tries(form: Form) -> Callable[[Path, random.Random], Iterator[Outcome]]
         if expected.code != 0:
             raise RuntimeError(f"{form.suffix} is not read at all: {expected.err!r}")
         while True:
-            told, content = damaged(chance, whole, is_text=form.is_text)
+            described, content = damaged(chance, whole, is_text=form.is_text)
             path.write_bytes(content)
             ran = run(*command, folder=folder)
-            yield judge(ran, f"{form.suffix}, {told}", expected.out, lambda: picked_independently(form, path))
+            yield judge(ran, f"{form.suffix}, {described}", expected.out, lambda: picked_independently(form, path))
 
     return tries
 
@@ -116,9 +116,9 @@ def labelled_tries(kind: str) -> Callable[[Path, random.Random], Iterator[Outcom
             return ran.out.removesuffix(b"\n") if ran.code == 0 else None
 
         while True:
-            told, content = damaged(chance, whole, is_text=kind in ("csv", "json", "jsonl"))
+            described, content = damaged(chance, whole, is_text=kind in ("csv", "json", "jsonl"))
             path.write_bytes(content)
-            yield judge(run(*command, folder=folder), f"{kind}, {told}", expected.out, independent)
+            yield judge(run(*command, folder=folder), f"{kind}, {described}", expected.out, independent)
 
     return tries
 
@@ -130,14 +130,14 @@ def append_tries(kind: str) -> Callable[[Path, random.Random], Iterator[Outcome]
         path = make_picks(folder, kind)
         whole, command = path.read_bytes(), ["select", "pool.npy", *PICKING, "--output", path.name, "--append"]
         while True:
-            told, content = damaged(chance, whole, is_text=kind in ("csv", "jsonl"))
+            described, content = damaged(chance, whole, is_text=kind in ("csv", "jsonl"))
             path.write_bytes(content)
             ran = run(*command, folder=folder)
-            outcome = judge(ran, f"{kind}, {told}", b"")
+            outcome = judge(ran, f"{kind}, {described}", b"")
             if outcome.verdict == "refused" and path.read_bytes() != content:
-                outcome = Outcome("fault", f"{kind}, {told}: refused, and yet changed")
+                outcome = Outcome("fault", f"{kind}, {described}: refused, and yet changed")
             if outcome.verdict == "same":
-                outcome = added_to(path, content, f"{kind}, {told}")
+                outcome = added_to(path, content, f"{kind}, {described}")
             yield outcome
 
     return tries

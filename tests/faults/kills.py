@@ -61,8 +61,8 @@ def run_tries(*, processes: int, workers: int = 1) -> Tries:
                 yield Outcome("fault", f"{what}: it does not come to its end: {last.err[-300:]!r}")
                 continue
             (found,) = (folder / "runs").iterdir()
-            told = whole.difference(found)
-            yield Outcome("same") if told is None else Outcome("fault", f"{what}: {told}")
+            described = whole.difference(found)
+            yield Outcome("same") if described is None else Outcome("fault", f"{what}: {described}")
 
     return tries
 

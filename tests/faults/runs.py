@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dubito.experiments.cells.ledger import Ledger, timeless
-from dubito.experiments.datasets.dataset import Dataset, make_dataset
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Experiment, Schedule
+from dubito.experiments.data import Dataset, make_dataset
+from dubito.experiments.journal import Ledger, timeless
+from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.runs.run import read_folder, run_experiment
+from dubito.experiments.runner import read_folder, run_experiment
 
 from .trying import Ran, prepare, run
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dubito.files.opening import OPENERS
+from dubito.io.opening import OPENERS
 
 from .campaign import Scenario, play
 from .command import conclude, is_wanted, scenarios
@@ -85,11 +85,11 @@ def test_a_little_has_all_groups_and_the_parts_have_all_scenarios() -> None:
     assert pools == set(OPENERS) - set(ALIASES)
 
 
-def test_a_fault_is_counted_told_and_fails_the_campaign() -> None:
+def test_a_fault_is_counted_reported_and_fails_the_campaign() -> None:
     outcomes = [Outcome("same"), Outcome("fault", "it hangs")]
     wrong = Scenario("bombs", "made up", 3, lambda folder, chance: iter(outcomes))
     record: Any = play([wrong], seconds=60.0, seed=0, tell=lambda played: None)
-    assert record["scenarios"][0]["told"] == ["it hangs"]
+    assert record["scenarios"][0]["described"] == ["it hangs"]
     assert conclude(record) == 1
     assert "2 tries in 1 scenarios: **1 fault**" in render(record)
 

@@ -44,7 +44,7 @@ class Outcome:
     """What became of a try."""
 
     verdict: Verdict
-    told: str = ""
+    described: str = ""
     """Of a fault: what was done, and what happened."""
 
 
@@ -115,10 +115,17 @@ class Child:
 
 def warm_up() -> None:
     """Load here what every child needs, so that none loads it again."""
-    for room in ("cli", "files", "experiments.cells", "experiments.plans", "experiments.runs"):
-        for found in pkgutil.walk_packages(importlib.import_module(f"dubito.{room}").__path__, f"dubito.{room}."):
+    for package in ("cli", "io"):
+        for found in pkgutil.walk_packages(importlib.import_module(f"dubito.{package}").__path__, f"dubito.{package}."):
             importlib.import_module(found.name)
-    for name in ("sklearn.linear_model", "threadpoolctl", "rich.console", "rich.table"):
+    for name in (
+        "dubito.experiments.runner",
+        "dubito.experiments.worker",
+        "sklearn.linear_model",
+        "threadpoolctl",
+        "rich.console",
+        "rich.table",
+    ):
         importlib.import_module(name)
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder, "pool.npy"), np.eye(4))
@@ -198,7 +205,7 @@ def run(*arguments: str, folder: Path, limits: Iterable[tuple[int, int]] = (), s
 def call(job: Callable[[], str], folder: Path) -> Ran:
     """A call of the library, whose answer is text; an error of dubito ends it as the program would."""
 
-    def told() -> int:
+    def described() -> int:
         try:
             print(job())
         except DubitoError as error:
@@ -206,7 +213,7 @@ def call(job: Callable[[], str], folder: Path) -> Ran:
             return error.exit_code
         return 0
 
-    return start(told, folder).wait()
+    return start(described, folder).wait()
 
 
 def prepare(job: Callable[[], object], folder: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
-from dubito.files import open_source, read_array, read_pool
+from dubito.io import open_source, read_array, read_pool
 from dubito.matrix import AnyArray
 
 FEATURES = np.arange(12, dtype=np.float32).reshape(4, 3)

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dubito.errors import DubitoError, InvalidData, MemoryLimit
-from dubito.files import input_limit, open_source, read_array, read_pool
-from dubito.files.formats.arrow import ArrowFile
+from dubito.io import input_limit, open_source, read_array, read_pool
+from dubito.io.formats.arrow import ArrowFile
 
 TABLE = pa.table({"id": ["a", "b", "c"], "x": [1.0, 2.0, 3.0], "y": pa.array([4, 5, 6], pa.int8())})
 
@@ -117,8 +117,8 @@ def test_sizes_in_the_heads_are_those_of_the_columns(tmp_path: Path, compression
         batches, dictionaries = file.sizes
         for name in columns:
             # Buffers are written in eights of bytes, and what holds no gap may be left out.
-            held, told = file.read([name]).nbytes, file.size(batches, [name]) - dictionaries
-            assert held - 64 <= told <= held + 64 * 12, name
+            held, described = file.read([name]).nbytes, file.size(batches, [name]) - dictionaries
+            assert held - 64 <= described <= held + 64 * 12, name
 
 
 def test_a_bomb_of_feather_is_refused_before_any_of_it_is_unpacked(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_bomb_of_feather_is_refused_before_any_of_it_is_unpacked(tmp_path: Pat
         tmp_path / "pool.feather", pa.table({"x": np.zeros(3_000_000)}), compression="zstd", chunksize=3_000_000
     )
     counted = (
-        "import pyarrow as pa; from dubito.files import input_limit, read_pool\n"
+        "import pyarrow as pa; from dubito.io import input_limit, read_pool\n"
         f"with input_limit(10**6):\n try: read_pool({path!r})\n"
         " except Exception as error: print(type(error).__name__, pa.default_memory_pool().max_memory() < 10**6)"
     )
@@ -173,7 +173,7 @@ def test_a_damaged_arrow_file_is_read_or_refused(tmp_path: Path, flip: int) -> N
     assert "\n" not in message
 
 
-def test_feather_of_the_first_version_is_told(tmp_path: Path) -> None:
+def test_feather_of_the_first_version_is_reported(tmp_path: Path) -> None:
     (tmp_path / "pool.feather").write_bytes(b"FEA1" + bytes(20))
     with pytest.raises(InvalidData, match=r"pool.feather is Feather of the first version; write it again"):
         open_source(str(tmp_path / "pool.feather"))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dubito.errors import DubitoError
-from dubito.files import input_limit, read_pool
-from dubito.files.choosing import Columns
+from dubito.io import input_limit, read_pool
+from dubito.io.lookup import Columns
 from faults.damage import damaged
 from faults.forms import COLUMNS, forms, matrix
 from faults.inputs import frame
@@ -37,7 +37,7 @@ def test_damaged_files_are_refused_in_a_line_or_read(tmp_path: Path, name: str) 
     whole = path.read_bytes()
     assert read_features(path, is_table=form.is_table) == right
     for _ in range(COUNT):
-        told, content = damaged(chance, whole, is_text=form.is_text)
+        described, content = damaged(chance, whole, is_text=form.is_text)
         path.write_bytes(content)
         message, features = "", None
         try:
@@ -45,6 +45,6 @@ def test_damaged_files_are_refused_in_a_line_or_read(tmp_path: Path, name: str) 
                 features = read_features(path, is_table=form.is_table)
         except DubitoError as error:
             message = str(error)
-        assert "\n" not in message, told
-        assert not message or path.name in message, f"{told}: {message}"
-        assert message or name not in WITH_CHECKSUMS or features == right, told
+        assert "\n" not in message, described
+        assert not message or path.name in message, f"{described}: {message}"
+        assert message or name not in WITH_CHECKSUMS or features == right, described

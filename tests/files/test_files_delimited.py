@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubito.errors import InvalidData, MissingFile
-from dubito.files import Columns, find_array, find_doubt, open_source, read_array, read_pool
-from dubito.files.gaps import keeping_gaps
+from dubito.io import Columns, find_array, find_doubt, open_source, read_array, read_pool
+from dubito.io.missing_values import keeping_gaps
 from dubito.matrix import Stack
-from dubito.names.labels import NO_TEXTS
+from dubito.request.labels import NO_TEXTS
 
 
 def text_file(path: Path, content: str) -> str:
@@ -146,7 +146,7 @@ def test_text_after_the_sampled_rows_is_found_with_its_line(tmp_path: Path) -> N
             r"column 'name' of .*pool.csv holds text such as 'cat', .* pass Columns\(id='name'\), .*Columns\(ignore=",
         ),
         ("note,x\n,1\n,2\n", r"column 'note' of .*pool.csv holds nothing, but features are numbers"),
-        ("x,y\n1,\n2,3\n", r"column 'y' of .*pool.csv is empty in line 2; mend or drop that row"),
+        ("x,y\n1,\n2,3\n", r"column 'y' of .*pool.csv is empty in line 2; fix or drop that row"),
         ("x,y\n1,2\n3\n", r"line 3 of .*pool.csv has 1 fields instead of 2"),
         ("x,y\n1,2\n3,4,5\n", r"line 3 of .*pool.csv has 3 fields instead of 2"),
         ("x,x\n1,2\n", r"pool.csv has two columns called 'x'; rename one"),

@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dubito.errors import InvalidData
-from dubito.files import Columns, open_source, read_pool
-from dubito.files.cells import as_list, is_number
-from dubito.files.formats.dialects import DELIMITERS, guess_dialect
+from dubito.io import Columns, open_source, read_pool
+from dubito.io.cells import as_list, is_number
+from dubito.io.formats.delimited import DELIMITERS, guess_dialect
 
 
 def write(path: Path, content: str) -> str:
@@ -27,15 +27,15 @@ def features(path: str) -> list[list[float]]:
 
 @pytest.mark.parametrize(("delimiter", "word"), [*DELIMITERS.items()])
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
-def test_whatever_stands_between_fields_is_recognised_and_told(
+def test_whatever_stands_between_fields_is_recognised_and_reported(
     tmp_path: Path, delimiter: str, word: str, suffix: str
 ) -> None:
     lines = ["id,x,y", "a,1.5,2", "b,-3,4e2"]
     path = write(tmp_path / f"pool{suffix}", "\n".join(lines).replace(",", delimiter))
     assert features(path) == [[1.5, 2], [-3, 400]]
     expected = {".csv": ",", ".tsv": "\t"}[suffix] == delimiter
-    told = () if expected else (f"{path} was read with {word} between its fields.",)
-    assert open_source(path).notes == told
+    described = () if expected else (f"{path} was read with {word} between its fields.",)
+    assert open_source(path).notes == described
 
 
 @given(
@@ -55,7 +55,7 @@ def test_any_quoted_text_survives_every_delimiter(
     assert pool.source.entry("note").names().tolist() == [f"n{note}" for note, *_ in rows]
 
 
-def test_decimal_commas_are_read_and_told(tmp_path: Path) -> None:
+def test_decimal_commas_are_read_and_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "pool.csv", "id;x;y;n\na;1,5;-0,25;3\nb;,5;1e-3;1000\nc;2,;3,5E2;7\n")
     assert features(path) == [[1.5, -0.25, 3], [0.5, 0.001, 1000], [2, 350, 7]]
     assert f"{path} was read with decimal commas: 1,5 is one and a half." in open_source(path).notes
@@ -83,7 +83,7 @@ def test_thousands_or_decimals_is_asked_and_never_guessed(tmp_path: Path) -> Non
         ("€ 12", "a sign of money"),
     ],
 )
-def test_a_number_in_other_clothes_is_told_by_what_is_odd(tmp_path: Path, cell: str, odd: str) -> None:
+def test_a_number_in_other_clothes_is_reported_by_what_is_odd(tmp_path: Path, cell: str, odd: str) -> None:
     content = "id;x\n" + "".join(f"r{row};{row},5\n" for row in range(200)) + f"last;{cell}\n"
     with pytest.raises(
         InvalidData, match=rf"column 'x' of .* holds .*, which has {odd}, in line 202; write plain numbers"
@@ -122,7 +122,7 @@ def test_a_value_in_a_column_without_a_name_is_refused(tmp_path: Path, content: 
         read_pool(write(tmp_path / "pool.csv", content))
 
 
-def test_row_names_that_r_writes_are_told_of(tmp_path: Path) -> None:
+def test_row_names_that_r_writes_are_reported_of(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match=r"line 2 .* has 3 fields instead of 2; if its first field is a row's name"):
         read_pool(write(tmp_path / "pool.csv", '"x","y"\n"1",5,6\n"2",7,8\n'))
 
@@ -142,7 +142,7 @@ def test_line_ends_may_be_mixed_and_stand_in_quotes(tmp_path: Path) -> None:
     assert pool.ids.tolist() == ["a\nb", "c", "d"]
 
 
-def test_a_broken_row_of_a_semicolon_file_is_told_by_its_line(tmp_path: Path) -> None:
+def test_a_broken_row_of_a_semicolon_file_is_reported_by_its_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match=r"line 3 of .*pool.csv has 2 fields instead of 3"):
         read_pool(write(tmp_path / "pool.csv", "id;x;y\na;1;2\nb;3\nc;5;6\n"))
 
@@ -174,7 +174,7 @@ def test_a_list_may_be_longer_than_the_csv_module_likes(tmp_path: Path) -> None:
         ("[1 ... 2]", r"line 102 of .* which is no list of numbers; it was cut when it was printed"),
     ],
 )
-def test_lists_that_differ_are_told_with_their_line(tmp_path: Path, last: str, message: str) -> None:
+def test_lists_that_differ_are_reported_with_their_line(tmp_path: Path, last: str, message: str) -> None:
     content = "id,v\n" + "".join(f'r{row},"[{row}, 1]"\n' for row in range(100)) + f'last,"{last}"\n'
     with pytest.raises(InvalidData, match=message):
         read_pool(write(tmp_path / "pool.csv", content))
@@ -246,7 +246,7 @@ def test_points_that_are_decimal_are_read_so(tmp_path: Path, rows: str) -> None:
     ("cell", "odd"),
     [("2.5", "which has a point where others have decimal commas"), ("10%", "which has a percent sign")],
 )
-def test_what_keeps_a_column_from_being_numbers_is_told(tmp_path: Path, cell: str, odd: str) -> None:
+def test_what_keeps_a_column_from_being_numbers_is_reported(tmp_path: Path, cell: str, odd: str) -> None:
     (tmp_path / "pool.csv").write_text(f"id;x;y\na;1,5;{cell}\nb;2,5;{cell}\n")
     with pytest.raises(
         InvalidData, match=f"column 'y' of .* holds text such as '{cell}', {odd}, but features are numbers"

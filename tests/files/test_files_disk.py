@@ -11,8 +11,8 @@ import pytest
 
 import dubito
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
-from dubito.files import append_picks, read_picks, save_selection
-from dubito.files.disk import held, is_in_place, locked
+from dubito.io import append_picks, read_picks, save_selection
+from dubito.io.durable import held, is_in_place, locked
 
 PATIENCE = 600.0
 """Seconds that a test waits for what must happen."""
@@ -30,17 +30,17 @@ def test_a_file_that_is_gone_from_the_folder_is_no_lock(tmp_path: Path) -> None:
         assert not is_in_place(file.fileno(), path)
 
 
-def test_a_held_file_is_waited_for_and_that_is_told_once(tmp_path: Path) -> None:
-    path, told, ours = str(tmp_path / "picks.csv"), threading.Event(), threading.Event()
+def test_a_held_file_is_waited_for_and_that_is_reported_once(tmp_path: Path) -> None:
+    path, described, ours = str(tmp_path / "picks.csv"), threading.Event(), threading.Event()
 
     def wait() -> None:
-        with held(path, waiting=told.set):
+        with held(path, waiting=described.set):
             ours.set()
 
     with held(path):
         waiter = threading.Thread(target=wait)
         waiter.start()
-        assert told.wait(PATIENCE)
+        assert described.wait(PATIENCE)
         assert not ours.is_set()
     assert ours.wait(PATIENCE)
     waiter.join(PATIENCE)

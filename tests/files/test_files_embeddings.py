@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dubito.errors import InvalidData
-from dubito.files import open_source, read_pool
-from dubito.files.formats.embeddings import KEY, Embeddings
+from dubito.io import open_source, read_pool
+from dubito.io.formats.parquet import KEY, Embeddings
 
 MADE = Embeddings("pixels", "1", 2, "path", "photos", "0.1.0", "f00")
 VECTORS = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], dtype=np.float32)

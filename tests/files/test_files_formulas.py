@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dubito.api import select
+from dubito.core.problem import Selection
 from dubito.errors import InvalidData
-from dubito.files import append_picks, open_source
-from dubito.files.formulas import RISKY, plain_cell, safe_cell
-from dubito.problem import Selection
-from dubito.selecting import select
+from dubito.io import append_picks, open_source
+from dubito.io.cells import RISKY, plain_cell, safe_cell
 
 IDS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\tx", "'=quoted", "-7", "plain", "a\r=1+1", "\n=1+1"]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dubito.errors import InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
-from dubito.files import input_limit, open_source, read_array, read_pool
+from dubito.io import input_limit, open_source, read_array, read_pool
 from dubito.matrix import AnyArray
 
 FEATURES = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -137,7 +137,7 @@ def test_a_matrix_of_text_is_refused(tmp_path: Path) -> None:
         open_source(str(tmp_path / "pool.h5")).entry("ids").read()
 
 
-def test_without_h5py_the_command_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_h5py_the_command_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pool.h5").write_bytes(b"x")
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(MissingExtra, match=r"pip install 'dubito\[hdf5\]'"):

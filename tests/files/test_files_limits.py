@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dubito.errors import MemoryLimit
-from dubito.files import input_limit, open_source, read_array, read_pool
-from dubito.files import limits as module
-from dubito.files.limits import default_limit, machine_memory
+from dubito.io import input_limit, open_source, read_array, read_pool
+from dubito.io import limits as module
+from dubito.io.limits import default_limit, machine_memory
 
 
 def archive(path: Path) -> str:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubito.errors import InvalidData, MemoryLimit, MissingFile
-from dubito.files import Columns, find_doubt, input_limit, open_source, read_array, read_picks, read_pool
-from dubito.files.gaps import keeping_gaps
+from dubito.io import Columns, find_doubt, input_limit, open_source, read_array, read_picks, read_pool
+from dubito.io.missing_values import keeping_gaps
 
 ROWS = [{"id": "a", "x": 1, "y": 2.5, "label": "cat"}, {"id": "b", "x": -3, "y": 4e2, "label": "dog"}]
 FEATURES = [[1, 2.5], [-3, 400]]
@@ -86,7 +86,7 @@ def test_lists_alone_are_an_array_without_a_name(tmp_path: Path, name: str) -> N
 
 def test_a_key_that_a_row_lacks_is_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "pool.jsonl", '{"id": 1, "x": 1}\n\n{"id": 2, "x": 2, "label": "a"}\n{"id": 3}\n')
-    with pytest.raises(InvalidData, match=r"column 'x' of .*pool.jsonl is empty in line 4; mend or drop that row"):
+    with pytest.raises(InvalidData, match=r"column 'x' of .*pool.jsonl is empty in line 4; fix or drop that row"):
         read_pool(path)
     with pytest.raises(InvalidData, match=r"column 'label' of .*pool.jsonl is empty in line 1; fill it in"):
         read_array(path, "labels")
@@ -113,7 +113,7 @@ def test_a_key_that_a_row_lacks_is_nothing(tmp_path: Path) -> None:
         ("[1, [2]]\n", r"holds no table that can be read from JSON"),
     ],
 )
-def test_lines_that_cannot_be_read_are_told(tmp_path: Path, content: str, message: str) -> None:
+def test_lines_that_cannot_be_read_are_reported(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(InvalidData, match=message) as caught:
         read_pool(write(tmp_path / "pool.jsonl", content))
     assert "\n" not in str(caught.value)
@@ -208,7 +208,7 @@ def test_any_objects_are_read_or_refused_in_one_line(
         np.testing.assert_array_equal(np.atleast_1d(found), np.atleast_1d(np.array(row["a"], dtype=np.float64)))
 
 
-def test_what_is_no_number_no_list_and_no_text_is_told_with_its_place(tmp_path: Path) -> None:
+def test_what_is_no_number_no_list_and_no_text_is_reported_with_its_place(tmp_path: Path) -> None:
     path = write(tmp_path / "pool.jsonl", '{"x": 1, "y": 2}\n{"x": {"a": 1}, "y": [1]}\n')
     for name, shown in {"x": r"\{'a': 1\} in line 2", "y": r"a mixture"}.items():
         with pytest.raises(

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingExtra, MissingFile
-from dubito.files import open_source, read_array, read_pool
-from dubito.files.entries import natural_order
+from dubito.io import open_source, read_array, read_pool
+from dubito.io.source import natural_order
 from dubito.matrix import Stack
 
 
@@ -189,7 +189,7 @@ def test_parquet_without_pyarrow_tells_the_command(tmp_path: Path, monkeypatch: 
         ),
     ],
 )
-def test_a_file_of_another_kind_than_its_name_is_told_so(
+def test_a_file_of_another_kind_than_its_name_is_reported_so(
     tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     (tmp_path / name).write_bytes(content)

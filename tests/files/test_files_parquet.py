@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubito.errors import DubitoError, InvalidData, MissingFile
-from dubito.files import Columns, find_array, open_source, read_array, read_pool
+from dubito.io import Columns, find_array, open_source, read_array, read_pool
 from dubito.matrix import Stack
 
 

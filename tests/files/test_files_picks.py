@@ -11,17 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dubito.core.problem import Configuration, Selection
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.files import (
-    FORMATS,
-    Format,
-    append_picks,
-    read_array,
-    read_picks,
-    save_selection,
-)
+from dubito.io import FORMATS, Format, append_picks, read_array, read_picks, save_selection
 from dubito.matrix import AnyArray
-from dubito.problem import Configuration, Selection
 
 APPENDABLE: tuple[Format, ...] = ("csv", "jsonl", "parquet", "npy")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dubito.errors import DubitoError, InvalidArgument, OutputExists
-from dubito.files.replacing import SECONDS_KEPT, write_atomically
+from dubito.io.durable import SECONDS_KEPT, write_atomically
 
 LONG_AGO = 2 * SECONDS_KEPT
 PATIENCE = 600.0
@@ -89,7 +89,7 @@ def test_a_folder_in_the_way_of_a_new_file_is_said_to_be_one(tmp_path: Path) -> 
         write_atomically(str(tmp_path / "picks.csv"), b"x", new=True)
 
 
-def test_another_failure_to_link_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_failure_to_link_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(source: str, target: str) -> None:
         raise OSError(errno.EIO, "Input/output error")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.files import Columns, find_array, find_doubt, open_source, read_array, read_pool
+from dubito.io import Columns, find_array, find_doubt, open_source, read_array, read_pool
 from dubito.matrix import AnyArray
 
 FEATURES = np.arange(12, dtype=np.float32).reshape(4, 3)

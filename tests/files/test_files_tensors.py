@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dubito.errors import DubitoError, InvalidData, MemoryLimit
-from dubito.files import input_limit, open_source, read_array, read_pool
-from dubito.files.formats.torch_opcodes import Refused, read_pickle
+from dubito.io import input_limit, open_source, read_array, read_pool
+from dubito.io.formats.torch_files import Refused, read_pickle
 from dubito.matrix import AnyArray
 
 FEATURES = torch.arange(12, dtype=torch.float32).reshape(4, 3)
@@ -122,14 +122,14 @@ def test_a_tensor_of_one_number_in_many_places_counts_as_large_as_it_says(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "described"),
     [
         (torch.zeros(2, 2, dtype=torch.complex64), "is of type complexfloat; save it as float32"),
         (torch.zeros(2, 2).to(torch.float8_e5m2), "is of type float8_e5m2; save it as float32"),
     ],
 )
-def test_types_that_numpy_has_not_are_named(tmp_path: Path, content: object, told: str) -> None:
-    with pytest.raises(InvalidData, match=rf"the tensor '' of .*pool.pt {told}"):
+def test_types_that_numpy_has_not_are_named(tmp_path: Path, content: object, described: str) -> None:
+    with pytest.raises(InvalidData, match=rf"the tensor '' of .*pool.pt {described}"):
         read_pool(save(tmp_path / "pool.pt", content))
 
 
@@ -156,7 +156,7 @@ def test_a_program_in_a_file_is_never_run(tmp_path: Path, is_old: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "described"),
     [
         (torch.nn.Linear(2, 2), r"torch.nn.modules.linear.Linear|the step"),
         ({"x": np.zeros(3)}, r"numpy.*_reconstruct|_codecs.encode"),
@@ -166,8 +166,8 @@ def test_a_program_in_a_file_is_never_run(tmp_path: Path, is_old: bool) -> None:
         ({"x": b"bytes"}, r"encode|the step"),
     ],
 )
-def test_what_is_no_tensor_is_refused_by_name(tmp_path: Path, content: object, told: str) -> None:
-    with pytest.raises(InvalidData, match=rf"pool.pt holds more than tensors \(.*({told})"):
+def test_what_is_no_tensor_is_refused_by_name(tmp_path: Path, content: object, described: str) -> None:
+    with pytest.raises(InvalidData, match=rf"pool.pt holds more than tensors \(.*({described})"):
         open_source(save(tmp_path / "pool.pt", content))
 
 
@@ -321,9 +321,9 @@ OLD = collections.OrderedDict(features=FEATURES, doubt=torch.full((4,), 0.5))
 def test_an_old_file_must_end_where_it_says(tmp_path: Path) -> None:
     path = Path(save(tmp_path / "pool.pt", OLD, _use_new_zipfile_serialization=False))
     content = path.read_bytes()
-    for changed, told in {content[:-3]: "cut short", content + b"x": "goes on behind its end"}.items():
+    for changed, described in {content[:-3]: "cut short", content + b"x": "goes on behind its end"}.items():
         path.write_bytes(changed)
-        with pytest.raises(InvalidData, match=rf"pool.pt cannot be read as .pt: .*{told}"):
+        with pytest.raises(InvalidData, match=rf"pool.pt cannot be read as .pt: .*{described}"):
             open_source(str(path))
 
 

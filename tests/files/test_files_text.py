@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubito.errors import InvalidData, MemoryLimit
-from dubito.files import gathering_notes, input_limit, open_source, read_pool
-from dubito.files.formats.text import find_text
+from dubito.io import gathering_notes, input_limit, open_source, read_pool
+from dubito.io.formats.delimited import find_text
 
 TABLE = "id,größe,x\nMüller,1,2\nÉva,3,4\n"
 
@@ -32,7 +32,7 @@ def write(path: Path, content: bytes) -> str:
         ("latin-1", r"it was read as Western European (Latin-1); if letters look wrong save it as UTF-8"),
     ],
 )
-def test_every_usual_encoding_is_read_and_a_guess_is_told(tmp_path: Path, encoding: str, note: str) -> None:
+def test_every_usual_encoding_is_read_and_a_guess_is_reported(tmp_path: Path, encoding: str, note: str) -> None:
     pool = read_pool(write(tmp_path / "pool.csv", TABLE.encode(encoding)))
     assert pool.ids is not None
     assert pool.ids.tolist() == ["Müller", "Éva"]
@@ -62,7 +62,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path, suffix: str) -> None:
         open_source(write(tmp_path / f"pool{suffix}", rng.bytes(5000)))
 
 
-def test_a_nul_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_nul_is_reported_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match=r"pool.csv holds a NUL in line 3: it is damaged, or no text"):
         open_source(write(tmp_path / "pool.csv", b"id,x\na,1\nb,\x002\n"))
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from dubito.errors import InvalidData, MemoryLimit, MissingExtra
-from dubito.files import Columns, input_limit, open_source, read_array, read_pool
+from dubito.io import Columns, input_limit, open_source, read_array, read_pool
 
 ROWS = [["id", "x", "y", "label"], ["a", 1, 2.5, "cat"], ["b", -3, 400.0, None]]
 
@@ -100,7 +100,7 @@ def test_dates_are_text(tmp_path: Path) -> None:
     assert read_array(path, "labels", columns=Columns(label="day")).tolist() == ["2024-05-01T00:00:00"]
 
 
-def test_the_first_sheet_that_holds_anything_is_read_and_others_are_told_of(tmp_path: Path) -> None:
+def test_the_first_sheet_that_holds_anything_is_read_and_others_are_reported_of(tmp_path: Path) -> None:
     path = write(tmp_path / "pool.xlsx", [], ROWS, [["z"], [9]])
     source = open_source(path)
     assert source.names == ("id", "x", "y", "label")
@@ -126,7 +126,7 @@ def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
 def test_a_sheet_with_more_rows_than_a_sheet_can_have_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dubito.files.formats.excel.MOST_ROWS", 3)
+    monkeypatch.setattr("dubito.io.formats.excel.MOST_ROWS", 3)
     assert np.asarray(read_pool(write(tmp_path / "pool.xlsx", [["x"], [1], [2]])).features).tolist() == [[1], [2]]
     with pytest.raises(InvalidData, match=r"more.xlsx has more than the 3 rows that a sheet can have"):
         open_source(write(tmp_path / "more.xlsx", [["x"], [1], [2], [3]]))
@@ -161,7 +161,7 @@ def test_entities_that_multiply_are_refused(tmp_path: Path) -> None:
         open_source(path)
 
 
-def test_without_openpyxl_the_command_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_openpyxl_the_command_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "pool.xlsx", ROWS)
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingExtra, match=r"pip install 'dubito\[excel\]'"):

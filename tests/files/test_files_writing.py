@@ -13,15 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dubito.core.problem import Configuration, Selection
 from dubito.errors import DubitoError, InvalidArgument, MissingFile, OutputExists
-from dubito.files import (
-    output_format,
-    render_selection,
-    save_selection,
-    write_atomically,
-)
+from dubito.io import output_format, render_selection, save_selection, write_atomically
 from dubito.matrix import AnyArray
-from dubito.problem import Configuration, Selection
 
 
 def selection(

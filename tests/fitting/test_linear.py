@@ -5,8 +5,8 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from dubito.fitting.folds import Share, deal, kept_in, log_loss
-from dubito.fitting.linear import ROUGH, solve, span_of
+from dubito.models.estimators import ROUGH, solve, span_of
+from dubito.models.held_out import Share, deal, kept_in, log_loss
 
 DIGITS, ANSWERS = load_digits(return_X_y=True)
 

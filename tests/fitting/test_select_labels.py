@@ -47,9 +47,9 @@ def test_labels_are_learned_from_and_their_rows_never_picked(given: dict[str, An
     picked = dubito.select(POOL, 12, strategy=METHOD, **given)
     assert picked.indices.tolist() == by_hand()
     assert set(picked.indices.tolist()).isdisjoint(SOME.tolist())
-    told = [note for note in picked.notes if note.startswith("fitted: ")]
-    assert told == [f"fitted: {fitted().told()}."]
-    assert "linear model, 40 labels of 10 classes, right on " in told[0]
+    described = [note for note in picked.notes if note.startswith("fitted: ")]
+    assert described == [f"fitted: {fitted().described()}."]
+    assert "linear model, 40 labels of 10 classes, right on " in described[0]
 
 
 @pytest.mark.parametrize("strategy", ["margin", "entropy", "badge", "doubt-coreset", "auto"])

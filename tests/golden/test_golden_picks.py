@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pytest
 
 import dubito
+from dubito.core.problem import Problem
 from dubito.engines.base import Engine
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cuda.engine import CudaEngine
-from dubito.engines.oracle import ReferenceEngine
-from dubito.problem import Problem
+from dubito.engines.reference_engine import ReferenceEngine
 
 FOLDER = Path(__file__).parent
 N_PROBLEMS = 49

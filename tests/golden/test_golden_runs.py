@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from dubito.cli import main
 from dubito.errors import InvalidData
 from dubito.experiments.records import Round, curves
-from dubito.experiments.runs.run import is_finished, read_folder, read_headers, read_rounds, resume_experiment
+from dubito.experiments.runner import is_finished, read_folder, read_headers, read_rounds, resume_experiment
 
 RUNS = Path(__file__).parent / "runs"
 ROUNDS = {"digits": 24, "perceptron": 12, "uneven": 2}
@@ -85,7 +85,7 @@ def test_cut_short_it_is_resumed_to_what_it_was(name: str, tmp_path: Path) -> No
             assert each.picked == was.picked
 
 
-def test_one_that_was_trained_by_other_steps_is_refused_with_the_mend(tmp_path: Path) -> None:
+def test_one_that_was_trained_by_other_steps_is_refused_with_the_hint(tmp_path: Path) -> None:
     folder = copied("uneven", tmp_path, lines=2)
     with pytest.raises(InvalidData, match=r"an earlier version of dubito.*; run the experiment in another folder\."):
         resume_experiment(folder)

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 import dubito
-from dubito import reference
+from dubito.core import reference
+from dubito.core.problem import Problem
 from dubito.matrix import len_of
-from dubito.problem import Problem
 from dubito.testing import make_problem
 
 N_PROBLEMS = 48

@@ -27,7 +27,7 @@ def whole(strategy: str, budget: int, **given: Any) -> dubito.Selection:
 def test_a_missing_model_is_asked_for_in_the_words_of_the_tool() -> None:
     with pytest.raises(InvalidArgument, match=r"strategy='margin' needs class probabilities; pass clf=\.") as caught:
         pick(LINE, 1, build_strategy("margin", {}), "pass clf=.")
-    assert caught.value.mend == "pass clf=."
+    assert caught.value.hint == "pass clf=."
     with pytest.raises(InvalidArgument, match="budget=9 exceeds"):
         pick(LINE, 9, build_strategy("margin", {}), "pass clf=.", probabilities=np.full((4, 2), 0.5))
 
@@ -92,12 +92,12 @@ def printed_by(program: str) -> str:
 
 
 def test_no_adapter_is_loaded_before_it_is_used_and_none_loads_its_tool() -> None:
-    told = printed_by(
+    described = printed_by(
         "import sys, dubito; print([name for name in sys.modules if 'integrations' in name])\n"
         "import dubito.integrations.modal, dubito.integrations.small_text\n"
         "print(sys.modules.keys() & {'modAL', 'small_text', 'skactiveml', 'torch'})"
     )
-    assert told == "[]\nset()\n"
+    assert described == "[]\nset()\n"
 
 
 def test_scikit_activeml_is_missed_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ def test_a_model_is_not_fitted_where_the_strategy_has_no_use_for_one(digits: tup
         adapter.DoubtCoverage().query(points, labels, never, batch_size=2)
 
 
-def test_a_missing_model_and_a_strange_name_are_told() -> None:
+def test_a_missing_model_and_a_strange_name_are_reported() -> None:
     labels = np.array([0.0, np.nan, np.nan])
     with pytest.raises(InvalidArgument, match=r"strategy='margin' needs class probabilities; pass clf=, a classifier"):
         adapter.Margin().query(np.eye(3), labels)

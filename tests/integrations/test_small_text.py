@@ -84,7 +84,7 @@ def test_without_a_classifier_the_start_is_cold() -> None:
         asked(QueryStrategy("entropy"), None, Texts(POINTS))
 
 
-def test_what_cannot_be_used_is_told_with_what_to_pass() -> None:
+def test_what_cannot_be_used_is_reported_with_what_to_pass() -> None:
     with pytest.raises(InvalidArgument, match=r"representation hides the texts .*\{'embeddings': array\}"):
         asked(QueryStrategy(), Classifier(), POINTS)
     with pytest.raises(InvalidArgument, match=r"dataset has texts without features; .*\{'embeddings': array\}"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dubito.errors import InvalidData
 from dubito.matrix import AnyArray
-from dubito.names import Ids, are_row_numbers, id_keys
+from dubito.request.ids import Ids, are_row_numbers, id_keys
 
 
 def objects(*values: object) -> AnyArray:

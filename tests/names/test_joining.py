@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dubito.errors import InvalidData
 from dubito.matrix import AnyArray
-from dubito.names import Ids, RowNames, matching_ids, order_of, rows_of
+from dubito.request.ids import Ids, RowNames, matching_ids, order_of, rows_of
 
 
 def ids(*values: object, owner: str = "p.csv") -> Ids:
@@ -46,7 +46,7 @@ def test_ids_that_do_not_fit_are_named(theirs: Ids, message: str) -> None:
         order_of(theirs, POOL)
 
 
-def test_leading_zeros_that_a_spreadsheet_drops_are_told() -> None:
+def test_leading_zeros_that_a_spreadsheet_drops_are_reported() -> None:
     pool = Ids("pool", np.array(["007", "011"]))
     with pytest.raises(InvalidData, match=r"differ by leading zeros alone: keep ids as text \(dtype=str\)"):
         order_of(ids(7, 11), pool)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dubito.core.problem import Problem, Solution
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cuda.engine import CudaEngine
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
-from dubito.experiments.plans.experiment import Experiment
-from dubito.experiments.plans.shipped import read_shipped, shipped_experiments, shipped_text
+from dubito.experiments.plan import Experiment, read_shipped, shipped_experiments, shipped_text
 from dubito.experiments.records import Curve
 from dubito.paper import choose_exhibits, exhibits, measure, read_measured, shipped, write_measured
 from dubito.paper.appendix import AcquisitionsStudy, Negative, NegativeStudy, ToyStudy
@@ -26,7 +26,6 @@ from dubito.paper.quadrants import QuadrantsStudy, farthest_in, warped_from
 from dubito.paper.radii import RadiiStudy
 from dubito.paper.timing import Timing, TimingStudy
 from dubito.paper.verdicts import Study
-from dubito.problem import Problem, Solution
 
 TOY = {"n": 200, "initial": 30, "batch": 10, "rounds": 1, "seeds": 1, "batches": 3, "iterations": 3}
 SMALL: dict[str, Study] = {
@@ -157,8 +156,8 @@ def curve(name: str, *accuracy: float) -> Curve:
 
 def concentration(random: float, least: float, core: float) -> Concentration:
     rows = {name: np.array([[0, 1]]) for name in ("random", "least-confidence", "coreset")}
-    told = (curve("random", random), curve("least-confidence", least), curve("coreset", core))
-    return Concentration(np.zeros((2, 2)), np.zeros(2, dtype=np.int64), np.zeros(2), rows, told, {3: told})
+    described = (curve("random", random), curve("least-confidence", least), curve("coreset", core))
+    return Concentration(np.zeros((2, 2)), np.zeros(2, dtype=np.int64), np.zeros(2), rows, described, {3: described})
 
 
 @pytest.mark.parametrize(
@@ -236,15 +235,19 @@ def test_the_discussions_claim_needs_a_peak_in_between_and_the_regime(
 
 
 def test_a_clear_and_cheap_gain_would_refute_the_negative_result() -> None:
-    told = (
+    described = (
         curve("random", 0.5, 0.51, 0.5),
         curve("probabilistic-coreset", 0.7, 0.72, 0.71),
         curve("doubt-coreset", 0.6, 0.6, 0.61),
     )
     seconds = {"probabilistic-coreset": 2.0, "doubt-coreset": 1.0}
-    clear = Negative((0.5, 1.0), (told, told), (seconds, seconds))
+    clear = Negative((0.5, 1.0), (described, described), (seconds, seconds))
     assert not clear.verdict().holds
-    level = (told[0], replace(told[1], accuracy=told[0].accuracy + np.array([[0.01], [-0.01], [0.0]])), told[2])
+    level = (
+        described[0],
+        replace(described[1], accuracy=described[0].accuracy + np.array([[0.01], [-0.01], [0.0]])),
+        described[2],
+    )
     assert replace(clear, curves=(level, level)).verdict().holds
     cheap = {"probabilistic-coreset": 0.5, "doubt-coreset": 1.0}
     assert not replace(clear, curves=(level, level), seconds=(cheap, cheap)).verdict().holds
@@ -265,20 +268,20 @@ def test_a_study_refuses_sizes_that_cannot_be_meant(wrong: dict[str, int]) -> No
 
 
 def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    _, told = measure(exhibits()["figure-7"], quick=True, seed=3)
-    path = write_measured(told, tmp_path)
+    _, described = measure(exhibits()["figure-7"], quick=True, seed=3)
+    path = write_measured(described, tmp_path)
     back = read_measured(tmp_path)["figure-7"]
     assert (back.seed, back.quick, back.outcome) == (3, True, "holds")
-    assert back.numbers == told.numbers
+    assert back.numbers == described.numbers
     assert json.loads(path.read_text(encoding="utf-8"))["schema"] == 1
     assert read_measured(tmp_path / "nowhere") == {}
 
 
 def test_a_number_that_json_has_not_becomes_null() -> None:
     exhibit = replace(exhibits()["negative-result"], parameters=TOY, quick={})
-    told = measure(exhibit)[1]
-    assert told.numbers["p at 0.5"] is None
-    assert told.numbers["gain over random at 0.5"] is not None
+    described = measure(exhibit)[1]
+    assert described.numbers["p at 0.5"] is None
+    assert described.numbers["gain over random at 0.5"] is not None
 
 
 def test_a_file_that_is_no_record_is_named(tmp_path: Path) -> None:
@@ -288,9 +291,9 @@ def test_a_file_that_is_no_record_is_named(tmp_path: Path) -> None:
 
 
 def test_everything_that_every_machine_can_measure_was_and_is_shipped() -> None:
-    told = shipped()
-    assert {each.id for each in exhibits().values() if each.is_light} <= told.keys()
-    for name, record in told.items():
+    described = shipped()
+    assert {each.id for each in exhibits().values() if each.is_light} <= described.keys()
+    for name, record in described.items():
         assert not record.quick
         assert dict(record.parameters) == json.loads(json.dumps(exhibits()[name].settings(quick=False)))
 

@@ -10,12 +10,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from dubito.errors import InvalidArgument, MissingFile
-from dubito.experiments.cells.sources import DataSource
-from dubito.experiments.models.networks.perceptron import Mlp
-from dubito.experiments.plans.experiment import Experiment, Schedule
-from dubito.experiments.plans.shipped import read_shipped
+from dubito.experiments.data_sources import DataSource
+from dubito.experiments.models.networks.network import Mlp
+from dubito.experiments.plan import Experiment, Schedule, read_shipped
 from dubito.experiments.records import Curve, Round
-from dubito.experiments.runs.run import read_rounds
+from dubito.experiments.runner import read_rounds
 from dubito.paper import exhibits, measure, read_measured, shipped, write_measured
 from dubito.paper import networks_study as playing
 from dubito.paper.networks import (
@@ -31,7 +30,7 @@ from dubito.paper.networks import (
     epochs_of,
 )
 from dubito.paper.networks_study import NetworkStudy
-from dubito.plots.paper import paper_figure
+from dubito.paper.plots import paper_figure
 
 LABELS = np.array([1000, 1400, 1800])
 NOISE = np.random.default_rng(0).normal(scale=0.001, size=(8, 5, 3))
@@ -162,11 +161,11 @@ def test_figure_6_is_measured_on_the_images_at_hand_and_table_1_reads_its_runs(p
         brought.append(plan.name)
         return DataSource(plan, folder)
 
-    finding, told = measure(exhibits()["figure-6"], seed=3, study=replace(study, gather=gather))
+    finding, described = measure(exhibits()["figure-6"], seed=3, study=replace(study, gather=gather))
     assert isinstance(finding, MainExperiments)
     assert list(finding.curves) == ["CIFAR-10"]
-    assert told.sentence.endswith("SVHN: not measured")
-    assert told.outcome.endswith(" (CIFAR-10 alone)")
+    assert described.sentence.endswith("SVHN: not measured")
+    assert described.outcome.endswith(" (CIFAR-10 alone)")
     assert brought == ["cifar10-main", "svhn-main"]
     (run,) = (place / "runs").iterdir()
     rounds = read_rounds(run)
@@ -175,7 +174,7 @@ def test_figure_6_is_measured_on_the_images_at_hand_and_table_1_reads_its_runs(p
     again = replace(study, check="epochs").measure(3)
     assert isinstance(again, Epochs)
     assert len(again.accuracy["CIFAR-10"]) == 2, "what is done needs no images"
-    assert json.dumps(told.as_dict())
+    assert json.dumps(described.as_dict())
 
 
 def test_figure_5_without_images_says_where_they_are_looked_for(place: Path) -> None:

@@ -11,11 +11,13 @@ from matplotlib.figure import Figure
 
 from dubito.diagnosis import Diagnosis, diagnose
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
-from dubito.plots import diagnosis_figure, save_figure, strategy_colour
-from dubito.plots.style import OKABE_ITO, STRATEGY_COLOURS, new_figure, title
+from dubito.experiments.plots import diagnosis_figure, save_figure, strategy_colour
+from dubito.experiments.plots.style import OKABE_ITO, STRATEGY_COLOURS, new_figure, title
 
 
-def told_of(n: int, *, head: float | None = 0.4, doubt_power: float = 3.0, with_outcomes: bool = False) -> Diagnosis:
+def describe_of(
+    n: int, *, head: float | None = 0.4, doubt_power: float = 3.0, with_outcomes: bool = False
+) -> Diagnosis:
     rng = np.random.default_rng(0)
     pool = rng.uniform(0.5, 2.0, size=(n + 1, 1))
     pool[0] = 0.0
@@ -37,18 +39,18 @@ def words(figure: Figure) -> str:
 
 
 def test_the_figure_names_regions_bounds_and_radii() -> None:
-    told = told_of(200, with_outcomes=True)
-    text = words(diagnosis_figure(told))
+    described = describe_of(200, with_outcomes=True)
+    text = words(diagnosis_figure(described))
     assert "δ/δ* = " in text
     assert "quadratic\n100% of the pool" in text
-    assert f"{told.lambda_c_data:.3g}" in text
+    assert f"{described.lambda_c_data:.3g}" in text
     assert "head: " in text
-    assert f"δ = {told.delta:.3g}" in text
+    assert f"δ = {described.delta:.3g}" in text
     assert "200 pool points, 1 labelled" in text
 
 
 def test_each_point_is_drawn_in_a_small_pool_and_hexagons_in_a_large_one() -> None:
-    small, large = diagnosis_figure(told_of(150)).axes[0], diagnosis_figure(told_of(3_000)).axes[0]
+    small, large = diagnosis_figure(describe_of(150)).axes[0], diagnosis_figure(describe_of(3_000)).axes[0]
     drawn = [len(np.asarray(each.get_offsets())) for each in small.collections]
     assert 150 in drawn
     counts = large.collections[0].get_array()
@@ -57,7 +59,7 @@ def test_each_point_is_drawn_in_a_small_pool_and_hexagons_in_a_large_one() -> No
 
 
 def test_without_a_head_no_quadratic_region_is_drawn() -> None:
-    text = words(diagnosis_figure(told_of(200, head=None)))
+    text = words(diagnosis_figure(describe_of(200, head=None)))
     assert "quadratic" not in text
     assert "head" not in text
     assert "undecided\n100% of the pool" in text
@@ -65,8 +67,8 @@ def test_without_a_head_no_quadratic_region_is_drawn() -> None:
 
 
 def test_the_bounds_end_where_doubt_would_pass_one() -> None:
-    told = told_of(200, head=0.8)
-    ends = [float(np.asarray(line.get_xdata())[-1]) for line in diagnosis_figure(told).axes[0].lines]
+    described = describe_of(200, head=0.8)
+    ends = [float(np.asarray(line.get_xdata())[-1]) for line in diagnosis_figure(described).axes[0].lines]
     assert 1.0 / 0.8 in [pytest.approx(end) for end in ends]
 
 
@@ -75,8 +77,8 @@ def test_the_bounds_end_where_doubt_would_pass_one() -> None:
 def test_the_names_of_two_bounds_can_both_be_read(slope: float, steeper: float) -> None:
     pool = np.linspace(0.0, 3.0, 60)[:, None]
     doubt = np.minimum(slope * pool[:, 0], 0.9)
-    told = diagnose(pool, labelled=[0], doubt=doubt, head=[[0.0], [4.0 * slope * steeper]])
-    figure = diagnosis_figure(told)
+    described = diagnose(pool, labelled=[0], doubt=doubt, head=[[0.0], [4.0 * slope * steeper]])
+    figure = diagnosis_figure(described)
     figure.canvas.draw()
     axes = figure.axes[0]
     boxes = {text.get_text(): text.get_window_extent() for text in axes.texts if "= " not in text.get_text()}
@@ -92,9 +94,9 @@ def test_delta_star_is_marked_where_it_is_in_sight() -> None:
     pool = np.concatenate([[[0.0]], np.linspace(0.5, 40.0, 200)[:, None]])
     doubt = np.minimum(0.9, 0.1 * pool[:, 0])
     rows = np.arange(1, 201)
-    told = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 3 == 0)
-    assert told.delta_star is not None
-    assert f"δ* = {told.delta_star:.3g}" in words(diagnosis_figure(told))
+    described = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 3 == 0)
+    assert described.delta_star is not None
+    assert f"δ* = {described.delta_star:.3g}" in words(diagnosis_figure(described))
 
 
 DOUBTS = [[0.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.0, 1e-30, 0.5]]
@@ -111,12 +113,12 @@ EXTREME = [
 def test_extreme_pools_are_drawn_without_a_warning(
     pool: list[list[float]], doubt: list[float], head: list[list[float]] | None, tmp_path: Path
 ) -> None:
-    told = diagnose(pool, labelled=[0], doubt=doubt, head=head)
-    assert save_figure(diagnosis_figure(told), tmp_path / "extreme", formats=["png"])[0].stat().st_size > 5_000
+    described = diagnose(pool, labelled=[0], doubt=doubt, head=head)
+    assert save_figure(diagnosis_figure(described), tmp_path / "extreme", formats=["png"])[0].stat().st_size > 5_000
 
 
 def test_svg_and_png_are_written_whole_and_named_alike(tmp_path: Path) -> None:
-    written = save_figure(diagnosis_figure(told_of(50)), tmp_path / "pool.v2.png")
+    written = save_figure(diagnosis_figure(describe_of(50)), tmp_path / "pool.v2.png")
     assert [path.name for path in written] == ["pool.v2.svg", "pool.v2.png"]
     assert ElementTree.parse(written[0]).getroot().tag.endswith("svg")
     assert written[1].read_bytes().startswith(b"\x89PNG")
@@ -169,7 +171,7 @@ def test_drawing_loads_no_pyplot_and_changes_no_setting() -> None:
     script = (
         "import sys, matplotlib as mpl\n"
         "settings = lambda: {k: mpl.rcParams[k] for k in mpl.rcParams if k != 'backend'}; before = settings()\n"
-        "from dubito.diagnosis import diagnose; from dubito.plots import diagnosis_figure\n"
+        "from dubito.diagnosis import diagnose; from dubito.experiments.plots import diagnosis_figure\n"
         "diagnosis_figure(diagnose([[0.0], [1.0]], labelled=[0], doubt=[0.0, 0.5])).canvas.draw()\n"
         "assert 'matplotlib.pyplot' not in sys.modules; assert settings() == before"
     )

@@ -13,14 +13,24 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from dubito.experiments.findings.pairs import Interval
-from dubito.experiments.findings.statistics import Comparison, Saving, compare, savings
+from dubito.experiments.plots.comparing import (
+    areas_figure,
+    pairwise_figure,
+    savings_figure,
+    shown_seconds,
+    times_figure,
+)
+from dubito.experiments.plots.learning import (
+    broken,
+    differences_figure,
+    held_below,
+    learning_figure,
+    looks,
+    spread_apart,
+)
+from dubito.experiments.plots.style import inline_svg, strategy_colour
 from dubito.experiments.records import Curve
-from dubito.plots.comparing import areas_figure, pairwise_figure, savings_figure, shown_seconds, times_figure
-from dubito.plots.inline import inline_svg
-from dubito.plots.learning import differences_figure, learning_figure
-from dubito.plots.naming import broken, held_below, looks, spread_apart
-from dubito.plots.style import strategy_colour
+from dubito.experiments.statistics import Comparison, Interval, Saving, compare, savings
 
 LABELS = np.array([20, 40, 60])
 TWELVE = (
@@ -76,9 +86,9 @@ def test_names_of_twelve_curves_that_end_together_do_not_overlap_and_stay_inside
 
 
 def test_variants_share_their_strategy_s_colour_and_no_two_look_alike() -> None:
-    told = looks(TWELVE)
-    assert len({told[name].colour for name in TWELVE if name.startswith("doubt-coreset")}) == 1
-    assert len({(look.colour, look.line) for look in told.values()}) == len(TWELVE)
+    described = looks(TWELVE)
+    assert len({described[name].colour for name in TWELVE if name.startswith("doubt-coreset")}) == 1
+    assert len({(look.colour, look.line) for look in described.values()}) == len(TWELVE)
 
 
 def test_an_arrow_marks_labels_saved_only_where_their_interval_says_so() -> None:

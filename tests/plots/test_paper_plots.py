@@ -14,11 +14,11 @@ from dubito.paper.beta import BetaStudy
 from dubito.paper.concentration import Concentration, ConcentrationStudy
 from dubito.paper.discussion import DiscussionStudy
 from dubito.paper.mixture import HeatmapStudy, MixtureStudy, Tail, TailStudy
+from dubito.paper.plots import paper_figure
 from dubito.paper.quadrants import QuadrantsStudy
 from dubito.paper.radii import RadiiStudy
 from dubito.paper.timing import TimingStudy
 from dubito.paper.verdicts import Study
-from dubito.plots.paper import paper_figure
 
 TOY = {"n": 200, "initial": 30, "batch": 10, "rounds": 1, "seeds": 1, "batches": 3, "iterations": 3}
 STUDIES: dict[str, tuple[Study, str]] = {
@@ -61,15 +61,15 @@ def test_what_is_no_finding_has_no_picture() -> None:
 def test_the_headline_of_figure_1_follows_the_numbers() -> None:
     rows = {name: np.array([[0, 1]]) for name in ("random", "least-confidence", "coreset")}
 
-    def told(least: float) -> Concentration:
+    def described(least: float) -> Concentration:
         curves = tuple(
             Curve(name, np.array([10, 20]), np.array([[0.5, end]]))
             for name, end in (("random", 0.6), ("least-confidence", least), ("coreset", 0.7))
         )
         return Concentration(np.eye(2), np.array([0, 1]), np.zeros(2), rows, curves, {})
 
-    assert "falls below random" in words(paper_figure(told(0.55)))
-    assert "does not fall below random" in words(paper_figure(told(0.65)))
+    assert "falls below random" in words(paper_figure(described(0.55)))
+    assert "does not fall below random" in words(paper_figure(described(0.65)))
 
 
 def test_the_headline_of_the_tail_names_its_side() -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dubito.plots.picks import AskedPictures, picks_figure
+from dubito.experiments.plots.picks import AskedPictures, picks_figure
 
 
 def test_a_row_of_images_for_each_strategy_with_what_was_misread_marked() -> None:

@@ -9,7 +9,7 @@ from endurance.outages import Service, cut_connections, endure, fill_disk, kill,
 from endurance.page import wrong_in
 from endurance.servers import serving
 from faults.disks import small_disk
-from labelling.projects import make_project
+from labeling.projects import make_project
 from postgres.cluster import Cluster, programs
 
 

@@ -9,39 +9,38 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from labelling import test_faults, test_store
 from sqlalchemy import Engine, create_engine, make_url, text
 
-from dubito.labelling.database import LOCK, POSTGRES, SESSION, StoreUnavailable, open_engine, open_reader
-from dubito.labelling.desk import Desk
-from dubito.labelling.handing import read_state
-from dubito.labelling.spoken import Spoken
-from labelling import test_faults, test_store
-from labelling.projects import make_project, truth, wait_until
+from dubito.labeling.database import LOCK, POSTGRES, SESSION, StoreUnavailable, open_engine, open_reader
+from dubito.labeling.project_export import read_state
+from dubito.labeling.service import AnswerIn, LabelingService
+from labeling.projects import make_project, truth, wait_until
 from postgres.cluster import Cluster
 
 for module in (test_store, test_faults):
     globals().update({name: each for name, each in vars(module).items() if name.startswith(("test_", "labelled_"))})
 
 
-def label_until(desk: Desk, stop: threading.Event, acknowledged: list[str]) -> None:
+def label_until(service: LabelingService, stop: threading.Event, acknowledged: list[str]) -> None:
     """Label row after row, each until it is acknowledged."""
     for number in itertools.count():
-        answer = Spoken(f"key-{number}", "ann", number % len(desk.state.contents), truth(number))
+        answer = AnswerIn(f"key-{number}", "ann", number % len(service.state.contents), truth(number))
         while True:
             if stop.wait(0.005):
                 return
             with suppress(StoreUnavailable):
-                desk.answer([answer]).result(timeout=60)
+                service.answer([answer]).result(timeout=60)
                 acknowledged.append(answer.key)
                 break
 
 
 @pytest.mark.parametrize("outage", ["restart", "terminate", "no connection left"])
 def test_labels_survive_an_outage_of_the_database(tmp_path: Path, store: str, server: Cluster, outage: str) -> None:
-    desk = Desk(*make_project(tmp_path, batch=5000, store=store))
-    desk.start()
+    service = LabelingService(*make_project(tmp_path, batch=5000, store=store))
+    service.start()
     acknowledged, stop = list[str](), threading.Event()
-    person = threading.Thread(target=label_until, args=(desk, stop, acknowledged))
+    person = threading.Thread(target=label_until, args=(service, stop, acknowledged))
     person.start()
     try:
         for _ in range(2):
@@ -50,16 +49,16 @@ def test_labels_survive_an_outage_of_the_database(tmp_path: Path, store: str, se
             cause_outage(server, outage)
     finally:
         goal = len(acknowledged) + 20
-        wait_until(lambda: len(acknowledged) >= goal and not desk.failures())
+        wait_until(lambda: len(acknowledged) >= goal and not service.failures())
         stop.set()
         person.join()
-    wait_until(lambda: desk.state.round >= 1)
-    events = list(desk.state.book.events.values())
-    desk.close()
+    wait_until(lambda: service.state.round >= 1)
+    events = list(service.state.book.events.values())
+    service.close()
     keys = [event.key for event in events]
     assert len(set(keys)) == len(keys)
     assert set(keys) >= set(acknowledged)
-    again = Desk(desk.state.project, desk.state.contents)
+    again = LabelingService(service.state.project, service.state.contents)
     assert list(again.state.book.events.values()) == events
     again.close()
 
@@ -81,7 +80,7 @@ def cause_outage(server: Cluster, outage: str) -> None:
 
 
 def test_a_connection_gives_up_soon_on_a_server_that_is_gone_unless_the_address_says_otherwise(store: str) -> None:
-    usual = told_by(open_engine("", store))
+    usual = predictors(open_engine("", store))
     assert {name: usual[name] for name in POSTGRES} == {name: str(value) for name, value in POSTGRES.items()}
     assert (usual["target_session_attrs"], usual["statement_timeout"], usual["lock_timeout"]) == (
         "read-write",
@@ -89,13 +88,13 @@ def test_a_connection_gives_up_soon_on_a_server_that_is_gone_unless_the_address_
         "10s",
     )
     chosen = f"{store}&keepalives_idle=60&target_session_attrs=any&options=-c%20statement_timeout%3D60s"
-    other = told_by(open_engine("", chosen))
+    other = predictors(open_engine("", chosen))
     assert (other["keepalives_idle"], other["statement_timeout"], other["lock_timeout"]) == ("60", "1min", "10s")
     assert "target_session_attrs" not in other  # Any, which is the default of libpq.
-    assert "target_session_attrs" not in told_by(open_reader("", store))
+    assert "target_session_attrs" not in predictors(open_reader("", store))
 
 
-def told_by(engine: Engine) -> dict[str, str]:
+def predictors(engine: Engine) -> dict[str, str]:
     """What a connection has been asked for, and some settings of its session."""
     with engine.connect() as connection:
         driver: Any = connection.connection.dbapi_connection
@@ -106,45 +105,45 @@ def told_by(engine: Engine) -> dict[str, str]:
 def test_a_server_that_takes_what_is_sent_and_never_answers_is_given_up(
     tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(*make_project(tmp_path, store=store))
-    desk.answer([Spoken("a", "ann", 0, truth(0))]).result(timeout=60)
-    process = desk._writer.run(lambda connection: connection.execute(text("SELECT pg_backend_pid()")).scalar())
+    service = LabelingService(*make_project(tmp_path, store=store))
+    service.answer([AnswerIn("a", "ann", 0, truth(0))]).result(timeout=60)
+    process = service._writer.run(lambda connection: connection.execute(text("SELECT pg_backend_pid()")).scalar())
     assert isinstance(process, int)
-    monkeypatch.setattr("dubito.labelling.database.LONGEST_ANSWER", 0.3)
+    monkeypatch.setattr("dubito.labeling.database.LONGEST_ANSWER", 0.3)
     os.kill(process, signal.SIGSTOP)
     try:
         with pytest.raises(StoreUnavailable, match="cannot be reached"):
-            desk.answer([Spoken("b", "ann", 1, truth(1))]).result(timeout=120)
-        assert desk.state.book.labels == {0: truth(0)}
-        wait_until(lambda: "another dubito label has this store open" in desk.failures().get("store", ""))
+            service.answer([AnswerIn("b", "ann", 1, truth(1))]).result(timeout=120)
+        assert service.state.book.labels == {0: truth(0)}
+        wait_until(lambda: "another dubito label has this store open" in service.failures().get("store", ""))
     finally:
         os.kill(process, signal.SIGCONT)
     monkeypatch.undo()
-    wait_until(lambda: not desk.failures())
-    desk.answer([Spoken("b", "ann", 1, truth(1))]).result(timeout=60)
-    assert desk.state.book.labels == {0: truth(0), 1: truth(1)}
-    desk.close()
+    wait_until(lambda: not service.failures())
+    service.answer([AnswerIn("b", "ann", 1, truth(1))]).result(timeout=60)
+    assert service.state.book.labels == {0: truth(0), 1: truth(1)}
+    service.close()
 
 
 def test_a_database_that_can_only_be_read_is_refused_to_a_server_and_read_by_others(
     tmp_path: Path, store: str, server: Cluster
 ) -> None:
-    desk = Desk(*make_project(tmp_path, store=store))
-    desk.answer([Spoken("a", "ann", 0, truth(0))]).result(timeout=60)
-    desk.close()
+    service = LabelingService(*make_project(tmp_path, store=store))
+    service.answer([AnswerIn("a", "ann", 0, truth(0))]).result(timeout=60)
+    service.close()
     engine = create_engine(server.url, isolation_level="AUTOCOMMIT")
     name = make_url(store).database
     with engine.connect() as connection:
         connection.execute(text(f"ALTER DATABASE {name} SET default_transaction_read_only = on"))
     engine.dispose()
     with pytest.raises(StoreUnavailable, match="read-only"):
-        Desk(desk.state.project, desk.state.contents)
-    assert read_state(desk.state.project.folder).book.labels == {0: truth(0)}
+        LabelingService(service.state.project, service.state.contents)
+    assert read_state(service.state.project.folder).book.labels == {0: truth(0)}
 
 
 def test_after_an_outage_the_store_is_not_written_while_another_server_has_it(tmp_path: Path, store: str) -> None:
-    desk = Desk(*make_project(tmp_path, store=store))
-    desk.answer([Spoken("a", "ann", 0, truth(0))]).result(timeout=60)
+    service = LabelingService(*make_project(tmp_path, store=store))
+    service.answer([AnswerIn("a", "ann", 0, truth(0))]).result(timeout=60)
     other = create_engine(store)
     with other.connect() as connection:
         connection.execute(text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"))
@@ -152,9 +151,9 @@ def test_after_an_outage_the_store_is_not_written_while_another_server_has_it(tm
         connection.commit()
         for _ in range(5):
             with pytest.raises(StoreUnavailable):
-                desk.answer([Spoken("b", "ann", 1, truth(1))]).result(timeout=60)
-        wait_until(lambda: "another dubito label has this store open" in desk.failures().get("store", ""))
+                service.answer([AnswerIn("b", "ann", 1, truth(1))]).result(timeout=60)
+        wait_until(lambda: "another dubito label has this store open" in service.failures().get("store", ""))
     other.dispose()
-    wait_until(lambda: not desk.failures())
-    desk.answer([Spoken("b", "ann", 1, truth(1))]).result(timeout=60)
-    desk.close()
+    wait_until(lambda: not service.failures())
+    service.answer([AnswerIn("b", "ann", 1, truth(1))]).result(timeout=60)
+    service.close()

@@ -13,11 +13,18 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
 from dubito.errors import OutputExists
-from dubito.experiments.findings.summary import finding, summarise
 from dubito.experiments.records import Round
-from dubito.reports import About, Written, render_report, shown_facts, write_report
-from dubito.reports.page import short_finding
-from dubito.reports.tables import recall_table, statistics_table
+from dubito.experiments.report import (
+    About,
+    Written,
+    recall_table,
+    render_report,
+    short_finding,
+    shown_facts,
+    statistics_table,
+    write_report,
+)
+from dubito.experiments.summary import finding, summarise
 
 GAINS = {"random": 0.0, "coreset": 0.1, "doubt-coreset:strength=0.5": 0.15, "entropy": -0.1}
 
@@ -139,7 +146,7 @@ def test_every_row_can_be_sorted_by_every_column(written: Written) -> None:
     assert "not reached" in table
 
 
-def test_what_was_run_is_told_and_escaped_and_the_records_are_linked(page: Page, written: Written) -> None:
+def test_what_was_run_is_reported_and_escaped_and_the_records_are_linked(page: Page, written: Written) -> None:
     assert "a <b>.npz" in page.words
     assert "schema = 1" in page.words
     links = [attributes["href"] for attributes in page.attributes("a")]
@@ -148,10 +155,10 @@ def test_what_was_run_is_told_and_escaped_and_the_records_are_linked(page: Page,
 
 
 def test_the_numbers_are_in_json_too(written: Written) -> None:
-    told = json.loads(written.results.read_text())
-    assert told["finding"] == finding(written.summary)
-    assert told["about"]["facts"] == {"data": "a <b>.npz", "seeds": "3"}
-    assert [each["strategy"] for each in told["strategies"]] == list(GAINS)
+    described = json.loads(written.results.read_text())
+    assert described["finding"] == finding(written.summary)
+    assert described["about"]["facts"] == {"data": "a <b>.npz", "seeds": "3"}
+    assert [each["strategy"] for each in described["strategies"]] == list(GAINS)
 
 
 def test_classes_are_named_and_one_the_test_set_lacks_has_a_dash(written: Written) -> None:
@@ -179,13 +186,13 @@ def width_of(text: str, size: float) -> float:
 
 def test_the_table_of_statistics_fits_a_page_of_1200_pixels() -> None:
     long = "doubt-coreset:strength=0.25,beam_width=20,scaling=acquired"
-    told = summarise(
+    described = summarise(
         [
             replace(each, strategy=long if each.strategy == "entropy" else each.strategy)
             for each in rounds(*GAINS, seeds=12)
         ]
     )
-    table = statistics_table(told)
+    table = statistics_table(described)
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(<td>.*)</tr>", table)]
     em, padding = 0.92 * 16, 2 * 0.55 * 16
     columns = []
@@ -244,11 +251,11 @@ def test_links_lead_from_a_report_elsewhere_to_its_records(tmp_path: Path) -> No
 def test_a_headline_tells_the_points_where_no_labels_were_saved() -> None:
     bent = {"random": (0.5, 0.5, 0.9), "coreset": (0.5, 0.8, 0.8)}
     jitter = {"random": 0.0, "coreset": 0.001}
-    told = summarise(
+    described = summarise(
         [
             replace(each, test_accuracy=bent[each.strategy][each.turn] + jitter[each.strategy] * each.seed)
             for each in rounds("random", "coreset")
         ]
     )
-    assert short_finding(told) == "coreset is 12.6 points above random on average"
+    assert short_finding(described) == "coreset is 12.6 points above random on average"
     assert short_finding(summarise(rounds("random", "entropy"))) == "nothing beat random beyond chance"

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from dubito.experiments.datasets.images.thumbnails import SIDE, thumbnail
-from dubito.reports import sheet as sheets
-from dubito.reports.sheet import Sheet, picture_column, picture_paths, plain, render_sheet
+from dubito.experiments import contact_sheet as sheets
+from dubito.experiments.contact_sheet import SIDE, Sheet, picture_column, picture_paths, plain, render_sheet, thumbnail
 
 
 def picture(path: Path, size: tuple[int, int] = (640, 400), colour: str = "red", turned: int = 1) -> Path:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito.coverage import running_sums, thinned
-from dubito.engines.cluster import shares
-from dubito.engines.cluster.covering import driver
+from dubito.core.coverage_reference import running_sums, thinned
+from dubito.core.problem import Interrupted, Selection
+from dubito.engines.cluster import messages as shares
+from dubito.engines.cluster.coverage import driver
 from dubito.engines.cluster.shard import Part
 from dubito.engines.cluster.workers import Here
 from dubito.errors import DubitoError
 from dubito.matrix import AnyArray, FloatArray
-from dubito.problem import Interrupted, Selection
 from dubito.sharding import run
 from dubito.sharding.run import select_shards
 from dubito.sharding.shards import Shards
@@ -145,9 +145,9 @@ def test_a_large_pool_is_covered_by_a_sample_and_says_so(
     found = choose(shards, labelled=[1])
     assert_same(found, alone(pool, probabilities=probabilities, labelled=[1], strategy="doubt-coverage:sample=100"))
     assert "100 rows stand for all that is to be covered; for more say" in found.notes[0]
-    told = choose(shards, labelled=[1], strategy="doubt-coverage:sample=90")
-    assert told.sampled == 90
-    assert len(told.notes) == 1
+    described = choose(shards, labelled=[1], strategy="doubt-coverage:sample=90")
+    assert described.sampled == 90
+    assert len(described.notes) == 1
     monkeypatch.setattr(run, "GROUND_ROWS", N_ROWS)
     assert choose(shards, labelled=[1]).sampled is None
 
@@ -284,8 +284,10 @@ def test_ctrl_c_keeps_the_picks_so_far(pool: FloatArray, small_fronts: None) -> 
     assert found.indices.tolist() == wanted.indices[: len(found)].tolist()
 
 
-def test_progress_is_told(pool: FloatArray, small_fronts: None) -> None:
-    told: list[int] = []
-    choose(Shards(parts(pool)), strategy="coverage", progress=lambda done, total, radius, seconds: told.append(done))
-    assert told[-1] == BUDGET
-    assert told == sorted(told)
+def test_progress_is_reported(pool: FloatArray, small_fronts: None) -> None:
+    described: list[int] = []
+    choose(
+        Shards(parts(pool)), strategy="coverage", progress=lambda done, total, radius, seconds: described.append(done)
+    )
+    assert described[-1] == BUDGET
+    assert described == sorted(described)

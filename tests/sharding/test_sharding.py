@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito.engines.cluster import frontier, shares
+from dubito.core.problem import Interrupted, Selection
+from dubito.engines.cluster import frontier
+from dubito.engines.cluster import messages as shares
 from dubito.engines.cluster.shard import Part
 from dubito.engines.cluster.workers import Here
 from dubito.errors import DubitoError
 from dubito.matrix import AnyArray, FloatArray
-from dubito.problem import Interrupted, Selection
-from dubito.sharding.items import SomeRows
-from dubito.sharding.journal import PickJournal
-from dubito.sharding.run import select_shards
-from dubito.sharding.shards import Shards
+from dubito.sharding.run import PickJournal, select_shards
+from dubito.sharding.shards import Shards, SomeRows
 from dubito.strategies import build_strategy
 
 EDGES = [0, 40, 40, 300, 301, 500]

@@ -43,7 +43,7 @@ def test_frozen_features_are_covered_and_the_selection_says_why() -> None:
     assert picked.notes[-1].startswith("auto took doubt-coverage, strength 3: features are frozen (")
 
 
-def test_features_bent_around_their_labels_are_told() -> None:
+def test_features_bent_around_their_labels_are_reported() -> None:
     features, labelled, probabilities = bent()
     given: dict[str, Any] = {"labelled": labelled, "probabilities": probabilities}
     picked = dubito.select(features, 10, strategy="auto", **given)
@@ -85,7 +85,7 @@ def test_a_model_that_doubts_nothing_has_no_say() -> None:
     assert picked.notes[-1] == "auto took coverage: the model doubts no row, so all count alike."
 
 
-def test_picks_that_cover_nothing_more_are_told() -> None:
+def test_picks_that_cover_nothing_more_are_reported() -> None:
     pool, labelled, probabilities = digits()
     certain = np.eye(10)[probabilities.argmax(axis=1)]
     certain[1700] = 0.1

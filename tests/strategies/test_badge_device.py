@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dubito
+from dubito.core.problem import Metric
 from dubito.matrix import FloatArray, IntArray, OnDevice
-from dubito.problem import Metric
-from dubito.strategies.badge import errors_of
-from dubito.strategies.gradients.device import DeviceGradients
-from dubito.strategies.gradients.host import HostGradients
-from dubito.strategies.plusplus import sample
+from dubito.strategies.badge import errors_of, sample
+from dubito.strategies.gradients import HostGradients
+from dubito.strategies.gradients_device import DeviceGradients
 
 torch = pytest.importorskip("torch")
 
@@ -42,7 +41,7 @@ def test_a_device_samples_what_the_host_samples(seed: int, metric: Metric) -> No
 def test_many_blocks_of_picks_and_of_rows_are_those_of_the_host(
     metric: Metric, offset: float, block_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dubito.strategies.gradients.device.BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("dubito.strategies.gradients_device.BLOCK_BYTES", block_bytes)
     rng = np.random.default_rng(1)
     features, probabilities = rng.normal(size=(900, 12)) + offset, rng.dirichlet(np.ones(4), 900)
     rows = np.flatnonzero(rng.random(900) < 0.9)

@@ -120,10 +120,10 @@ def test_few_points_are_scored_again_and_none_once_nothing_is_left_to_tell(monke
     monkeypatch.setattr(bald, "_gains", counted)
     posterior = np.random.default_rng(9).dirichlet(np.full(3, 3.0), (600, 10))
     picked = pick(posterior, 300, samples=64)
-    told = int((picked.priorities > 0).sum())
-    assert 50 < told < 250
-    assert sum(scored) < 0.5 * 600 * told
-    assert (np.diff(picked.indices[told:]) > 0).all()
+    described = int((picked.priorities > 0).sum())
+    assert 50 < described < 250
+    assert sum(scored) < 0.5 * 600 * described
+    assert (np.diff(picked.indices[described:]) > 0).all()
 
 
 def test_a_sampled_batch_tells_nearly_what_scoring_every_point_does() -> None:
@@ -196,7 +196,7 @@ def test_a_large_batch_is_picked_by_a_sample_and_follows_the_seed() -> None:
     assert near == pytest.approx(pick(posterior, 5, samples=1024).priorities.sum(), rel=0.1)
 
 
-def test_ties_go_to_the_lowest_index_and_the_budget_is_met_where_nothing_is_told() -> None:
+def test_ties_go_to_the_lowest_index_and_the_budget_is_met_where_nothing_is_reported() -> None:
     agreed = np.tile([0.7, 0.3], (5, 3, 1))
     for strategy in ("bald", "batchbald"):
         picked = dubito.select(np.zeros((5, 1)), 4, probabilities=agreed, strategy=strategy, candidates=[1, 2, 3, 4])
@@ -223,11 +223,13 @@ def test_half_precision_probabilities_are_taken_as_rows_that_add_up_to_one() -> 
 
 @pytest.mark.parametrize("strategy", ["bald", "batchbald"])
 @pytest.mark.parametrize(
-    ("shape", "told"), [((6, 3), r"got shape \(6, 3\)"), ((6, 1, 3), r"got shape \(6, 1, 3\)"), (None, "got none")]
+    ("shape", "described"), [((6, 3), r"got shape \(6, 3\)"), ((6, 1, 3), r"got shape \(6, 1, 3\)"), (None, "got none")]
 )
-def test_probabilities_of_one_model_are_refused(strategy: str, shape: tuple[int, ...] | None, told: str) -> None:
+def test_probabilities_of_one_model_are_refused(strategy: str, shape: tuple[int, ...] | None, described: str) -> None:
     probabilities = None if shape is None else np.full(shape, 1 / 3)
-    with pytest.raises(InvalidArgument, match=rf"strategy='{strategy}' needs .* k >= 2 .*{told}; .*strategy='entropy'"):
+    with pytest.raises(
+        InvalidArgument, match=rf"strategy='{strategy}' needs .* k >= 2 .*{described}; .*strategy='entropy'"
+    ):
         dubito.select(np.zeros((6, 2)), 2, probabilities=probabilities, strategy=strategy)
 
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import dubito
-from dubito import coverage
-from dubito.coverage import CoverageProblem, thinned
+from dubito.core import coverage_reference as coverage
+from dubito.core.coverage_reference import CoverageProblem, thinned
+from dubito.core.problem import Problem
 from dubito.doubt import margin_doubt, softmax
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray
-from dubito.problem import Problem
 from dubito.strategies import Coverage, DoubtCoverage, build_strategy
 from levels import examples
 
@@ -214,8 +214,8 @@ def test_a_beam_means_nothing_to_coverage() -> None:
         dubito.select(LINE, 1, strategy="coverage", beam_width=3)
 
 
-def test_a_cost_can_be_told_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dubito.engines.oracle.settle_seconds", lambda d: 1e-9)
+def test_a_cost_can_be_reported_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dubito.engines.reference_engine.settle_seconds", lambda d: 1e-9)
     small = dubito.estimate(1_000, 16, 10, 10, strategy="coverage", engine="reference")
     large = dubito.estimate(50_000, 16, 10, 10, strategy="doubt-coverage", engine="reference")
     assert small.engine == large.engine == "reference"

@@ -50,7 +50,7 @@ def test_seeds_are_drawn_by_their_squared_distance_to_those_before() -> None:
     for rows in permutations(range(5), 4):
         expected[rows] = draws * chance_of(wide, rows)
     assert expected.sum() == pytest.approx(draws)
-    # The fourth seed is drawn by distances that do not know the third: the last two show whether that is mended.
+    # The fourth seed is drawn by distances that do not know the third: the last two show whether that is fixed.
     for kept in ((0, 1), (2, 3), (0, 3), (1, 2)):
         others = tuple(axis for axis in range(4) if axis not in kept)
         seen, wanted = drawn.sum(axis=others), expected.sum(axis=others)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from dubito.matrix import FloatArray, IntArray
-from dubito.strategies.plusplus import FIRST_BLOCK, LARGEST_BLOCK, draw_block, next_size, sample
+from dubito.strategies.badge import FIRST_BLOCK, LARGEST_BLOCK, draw_block, next_size, sample
 from levels import examples
 
 

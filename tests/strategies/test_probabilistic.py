@@ -118,7 +118,7 @@ def test_degenerate_pools_are_picked_from(pool: FloatArray, covariance: str) -> 
 # The strategy
 
 
-def test_the_best_of_the_drawn_batches_is_picked_and_its_score_told() -> None:
+def test_the_best_of_the_drawn_batches_is_picked_and_its_score_reported() -> None:
     pool = np.random.default_rng(5).standard_normal((200, 2))
     few = ProbabilisticCoreset(components=6, batches=1)
     many = ProbabilisticCoreset(components=6, batches=300)

@@ -9,11 +9,12 @@ from sklearn.datasets import load_digits
 import dubito
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray
-from dubito.strategies import FilterThenCover, LargestCluster, PowerSampling, TypiClust, clusters
+from dubito.strategies import FilterThenCover, LargestCluster, PowerSampling, TypiClust
+from dubito.strategies import lcmd as clusters
 from dubito.strategies.base import Kind
-from dubito.strategies.clusters import nearest_references
-from dubito.strategies.filtering import CoverKind
-from dubito.strategies.typical import in_turn, typicality
+from dubito.strategies.kmeans import in_turn, typicality
+from dubito.strategies.lcmd import nearest_references
+from dubito.strategies.uncertainty import CoverKind
 
 
 def by_definition(pool: FloatArray, labelled: FloatArray, weights: FloatArray, budget: int) -> list[int]:

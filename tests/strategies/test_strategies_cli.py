@@ -46,7 +46,7 @@ def test_a_strategy_picks_by_its_name(arguments: tuple[str, ...], capsys: pytest
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "described"),
     [
         (("-s", "badge"), 2, "--strategy badge needs class probabilities; pass --probabilities or --logits."),
         (("-s", "bald"), 2, "--strategy bald needs class probabilities of k >= 2 posterior samples"),
@@ -63,11 +63,11 @@ def test_a_strategy_picks_by_its_name(arguments: tuple[str, ...], capsys: pytest
         (("-s", "batch-bald"), 2, "did you mean 'batchbald'?"),
     ],
 )
-def test_what_is_missing_or_of_the_wrong_shape_is_told_in_one_line(
-    arguments: tuple[str, ...], code: int, told: str, capsys: pytest.CaptureFixture[str]
+def test_what_is_missing_or_of_the_wrong_shape_is_reported_in_one_line(
+    arguments: tuple[str, ...], code: int, described: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*SELECT, *arguments]) == code
     said = capsys.readouterr()
     assert said.out == ""
     assert len(said.err.splitlines()) == 1
-    assert told in said.err
+    assert described in said.err

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito import coverage
-from dubito.distances import settle
+from dubito.core import coverage_reference as coverage
+from dubito.core.distances import settle
+from dubito.core.problem import Progress, Quotas, Selection
 from dubito.doubt import margin_doubt
 from dubito.engines.cpu.coverage.engine import CpuCoverage
 from dubito.engines.cpu.engine import CpuEngine
-from dubito.engines.oracle import CoverageReference, ReferenceEngine
+from dubito.engines.reference_engine import CoverageReference, ReferenceEngine
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray
-from dubito.problem import Progress, Quotas, Selection
 from dubito.strategies import Coreset, DoubtCoreset, DoubtCoverage, Strategy
 from levels import examples
 
@@ -241,7 +241,7 @@ def test_a_cold_start_begins_with_what_is_near_the_mean_for_its_cost() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_uncertainty_is_told_with_costs_as_without(name: Name) -> None:
+def test_uncertainty_is_reported_with_costs_as_without(name: Name) -> None:
     rng = np.random.default_rng(3)
     pool, probabilities = rng.standard_normal((40, 3)), rng.dirichlet(np.ones(3), 40)
     plain = dubito.select(pool, 6, labelled=[0], probabilities=probabilities, strategy=name)
@@ -257,13 +257,13 @@ def test_uncertainty_is_told_with_costs_as_without(name: Name) -> None:
 def test_an_interruption_within_quotas_leaves_a_prefix(name: Name, stop_at: int) -> None:
     rng = np.random.default_rng(5)
     pool, probabilities = rng.standard_normal((400, 3)), rng.dirichlet(np.ones(4), 400)
-    told = list[int]()
+    described = list[int]()
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float) -> None:
         assert 0 <= done <= total <= 140
-        assert told == sorted(told)
-        told.append(done)
-        if len(told) == stop_at:
+        assert described == sorted(described)
+        described.append(done)
+        if len(described) == stop_at:
             raise KeyboardInterrupt
 
     def run(progress: Progress | None = None) -> Selection:
@@ -293,18 +293,18 @@ def test_an_interruption_within_quotas_leaves_a_prefix(name: Name, stop_at: int)
 def test_progress_within_quotas_ends_at_the_last_pick() -> None:
     rng = np.random.default_rng(5)
     pool, probabilities = rng.standard_normal((100, 3)), rng.dirichlet(np.ones(3), 100)
-    told = list[tuple[int, int]]()
+    described = list[tuple[int, int]]()
     dubito.select(
         pool,
         40,
         probabilities=probabilities,
         strategy="coverage",
         quotas={0: 3, 1: 5},
-        progress=lambda done, total, radius, seconds: told.append((done, total)),
+        progress=lambda done, total, radius, seconds: described.append((done, total)),
     )
-    assert told[-1] == (40, 40)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert told.count((40, 40)) == 1
+    assert described[-1] == (40, 40)
+    assert [done for done, _ in described] == sorted(done for done, _ in described)
+    assert described.count((40, 40)) == 1
 
 
 @pytest.mark.usefixtures("kept")

@@ -10,13 +10,23 @@ from typing import Any
 import numpy as np
 
 from dubito.cli import main
-from dubito.exchange.answers import Gathered
-from dubito.exchange.items import ID, Item
-from dubito.studio import AccessToken, Patience, PoolPicker, Server, Suggestion, find_project, pull, push, watch
-from dubito.studio.projects import StudioProject
-from dubito.studio.pushing import Sending, send
-from dubito.studio.tokens import VARIABLE
-from dubito.studio.watching import WatchPlan
+from dubito.integrations.exchange.answers import Gathered
+from dubito.integrations.exchange.items import ID, Item
+from dubito.integrations.label_studio import (
+    AccessToken,
+    Patience,
+    PoolPicker,
+    Server,
+    Suggestion,
+    find_project,
+    pull,
+    push,
+    watch,
+)
+from dubito.integrations.label_studio.client import VARIABLE
+from dubito.integrations.label_studio.projects import StudioProject
+from dubito.integrations.label_studio.pushing import Sending, send
+from dubito.integrations.label_studio.watching import WatchPlan
 from studio.exchanges import OWNER, PERSONAL, SECOND, Fault
 
 PATIENT = Patience(timeout=60.0, tries=4, first_pause=0.01, longest_pause=0.05)

@@ -14,10 +14,9 @@ import pytest
 from dubito.cli import main
 from dubito.cli.jobs.label_studio import connect
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
-from dubito.studio import AccessToken, Patience, Server
-from dubito.studio import server as server_module
-from dubito.studio.server import AnswerLost, ServerRefused, Unreachable
-from dubito.studio.tokens import VARIABLE, read_token
+from dubito.integrations.label_studio import AccessToken, Patience, Server
+from dubito.integrations.label_studio import client as server_module
+from dubito.integrations.label_studio.client import VARIABLE, AnswerLost, ServerRefused, Unreachable, read_token
 from studio.exchanges import OWNER, PERSONAL, _Handler, serving
 from studio.scenarios import token
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from dubito.cli.jobs import label_studio as job
-from dubito.studio import AccessToken, PoolPicker, Server, StudioProject
-from dubito.studio.controls import Control
-from dubito.studio.watching import WatchPlan
+from dubito.integrations.label_studio import AccessToken, PoolPicker, Server, StudioProject
+from dubito.integrations.label_studio.projects import Control
+from dubito.integrations.label_studio.watching import WatchPlan
 from studio.exchanges import ANSWERS, OWNER, SECOND, replaying
 from studio.scenarios import SCENARIOS, Facts, items, points, truth
 
@@ -121,7 +121,7 @@ def test_a_project_with_names_of_its_own_is_spoken_to_by_them(tmp_path: Path) ->
     assert found["control"].choices == ("cat", "hound")
 
 
-def test_whatever_is_wrong_is_one_line_with_the_mend(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_whatever_is_wrong_is_one_line_with_the_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = play("refusals", tmp_path)
     lines = [re.sub(r"http://127\.0\.0\.1:\d+", "URL", line) for line in capsys.readouterr().err.splitlines()]
     said = [line.removeprefix("dubito: error: ") for line in lines]
@@ -144,7 +144,7 @@ def test_whatever_is_wrong_is_one_line_with_the_mend(tmp_path: Path, capsys: pyt
         'the labelling config of project N lets people choose several classes; set choice="single".',
         "the project shows images ($image), and these items are texts; pass another project, or --show COLUMN.",
         "the class 'hund' is no choice of the project's labelling config; there are cat, hound; did you mean "
-        "'hound'? add a Choice to the config, or mend the label.",
+        "'hound'? add a Choice to the config, or fix the label.",
         'URL refused (400: {"non_field_errors": ["Absolute local path \\"/nowhere/photos\\" does not exist"]}); '
         "start Label Studio with LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and the folder's parent as "
         "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.",

@@ -9,16 +9,14 @@ import pytest
 
 from dubito.cli.jobs import label_studio as job
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
-from dubito.exchange.items import Said
-from dubito.studio import Server, StudioProject, Suggestion, find_project
-from dubito.studio import pushing as pushing_module
-from dubito.studio.controls import Control, find_control
-from dubito.studio.picking import PoolPicker
-from dubito.studio.projects import MARK, StudioTask, Survey
-from dubito.studio.pulling import pull
-from dubito.studio.pushing import Sending, check_sampling, check_storage, direct, remove_copies, send
-from dubito.studio.server import Unreachable
-from dubito.studio.watching import Due, WatchPlan, next_due, wait_for_server
+from dubito.integrations.exchange.items import Said
+from dubito.integrations.label_studio import Server, StudioProject, Suggestion, find_project
+from dubito.integrations.label_studio import pushing as pushing_module
+from dubito.integrations.label_studio.client import Unreachable
+from dubito.integrations.label_studio.picking import PoolPicker
+from dubito.integrations.label_studio.projects import MARK, Control, StudioTask, Survey, find_control, pull
+from dubito.integrations.label_studio.pushing import Sending, check_sampling, check_storage, direct, remove_copies, send
+from dubito.integrations.label_studio.watching import Due, WatchPlan, next_due, wait_for_server
 from studio.scenarios import items, points
 from studio.test_server import Answers, answering
 
@@ -179,12 +177,12 @@ def test_without_a_model_there_are_no_guesses() -> None:
 
 
 def test_whoever_watches_waits_while_the_server_is_away_and_says_so_once() -> None:
-    told: list[str] = []
+    described: list[str] = []
     with project(*[(0, None)] * 6, (200, {"id": 7})) as (found, _):
-        state = wait_for_server(found.state, WatchPlan(1, every=0.001), told.append)
+        state = wait_for_server(found.state, WatchPlan(1, every=0.001), described.append)
     assert state == {"id": 7}
-    assert len(told) == 1
-    assert told[0].endswith("trying again until it answers, up to 5 minutes apart.")
+    assert len(described) == 1
+    assert described[0].endswith("trying again until it answers, up to 5 minutes apart.")
 
 
 def test_a_push_takes_away_copies_that_were_there_before() -> None:
@@ -279,7 +277,7 @@ def test_a_watch_ends_at_once_where_no_waiting_helps(tmp_path: Path, status: int
 
 def test_pauses_of_a_watch_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("dubito.studio.watching.time.sleep", pauses.append)
+    monkeypatch.setattr("dubito.integrations.label_studio.watching.time.sleep", pauses.append)
     left = [Unreachable("away")] * 8
 
     def ask() -> str:

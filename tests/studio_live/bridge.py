@@ -3,7 +3,7 @@
 import sys
 
 from dubito.cli import main
-from dubito.studio import pushing
+from dubito.integrations.label_studio import pushing
 
 if __name__ == "__main__":
     pushing.MOST_TASKS = int(sys.argv[1])

@@ -13,7 +13,7 @@ from typing import Any
 
 from PIL import Image
 
-from dubito.studio import AccessToken, Server, find_project
+from dubito.integrations.label_studio import AccessToken, Server, find_project
 from studio_live.people import labelling
 from studio_live.servers import ROOT, LabelStudio
 

@@ -8,8 +8,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from dubito.exchange.items import ID, Item
-from dubito.studio import AccessToken, Patience, Server, StudioProject, Suggestion, find_project, pull, push
+from dubito.integrations.exchange.items import ID, Item
+from dubito.integrations.label_studio import (
+    AccessToken,
+    Patience,
+    Server,
+    StudioProject,
+    Suggestion,
+    find_project,
+    pull,
+    push,
+)
 from studio_live.people import Crowd, labelling
 from studio_live.pools import CLASSES, read_table, run, start, truth, write_pool
 from studio_live.proxy import HAPPENINGS, Network, between

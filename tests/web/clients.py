@@ -8,25 +8,25 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from dubito.labelling.desk import Desk
-from dubito.web.app import make_app
-from labelling.projects import copy_played, truth, wait_until
+from dubito.labeling.service import LabelingService
+from dubito.labeling.web.app import make_app
+from labeling.projects import copy_played, truth, wait_until
 
 TOKEN = "a-token-for-tests-that-is-long-enough"
 HERE = "http://127.0.0.1:8901"
 
 
 @contextmanager
-def client_of(desk: Desk, token: str | None = TOKEN) -> Iterator[TestClient]:
+def client_of(service: LabelingService, token: str | None = TOKEN) -> Iterator[TestClient]:
     """A client that has the token in its hands."""
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
-    with TestClient(make_app(desk, TOKEN), base_url=HERE, headers=headers, raise_server_exceptions=False) as client:
+    with TestClient(make_app(service, TOKEN), base_url=HERE, headers=headers, raise_server_exceptions=False) as client:
         yield client
 
 
-def rows_desk(folder: Path) -> Desk:
-    """A desk over two clusters of rows, in the first round."""
-    return Desk(*copy_played(folder))
+def rows_service(folder: Path) -> LabelingService:
+    """A service over two clusters of rows, in the first round."""
+    return LabelingService(*copy_played(folder))
 
 
 def say(client: TestClient, row: int, label: str | None, who: str = "ann", key: str | None = None, **more: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The API over a real project: labels, undo, rounds, and what the page is told."""
+"""The API over a real project: labels, undo, rounds, and what the page reads."""
 
 import base64
 import csv
@@ -13,13 +13,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from endurance.servers import Client, serving
-from labelling.projects import copy_played, truth, wait_until
-from web.clients import client_of, label_some, rows_desk, say
+from labeling.projects import copy_played, truth, wait_until
+from web.clients import client_of, label_some, rows_service, say
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    with client_of(rows_desk(tmp_path)) as opened:
+    with client_of(rows_service(tmp_path)) as opened:
         assert opened.get("/api/project").json()["round"] == 1
         yield opened
 
@@ -159,7 +159,7 @@ def test_a_persons_own_probabilities_are_taken_and_dropped(client: TestClient) -
     assert client.delete("/api/probabilities").json() == {"own": False}
 
 
-def test_what_a_person_holds_is_given_back_and_agreement_is_told(client: TestClient) -> None:
+def test_what_a_person_holds_is_given_back_and_agreement_is_reported(client: TestClient) -> None:
     held = client.get("/api/next", params={"annotator": "ann", "count": 3}).json()["items"]
     assert client.post("/api/release", json={"annotator": "ann"}).json() == {"released": len(held)}
     for who, label in (("ann", "left"), ("bob", "left"), ("cid", "right")):
@@ -170,7 +170,7 @@ def test_what_a_person_holds_is_given_back_and_agreement_is_told(client: TestCli
     assert found["overlap"]["agree"] == pytest.approx(1 / 3)
 
 
-def test_changes_are_told_as_they_happen(tmp_path: Path) -> None:
+def test_changes_are_reported_as_they_happen(tmp_path: Path) -> None:
     project, _ = copy_played(tmp_path)
     with serving(Path(project.folder)) as server:
         stream = HTTPConnection(server.host, server.port, timeout=60)
@@ -180,11 +180,11 @@ def test_changes_are_told_as_they_happen(tmp_path: Path) -> None:
         with Client(server) as client:
             client.ask("POST", "/api/classes", {"name": "up"})
             client.ask("POST", "/api/labels", {"key": "k", "annotator": "ann", "row": 1, "class": "up"})
-        told: dict[str, str] = {}
-        while not {"project", "labels"} <= told.keys():
+        described: dict[str, str] = {}
+        while not {"project", "labels"} <= described.keys():
             kind = answer.readline().decode().strip().removeprefix("event: ")
-            told[kind] = answer.readline().decode().strip().removeprefix("data: ")
+            described[kind] = answer.readline().decode().strip().removeprefix("data: ")
             answer.readline()
         stream.close()
-    assert json.loads(told["labels"]) == {"labelled": 1, "skipped": 0}
-    assert "up" in json.loads(told["project"])["classes"]
+    assert json.loads(described["labels"]) == {"labelled": 1, "skipped": 0}
+    assert "up" in json.loads(described["project"])["classes"]

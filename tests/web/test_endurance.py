@@ -13,7 +13,7 @@ from endurance.fuzzing import fuzz, label_some, send_malformed
 from endurance.outages import Entry, Person, Service, compare, endure, kill, lock_database
 from endurance.page import wrong_in
 from endurance.servers import Client, Server, children_of, is_alive, serving
-from labelling.projects import copy_played, make_project, wait_until
+from labeling.projects import copy_played, make_project, wait_until
 
 
 def test_no_acknowledged_label_is_lost_or_doubled_when_the_server_is_killed_or_the_database_locked(

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from dubito.cli import main
-from dubito.labelling.desk import Desk
-from dubito.labelling.making import open_project
-from dubito.labelling.spoken import Spoken
+from dubito.labeling.creation import open_project
+from dubito.labeling.service import AnswerIn, LabelingService
 from endurance.servers import Client, Server
-from labelling.projects import copy_played, make_project, truth, wait_until
+from labeling.projects import copy_played, make_project, truth, wait_until
 from web.clients import client_of
 
 
@@ -33,7 +32,7 @@ def post(client: Client, row: int, key: str | None = None) -> tuple[int, Any]:
 
 
 @pytest.mark.skipif(shutil.which("prlimit") is None, reason="util-linux has prlimit")
-def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     project, _ = make_project(tmp_path, n_rows=400, batch=1000)
     server = Server(Path(project.folder))
     limit = ["prlimit", "--pid", str(server.process.pid)]
@@ -42,19 +41,19 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path) ->
         size = (Path(project.folder) / "labels.sqlite-wal").stat().st_size
         subprocess.run([*limit, f"--fsize={size + 60_000}:"], check=True)
         kept, status = 0, 201
-        told: Any = None
+        described: Any = None
         while status == 201:
-            status, told = post(client, kept, f"key-{kept}")
+            status, described = post(client, kept, f"key-{kept}")
             kept += status == 201
         assert status == 507
-        assert "disk is full" in told["error"]
-        assert "\n" not in told["error"]
+        assert "disk is full" in described["error"]
+        assert "\n" not in described["error"]
         assert client.ask("GET", "/api/project")[1]["labelled"] == kept
         assert client.ask("POST", "/api/classes", {"name": "new"})[0] in (201, 507)
         subprocess.run([*limit, "--fsize=unlimited:"], check=True)
         assert post(client, kept, f"key-{kept}")[0] == 201
     server.kill()
-    again = Desk(*open_project(project.folder))
+    again = LabelingService(*open_project(project.folder))
     assert again.state.book.labels == {row: truth(row) for row in range(kept + 1)}
     again.close()
 
@@ -80,7 +79,7 @@ def as_nobody(command: list[str]) -> list[str]:
 
 def test_a_project_that_cannot_be_written_is_refused_in_a_line(tmp_path: Path) -> None:
     project, _ = make_project(tmp_path)
-    Desk(*open_project(project.folder)).close()
+    LabelingService(*open_project(project.folder)).close()
     folder = Path(project.folder)
     for place in (folder, *folder.iterdir(), tmp_path, *tmp_path.parents[:3]):
         place.chmod(stat.S_IMODE(place.stat().st_mode) | 0o055)
@@ -103,7 +102,7 @@ def test_a_store_that_is_no_database_is_refused_by_name(tmp_path: Path, capsys: 
 def test_a_round_that_is_damaged_is_made_again(tmp_path: Path) -> None:
     project, _ = copy_played(tmp_path)
     (Path(project.folder) / "round-1.npz").write_bytes(b"PK broken")
-    again = Desk(*open_project(project.folder))
+    again = LabelingService(*open_project(project.folder))
     assert again.state.model is None
     again.start()
     again.loop.ask()
@@ -119,18 +118,18 @@ def test_the_source_may_move_and_only_its_pictures_are_missed(tmp_path: Path) ->
         Image.new("L", (8, 8), 60 * number).save(tmp_path / "photos" / f"{number}.png")
     open_project(str(tmp_path / "photos"), classes=["a"])
     (tmp_path / "photos").rename(tmp_path / "elsewhere")
-    with client_of(Desk(*open_project(str(tmp_path / "photos.dubito")))) as client:
+    with client_of(LabelingService(*open_project(str(tmp_path / "photos.dubito")))) as client:
         answer = client.get("/api/items/0/picture")
         assert answer.status_code == 404
         assert "cannot be opened" in answer.json()["error"]
         assert client.get("/api/project").json()["items"] == 4
 
 
-def test_the_status_of_a_project_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    desk = Desk(*make_project(tmp_path))
-    desk.answer([Spoken(f"k{row}", "ann", row, truth(row)) for row in range(20)]).result()
-    desk.close()
-    folder = Path(desk.state.project.folder)
+def test_the_status_of_a_project_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+    service = LabelingService(*make_project(tmp_path))
+    service.answer([AnswerIn(f"k{row}", "ann", row, truth(row)) for row in range(20)]).result()
+    service.close()
+    folder = Path(service.state.project.folder)
     for place in (tmp_path, *tmp_path.parents[:3]):
         place.chmod(stat.S_IMODE(place.stat().st_mode) | 0o055)
     (tmp_path / "rows.npz").chmod(0o444)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from dubito.labelling.project import read_token
-from dubito.web.app import make_app
-from web.clients import HERE, TOKEN, client_of, rows_desk, say
+from dubito.labeling.project import read_token
+from dubito.labeling.web.app import make_app
+from web.clients import HERE, TOKEN, client_of, rows_service, say
 
 PATHS = ["project", "next", "grid", "items/1", "items/1/picture", "items/1/guess", "map", "curve", "review"]
 PATHS += ["annotators", "export", "events", "labels", "labels/many", "undo", "classes", "restrict", "round"]
@@ -21,7 +21,7 @@ PATHS += ["release", "probabilities"]
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with client_of(rows_desk(tmp_path_factory.mktemp("guard")), token=None) as opened:
+    with client_of(rows_service(tmp_path_factory.mktemp("guard")), token=None) as opened:
         yield opened
 
 
@@ -139,13 +139,13 @@ def test_markup_is_text_and_comes_back_as_it_was(client: TestClient) -> None:
 
 
 def test_the_token_is_its_owners_alone_and_stays_the_same(tmp_path: Path) -> None:
-    desk = rows_desk(tmp_path)
-    token, is_new = read_token(desk.state.project)
+    service = rows_service(tmp_path)
+    token, is_new = read_token(service.state.project)
     assert is_new
     assert len(token) >= 40
-    assert stat.S_IMODE(os.stat(desk.state.project.path("token")).st_mode) == 0o600
-    assert read_token(desk.state.project) == (token, False)
-    desk.close()
+    assert stat.S_IMODE(os.stat(service.state.project.path("token")).st_mode) == 0o600
+    assert read_token(service.state.project) == (token, False)
+    service.close()
 
 
 def test_a_label_goes_through_with_the_token(client: TestClient) -> None:
@@ -167,7 +167,7 @@ def test_cookies_of_other_programs_on_the_host_lock_nobody_out(client: TestClien
 
 def test_a_token_of_any_printable_letters_signs_in(tmp_path: Path) -> None:
     token = 'semi;comma,"quote"\\100%+/='
-    app = make_app(rows_desk(tmp_path), token)
+    app = make_app(rows_service(tmp_path), token)
     with TestClient(app, base_url=HERE) as opened:
         answer = opened.get("/", params={"token": token}, follow_redirects=False)
         signed = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
@@ -181,10 +181,10 @@ def test_a_sign_in_larger_than_any_token_is_not_read(client: TestClient) -> None
 
 
 def test_health_tells_what_does_not_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = rows_desk(tmp_path)
-    with client_of(desk) as opened:
+    service = rows_service(tmp_path)
+    with client_of(service) as opened:
         assert opened.get("/api/health").json() == {"ok": True, "failures": {}}
-        monkeypatch.setattr(desk._writer, "failure", "the database is gone")
+        monkeypatch.setattr(service._writer, "failure", "the database is gone")
         answer = opened.get("/api/health")
         assert answer.status_code == 503
         assert answer.json() == {"ok": False, "failures": {"store": "the database is gone"}}

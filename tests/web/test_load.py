@@ -14,26 +14,26 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from dubito.web.app import make_app
-from dubito.web.connections import LINES_PER_MINUTE, FewLines, allowed_connections
-from dubito.web.limits import Limits, TokenCheck, TooManyGuesses
-from labelling.projects import make_project
-from web.clients import HERE, TOKEN, rows_desk
+from dubito.labeling.web.app import make_app
+from dubito.labeling.web.connections import LINES_PER_MINUTE, FewLines, allowed_connections
+from dubito.labeling.web.limits import Limits, TokenCheck, TooManyGuesses
+from labeling.projects import make_project
+from web.clients import HERE, TOKEN, rows_service
 
 FILES = 512
 HANG = 60.0
 """Seconds after which a test gives up; nothing takes nearly as long."""
 SERVE = """
 import json, sys
-from dubito.labelling.desk import Desk
-from dubito.labelling.making import open_project
-from dubito.web.limits import Limits
-from dubito.web.serving import open_socket, serve
+from dubito.labeling.service import LabelingService
+from dubito.labeling.creation import open_project
+from dubito.labeling.web.limits import Limits
+from dubito.labeling.web.serving import open_socket, serve
 
 opened = open_socket("127.0.0.1", 0)
 limits = Limits(**json.loads(sys.argv[3]))
 ready = lambda: print(opened.getsockname()[1], flush=True)
-serve(Desk(*open_project(sys.argv[1])), sys.argv[2], opened, "127.0.0.1", ready, limits=limits)
+serve(LabelingService(*open_project(sys.argv[1])), sys.argv[2], opened, "127.0.0.1", ready, limits=limits)
 """
 
 
@@ -182,7 +182,7 @@ def test_nonsense_fills_no_log(server: Running) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a second address of its own")
-def test_guesses_are_counted_told_and_then_not_checked(server: Running) -> None:
+def test_guesses_are_counted_reported_and_then_not_checked(server: Running) -> None:
     answers = [server.ask(f"guess-{number}", "127.0.0.3") for number in range(8)]
     assert [status for status, _ in answers[:5]] == [401] * 5
     assert answers[-1][0] == 429
@@ -251,7 +251,7 @@ def test_all_addresses_of_one_ipv6_network_count_as_one() -> None:
 
 
 def test_the_form_the_address_and_cookies_are_counted_as_well(tmp_path: Path) -> None:
-    app = make_app(rows_desk(tmp_path), TOKEN, limits=Limits(guesses_per_address=3))
+    app = make_app(rows_service(tmp_path), TOKEN, limits=Limits(guesses_per_address=3))
     with TestClient(app, base_url=HERE) as client:
         assert client.get("/", params={"token": "one"}).status_code == 403
         assert client.post("/sign-in", data={"token": "two"}, headers={"origin": HERE}).status_code == 403
@@ -268,7 +268,7 @@ def test_the_form_the_address_and_cookies_are_counted_as_well(tmp_path: Path) ->
 
 def test_one_request_tries_few_tokens(tmp_path: Path) -> None:
     many = [f"dubito-token-{port}=wrong-{port}" for port in range(9000, 9050)]
-    app = make_app(rows_desk(tmp_path), TOKEN)
+    app = make_app(rows_service(tmp_path), TOKEN)
     with TestClient(app, base_url=HERE) as client:
         last = {"cookie": "; ".join([*many, f"dubito-token-9999={TOKEN}"])}
         assert client.get("/api/project", headers=last).status_code == 401
@@ -278,8 +278,11 @@ def test_one_request_tries_few_tokens(tmp_path: Path) -> None:
 
 def test_lines_that_are_left_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr("dubito.web.connections.time.monotonic", clock)
-    few, record = FewLines(), logging.LogRecord("dubito.web", logging.WARNING, "file.py", 1, "wrong %s", ("x",), None)
+    monkeypatch.setattr("dubito.labeling.web.connections.time.monotonic", clock)
+    few, record = (
+        FewLines(),
+        logging.LogRecord("dubito.labeling.web", logging.WARNING, "file.py", 1, "wrong %s", ("x",), None),
+    )
     assert sum(few.filter(record) for _ in range(LINES_PER_MINUTE + 7)) == LINES_PER_MINUTE
     clock.now = 61.0
     assert few.filter(record)

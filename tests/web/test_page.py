@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import dubito.web
+import dubito.labeling.web
 
-PAGE = Path(dubito.web.__file__).parent / "page"
+PAGE = Path(dubito.labeling.web.__file__).parent / "page"
 MODULES = sorted(PAGE.glob("*.js"))
 MARKUP_OUT_OF_TEXT = (
     "innerHTML",

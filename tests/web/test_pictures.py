@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from dubito.embedding.base import Framing
 from dubito.embedding.decoding import BrokenPicture, decode
-from dubito.labelling import pictures
-from dubito.labelling.decoder import PictureDecoder, Unshowable
-from dubito.labelling.desk import Desk
-from dubito.labelling.making import open_project
+from dubito.embedding.embedder import Framing
+from dubito.labeling import pictures
+from dubito.labeling.creation import open_project
+from dubito.labeling.decoder import PictureDecoder, Unshowable
+from dubito.labeling.service import LabelingService
 from web.clients import client_of
 
 UP = ["../", "..%2f", "%2e%2e/", "%2e%2e%2f", "..%252f", "..%c0%af", "..\\", "..%5c", "....//", "..;/", "%00../"]
@@ -40,8 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(folder: Path) -> Iterator[TestClient]:
-    desk = Desk(*open_project(str(folder / "photos"), classes=["a", "b"]))
-    with client_of(desk) as opened:
+    service = LabelingService(*open_project(str(folder / "photos"), classes=["a", "b"]))
+    with client_of(service) as opened:
         yield opened
 
 
@@ -76,7 +76,7 @@ def test_none_of_hundreds_of_ways_out_leads_out(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "described"),
     [
         (lambda path: path.write_bytes(b""), "is empty"),
         (lambda path: path.write_bytes(b"<svg onload=alert(1)>"), "no picture of a known format"),
@@ -85,7 +85,7 @@ def test_none_of_hundreds_of_ways_out_leads_out(client: TestClient) -> None:
     ],
 )
 def test_a_picture_that_cannot_be_shown_is_415_with_a_sentence(
-    client: TestClient, folder: Path, damage: Callable[[Path], object], told: str
+    client: TestClient, folder: Path, damage: Callable[[Path], object], described: str
 ) -> None:
     path = folder / "photos" / "3.png"
     before = path.read_bytes()
@@ -93,7 +93,7 @@ def test_a_picture_that_cannot_be_shown_is_415_with_a_sentence(
     answer = client.get(f"/api/items/{row_of(client, '3.png')}/picture")
     path.write_bytes(before)
     assert answer.status_code == 415
-    assert told in answer.json()["error"]
+    assert described in answer.json()["error"]
 
 
 def test_a_picture_that_is_gone_or_a_pipe_is_404_and_nobody_waits(client: TestClient, folder: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_camera_note_of_a_place_does_not_go_out(client: TestClient, folder: Pa
 
 def test_text_has_no_picture(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("id,text\na,one two\nb,three four\nc,five six\n")
-    with client_of(Desk(*open_project(str(tmp_path / "texts.csv"), classes=["x"]))) as opened:
+    with client_of(LabelingService(*open_project(str(tmp_path / "texts.csv"), classes=["x"]))) as opened:
         assert opened.get("/api/items/1").json()["text"] == "three four"
         assert opened.get("/api/items/1/picture").status_code == 404
 

@@ -7,9 +7,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from dubito.errors import InvalidArgument
-from dubito.web.app import make_app
-from dubito.web.serving import open_socket, read_public
-from web.clients import HERE, TOKEN, rows_desk
+from dubito.labeling.web.app import make_app
+from dubito.labeling.web.serving import open_socket, read_public
+from web.clients import HERE, TOKEN, rows_service
 
 PUBLIC = "https://labels.example.org"
 BODY = {"key": "k", "annotator": "ann", "row": 1, "class": "left"}
@@ -17,8 +17,8 @@ BODY = {"key": "k", "annotator": "ann", "row": 1, "class": "left"}
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    desk = rows_desk(tmp_path_factory.mktemp("public"))
-    with TestClient(make_app(desk, TOKEN, None, PUBLIC), base_url=HERE) as opened:
+    service = rows_service(tmp_path_factory.mktemp("public"))
+    with TestClient(make_app(service, TOKEN, None, PUBLIC), base_url=HERE) as opened:
         yield opened
 
 
@@ -44,8 +44,8 @@ def test_other_names_and_origins_are_not(client: TestClient, host: str, origin: 
 
 
 def test_its_cookie_goes_by_tls_alone(client: TestClient) -> None:
-    told = {"host": "labels.example.org"}
-    answer = client.get("/", params={"token": TOKEN}, headers=told, follow_redirects=False)
+    described = {"host": "labels.example.org"}
+    answer = client.get("/", params={"token": TOKEN}, headers=described, follow_redirects=False)
     assert "Secure" in answer.headers["set-cookie"]
 
 
@@ -77,6 +77,8 @@ def test_a_name_that_is_not_ours_is_the_hosts_fault_and_a_taken_port_the_ports()
 
 
 def test_a_public_name_with_capitals_is_the_same_name(tmp_path: Path) -> None:
-    with TestClient(make_app(rows_desk(tmp_path), TOKEN, None, "https://Labels.Example.org"), base_url=HERE) as opened:
+    with TestClient(
+        make_app(rows_service(tmp_path), TOKEN, None, "https://Labels.Example.org"), base_url=HERE
+    ) as opened:
         headers = {"host": "labels.example.org", "origin": PUBLIC, "cookie": f"dubito-token-80={TOKEN}"}
         assert opened.post("/api/labels", json=BODY, headers=headers).status_code == 201

@@ -19,15 +19,13 @@ from dubito.cli.commands.label import label
 from dubito.cli.commands.label_studio import label_studio
 from dubito.cli.commands.report import report
 from dubito.cli.commands.reproduce import reproduce
-from dubito.cli.commands.resume import resume
-from dubito.cli.commands.run import run
+from dubito.cli.commands.run import resume, run
 from dubito.cli.commands.select import select
 from dubito.cli.commands.simulate import simulate
 from dubito.cli.commands.status import status
 from dubito.cli.commands.update import update
 from dubito.cli.options import spelled_out
-from dubito.cli.printing.failures import exit_code_of, in_words_of
-from dubito.cli.printing.helping import HELP_NAMES, tidied
+from dubito.cli.output import HELP_NAMES, exit_code_of, in_words_of, tidied
 
 __all__ = ["app", "main"]
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dubito.checks import as_array
 from dubito.doubt.reading import check_probabilities
 from dubito.errors import InvalidArgument
 from dubito.matrix import READ_BYTES, AnyArray, FloatArray, IntArray, Matrix, blocks
+from dubito.request.arrays import as_array
 
 TIE_DIGITS = 12
 """Decimals of a gain in nats that count: beyond them equal rows may differ by the order of additions."""
@@ -50,8 +50,8 @@ def split_posterior(probabilities: object) -> SplitDoubt:
     """
     array = as_array("probabilities", probabilities)
     if array.ndim != 3:
-        mend = "pass probabilities (n, k, classes) of k posterior samples."
-        raise InvalidArgument(f"has shape {array.shape}", argument="probabilities", mend=mend)
+        hint = "pass probabilities (n, k, classes) of k posterior samples."
+        raise InvalidArgument(f"has shape {array.shape}", argument="probabilities", hint=hint)
     return _split(check_probabilities(array, len(array)))
 
 

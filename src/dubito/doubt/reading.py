@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dubito.checks import Labelled, as_array, as_names, check_finite, check_real, in_pool_order, labelled_in_order
-from dubito.checks.frames import columns_of, take_names
 from dubito.doubt.measures import Softmax, doubt_from_logits, doubt_from_probabilities
-from dubito.errors import InvalidArgument, InvalidData
+from dubito.errors import InvalidArgument, InvalidData, at_row, by_interface, keyword, named
 from dubito.matrix import AnyArray, FloatArray, Matrix
-from dubito.names import NO_NAMES, RowNames
-from dubito.wording import at_row, by_door, keyword, named
+from dubito.request.arrays import as_array, as_names, check_finite, check_real
+from dubito.request.ids import NO_NAMES, RowNames, columns_of, in_pool_order, take_names
+from dubito.request.rows import Labelled, labelled_in_order
 
 SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
 """How far a row of probabilities may miss 1, by the bytes of its numbers."""
@@ -89,7 +88,7 @@ def read_doubt(
 def two_sources(given: Collection[str]) -> InvalidArgument:
     """Doubt was given twice, by the arguments of these names."""
     names = " and ".join(map(named, given))
-    return InvalidArgument(f"{names} are two sources of doubt", mend="pass only one of them.")
+    return InvalidArgument(f"{names} are two sources of doubt", hint="pass only one of them.")
 
 
 def check_doubt(doubt: object, n_pool: int) -> FloatArray:
@@ -98,13 +97,13 @@ def check_doubt(doubt: object, n_pool: int) -> FloatArray:
     if array.shape == (n_pool, 1):
         array = array[:, 0]  # A frame of one column.
     if array.shape != (n_pool,):
-        mend = f"pass one number a pool row, shape ({n_pool},)."
-        raise InvalidArgument(f"has shape {array.shape}", argument="doubt", mend=mend)
+        hint = f"pass one number a pool row, shape ({n_pool},)."
+        raise InvalidArgument(f"has shape {array.shape}", argument="doubt", hint=hint)
     check_finite("doubt", array)
     if len(array) and (array.min() < 0 or array.max() > 1):
         row = int(np.argmax((array < 0) | (array > 1)))
         problem = f"holds {array[row]:g} at {at_row(row)}"
-        raise InvalidData(problem, argument="doubt", mend="pass numbers from 0 to 1.")
+        raise InvalidData(problem, argument="doubt", hint="pass numbers from 0 to 1.")
     return array.astype(np.float64)
 
 
@@ -115,11 +114,11 @@ def check_logits(logits: object, n_pool: int) -> AnyArray:
     whole = next((each for each in (1.0, 100.0) if is_share and _sum_to(array, each)), None)
     if whole is not None:
         first = ", ".join(f"{number:g}" for number in array[0, :MOST_SHOWN].tolist())
-        what, mend = ("probabilities", "") if whole == 1.0 else ("percent", ", divided by 100")
+        what, hint = ("probabilities", "") if whole == 1.0 else ("percent", ", divided by 100")
         raise InvalidData(
             f"are {what}: no number is below 0, and every row sums to {whole:g} ({first} at {at_row(0)})",
             argument="logits",
-            mend=f"pass them as {keyword('probabilities')}{mend}.",
+            hint=f"pass them as {keyword('probabilities')}{hint}.",
         )
     return array
 
@@ -142,15 +141,15 @@ def check_probabilities(probabilities: object, n_pool: int, columns: Sequence[st
     if array.min() < 0:
         at = tuple(int(i) for i in np.argwhere(array < 0)[0])
         problem = f"holds {array[at]:g} at {at_row(at[0])}"
-        raise InvalidData(problem, argument="probabilities", mend="pass numbers from 0 to 1.")
+        raise InvalidData(problem, argument="probabilities", hint="pass numbers from 0 to 1.")
     sums = array.sum(axis=-1, dtype=np.float64)
     is_bfloat16 = str(getattr(probabilities, "dtype", "")) == "torch.bfloat16"
     tolerance = BFLOAT16_TOLERANCE if is_bfloat16 else SUM_TOLERANCE.get(array.dtype.itemsize, 1e-4)
     wrong = ~(np.abs(sums - 1.0) <= tolerance)
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        mend = _mend_of_sums(sums[wrong], array.shape[-1])
-        raise InvalidData(f"sum to {sums[at]:g} at {at_row(at[0])}", argument="probabilities", mend=mend)
+        hint = _hint_of_sums(sums[wrong], array.shape[-1])
+        raise InvalidData(f"sum to {sums[at]:g} at {at_row(at[0])}", argument="probabilities", hint=hint)
     return array
 
 
@@ -167,7 +166,7 @@ def refuse_stray(probabilities: AnyArray, columns: Sequence[str] = ()) -> None:
     raise InvalidData(
         f"sum to 1 in every row without column {place if name is None else repr(name)}, and not with it",
         argument="probabilities",
-        mend=by_door("leave it out.", command=f"{option}take it out of the file."),
+        hint=by_interface("leave it out.", command=f"{option}take it out of the file."),
     )
 
 
@@ -188,7 +187,7 @@ def _are_shares(array: AnyArray) -> bool:
     return bool(array.min() >= 0 and array.max() <= 1)
 
 
-def _mend_of_sums(sums: FloatArray, n_classes: int) -> str:
+def _hint_of_sums(sums: FloatArray, n_classes: int) -> str:
     """What to do about rows that sum to this: each class may have been rounded to hundredths."""
     rounded = _rounded(n_classes)
     if (np.abs(sums - 1.0) <= rounded).all():
@@ -204,11 +203,11 @@ def _check_rows_of_classes(name: str, value: object, n_pool: int, dimensions: tu
     array = as_array(name, value)
     if array.ndim not in dimensions or array.shape[0] != n_pool or array.shape[-1] < 2 or array.shape[1] < 1:
         samples = f", or ({n_pool}, k, classes) of k posterior samples" if 3 in dimensions else ""
-        mend = (
+        hint = (
             f"pass one row of at least two classes for each of the {n_pool} pool rows, "
             f"shape ({n_pool}, classes){samples}."
         )
-        raise InvalidArgument(f"has shape {array.shape}", argument=name, mend=mend)
+        raise InvalidArgument(f"has shape {array.shape}", argument=name, hint=hint)
     check_finite(name, array)
     return array
 
@@ -217,13 +216,13 @@ def check_temperature(temperature: object) -> float | None:
     """A number above 0; None for ``"fit"``."""
     if isinstance(temperature, str) and temperature == FIT:
         return None
-    mend = f"pass a number above 0, or {FIT!r}."
+    hint = f"pass a number above 0, or {FIT!r}."
     try:
         number = check_real("temperature", temperature, least=LEAST)
     except InvalidArgument:
-        raise InvalidArgument("is not allowed", argument="temperature", value=temperature, mend=mend) from None
+        raise InvalidArgument("is not allowed", argument="temperature", value=temperature, hint=hint) from None
     if number > MOST:
-        raise InvalidArgument("is not allowed", argument="temperature", value=temperature, mend=mend)
+        raise InvalidArgument("is not allowed", argument="temperature", value=temperature, hint=hint)
     return number
 
 
@@ -233,19 +232,19 @@ def find_temperature(sources: Sources, labelled: Labelled, n_pool: int, names: R
         return Temperature(1.0)
     number = check_temperature(sources.temperature)
     if sources.logits is None:
-        mend = f"pass {keyword('logits')} in place of probabilities."
-        raise InvalidArgument("needs logits", argument="temperature", value=sources.temperature, mend=mend)
+        hint = f"pass {keyword('logits')} in place of probabilities."
+        raise InvalidArgument("needs logits", argument="temperature", value=sources.temperature, hint=hint)
     if number is not None:
         return Temperature(number)
     rows = labelled_in_order(sources.labelled, labelled, n_pool, names)
     if sources.labels is None or len(rows) == 0:
-        mend = f"pass {keyword('labels')} and their rows as {keyword('labelled')}, or a number."
+        hint = f"pass {keyword('labels')} and their rows as {keyword('labelled')}, or a number."
         problem = "needs the classes of labelled rows of the pool"
-        raise InvalidArgument(problem, argument="temperature", value=sources.temperature, mend=mend)
+        raise InvalidArgument(problem, argument="temperature", value=sources.temperature, hint=hint)
     values = as_names("labels", sources.labels)
     if values.shape not in ((n_pool,), (len(rows),)):
-        mend = f"pass one for each of the {len(rows)} labelled rows, or of the {n_pool} pool rows."
-        raise InvalidArgument(f"has shape {values.shape}", argument="labels", mend=mend)
+        hint = f"pass one for each of the {len(rows)} labelled rows, or of the {n_pool} pool rows."
+        raise InvalidArgument(f"has shape {values.shape}", argument="labels", hint=hint)
     from dubito.doubt.temperature import fit_temperature
 
     logits = check_logits(in_pool_order("logits", sources.logits, names, n_pool), n_pool)

@@ -7,12 +7,11 @@ last digits.
 
 import numpy as np
 
-from dubito.checks import as_array, as_names, check_finite
 from dubito.doubt.reading import Temperature
-from dubito.errors import InvalidArgument, InvalidData
+from dubito.errors import InvalidArgument, InvalidData, keyword
 from dubito.matrix import FloatArray, IntArray
-from dubito.names.labels import as_labels
-from dubito.wording import keyword
+from dubito.request.arrays import as_array, as_names, check_finite
+from dubito.request.labels import as_labels
 
 COLDEST, HOTTEST = 0.05, 20.0
 """Between these a temperature is fitted; a given one may lie anywhere above 0."""
@@ -46,19 +45,19 @@ def fit_temperature(logits: object, labels: object) -> Temperature:
     """
     array = as_array("logits", logits)
     if array.ndim != 2 or 0 in array.shape or array.shape[1] < 2:
-        mend = "pass one row of at least two classes for each label."
-        raise InvalidArgument(f"has shape {array.shape}", argument="logits", mend=mend)
+        hint = "pass one row of at least two classes for each label."
+        raise InvalidArgument(f"has shape {array.shape}", argument="logits", hint=hint)
     check_finite("logits", array)
     classes = class_numbers(labels, len(array), array.shape[1])
     kinds = len(np.unique(classes))
     if kinds < 2:
-        mend = f"label some of another class, or pass {keyword('temperature')} a number of your own."
-        raise InvalidData(f"hold one class alone in {len(classes)} rows", argument="labels", mend=mend)
+        hint = f"label some of another class, or pass {keyword('temperature')} a number of your own."
+        raise InvalidData(f"hold one class alone in {len(classes)} rows", argument="labels", hint=hint)
     scores = array.astype(np.float64)
     scores -= scores[np.arange(len(scores)), classes][:, None]
     if scores.max() <= 0.0:
-        told = f"all {len(scores)} labelled rows are predicted right, so that a temperature has nothing to go by"
-        return Temperature(1.0, f"{told} and stays 1: fit it on rows that the model was not trained on")
+        described = f"all {len(scores)} labelled rows are predicted right, so that a temperature has nothing to go by"
+        return Temperature(1.0, f"{described} and stays 1: fit it on rows that the model was not trained on")
     return _noted(1.0 / _best_inverse(scores), len(scores))
 
 
@@ -96,16 +95,16 @@ def class_numbers(labels: object, n_rows: int, n_classes: int) -> IntArray:
     values = as_names("labels", labels)
     if values.shape != (n_rows,):
         raise InvalidArgument(
-            f"has shape {values.shape}", argument="labels", mend=f"pass one a row, shape ({n_rows},)."
+            f"has shape {values.shape}", argument="labels", hint=f"pass one a row, shape ({n_rows},)."
         )
     classes = as_labels(values)
     if classes.dtype.kind != "i":
         odd = next(name for name in classes.tolist() if not name.lstrip("-").isdecimal())
-        mend = f"pass class numbers from 0 to {n_classes - 1}, the columns of the logits."
-        raise InvalidData(f"holds {odd!r}", argument="labels", mend=mend)
+        hint = f"pass class numbers from 0 to {n_classes - 1}, the columns of the logits."
+        raise InvalidData(f"holds {odd!r}", argument="labels", hint=hint)
     outside = (classes < 0) | (classes >= n_classes)
     if outside.any():
         row = int(np.argmax(outside))
-        mend = f"pass class numbers from 0 to {n_classes - 1}, the columns of the logits."
-        raise InvalidData(f"holds {classes[row]} at row {row}", argument="labels", mend=mend)
+        hint = f"pass class numbers from 0 to {n_classes - 1}, the columns of the logits."
+        raise InvalidData(f"holds {classes[row]} at row {row}", argument="labels", hint=hint)
     return classes.astype(np.int64)

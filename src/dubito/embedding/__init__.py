@@ -4,8 +4,8 @@
 that was killed goes on where it was and gives the same file.
 """
 
-from dubito.embedding.base import Embedder, Framing, LearningEmbedder
-from dubito.embedding.calling import embed
-from dubito.embedding.embedded import Embedded, LeftOut
+from dubito.embedding.api import embed
+from dubito.embedding.embedder import Embedder, Framing, LearningEmbedder
+from dubito.embedding.source import Embedded, LeftOut
 
 __all__ = ["Embedded", "Embedder", "Framing", "LearningEmbedder", "LeftOut", "embed"]

@@ -10,8 +10,8 @@ import signal
 import sys
 from typing import IO
 
-from dubito.embedding.base import Framing
 from dubito.embedding.decoding import BrokenPicture, decode
+from dubito.embedding.embedder import Framing
 
 
 def answer(question: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:

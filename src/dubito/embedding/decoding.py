@@ -7,9 +7,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dubito.embedding.base import Framing
-from dubito.files.disk import NotRegularFile, open_regular
-from dubito.files.limits import PICTURE_FORMATS
+from dubito.embedding.embedder import Framing
+from dubito.io.durable import NotRegularFile, open_regular
+from dubito.io.limits import PICTURE_FORMATS
 from dubito.matrix import AnyArray
 
 MOST_PIXELS = 178_956_970
@@ -52,7 +52,7 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
         raise BrokenPicture("takes more memory than there is") from None
     except Exception as error:
         # Broad on purpose: on a damaged picture the decoders raise a dozen unrelated kinds.
-        raise BrokenPicture(_told(error)) from None
+        raise BrokenPicture(_reported(error)) from None
 
 
 def measure(content: str | bytes) -> tuple[int, int, bool] | None:
@@ -123,7 +123,7 @@ def _unknown(content: str | bytes) -> str:
     return "is empty (0 bytes)" if not n_bytes else "is no picture of a known format"
 
 
-def _told(error: Exception) -> str:
+def _reported(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None:
         return f"cannot be opened: {(error.strerror or str(error)).lower()}"
     detail = " ".join(str(error).split()) or type(error).__name__

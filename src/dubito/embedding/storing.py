@@ -15,18 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dubito.embedding.embedded import LeftOut
 from dubito.embedding.running import Done
-from dubito.errors import InvalidArgument, InvalidData, OutputExists
-from dubito.experiments.cells.journal import Journal, Record
-from dubito.files.disk import naming_output, room_for, sync_folder
-from dubito.files.entries import reading
-from dubito.files.formats.embeddings import Embeddings
-from dubito.files.replacing import write_atomically
-from dubito.files.sealed import load_sealed, save_sealed
+from dubito.embedding.source import LeftOut
+from dubito.errors import FORCE, PASS, InvalidArgument, InvalidData, OutputExists
+from dubito.experiments.journal import Journal, Record
+from dubito.io.durable import load_sealed, naming_output, room_for, save_sealed, sync_folder, write_atomically
+from dubito.io.formats.parquet import Embeddings
+from dubito.io.source import reading
 from dubito.matrix import AnyArray
-from dubito.optional import require
-from dubito.wording import FORCE, PASS
+from dubito.registry import require
 
 JOURNAL, LEARNT = "_journal.jsonl", "_embedder.npz"
 """Names that no reader of shards looks at."""
@@ -76,16 +73,16 @@ class Store:
         if not self.folder.exists():
             return []
         if not self.folder.is_dir():
-            raise OutputExists(f"{self.folder} is a file", mend="move it away.")
+            raise OutputExists(f"{self.folder} is a file", hint="move it away.")
         records = self.journal.read()
         if records and records[0].get("kind") != "embedding":
-            raise InvalidData(f"{self.journal.path} is no journal of an embedding", mend="move the folder away.")
+            raise InvalidData(f"{self.journal.path} is no journal of an embedding", hint="move the folder away.")
         if not records and any(not each.name.startswith(("_", ".")) for each in self.folder.iterdir()):
-            raise OutputExists(f"{self.folder} exists, and dubito did not make it", mend="move it away.")
+            raise OutputExists(f"{self.folder} exists, and dubito did not make it", hint="move it away.")
         return records
 
     def _other(self, header: Record) -> InvalidArgument:
-        return InvalidArgument(differs(str(self.folder), header.get("settings"), self.settings), mend=mend_of(self.out))
+        return InvalidArgument(differs(str(self.folder), header.get("settings"), self.settings), hint=hint_of(self.out))
 
     @property
     def n_done(self) -> int:
@@ -164,8 +161,12 @@ class Store:
     def _finish_file(self, made: Embeddings, left_out: list[LeftOut]) -> None:
         """All shards below one another, each a group of rows, under another name first."""
         parquet = require("pyarrow.parquet", extra="files")
-        told = json.dumps([list(each) for each in left_out]).encode()
-        metadata = {**made.metadata(), LEFT_OUT: told, SETTINGS: json.dumps(self.settings, sort_keys=True).encode()}
+        described = json.dumps([list(each) for each in left_out]).encode()
+        metadata = {
+            **made.metadata(),
+            LEFT_OUT: described,
+            SETTINGS: json.dumps(self.settings, sort_keys=True).encode(),
+        }
         growing = self.folder / "_pool.tmp"
         with naming_output(self.out), room_for(growing), open(growing, "wb") as file:
             writer = None
@@ -215,6 +216,6 @@ def differs(where: str, settings: object, now: Mapping[str, object]) -> str:
     return f"{where} was made with {name} {before.get(name)}, and now it is {now.get(name)}"
 
 
-def mend_of(out: str) -> str:
+def hint_of(out: str) -> str:
     """What to do where a pool was made with other settings."""
     return f"{PASS} the same, {FORCE} to begin {out} again, or another output."

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
-from dubito.problem import Problem, Solution
+from dubito.core.problem import Problem, Solution
 
 P = TypeVar("P", contravariant=True)
-"""The kind of problem that an engine solves, such as `dubito.problem.Problem`."""
+"""The kind of problem that an engine solves, such as `dubito.core.problem.Problem`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,23 +8,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dubito.experiments.datasets.builtin import builtin_dataset
-    from dubito.experiments.datasets.dataset import Dataset, make_dataset, read_dataset
-    from dubito.experiments.datasets.images import ImageSet, load_images
-    from dubito.experiments.findings.summary import Summary, finding, summarise
-    from dubito.experiments.models.estimator import Sklearn
-    from dubito.experiments.models.forest import Forest
-    from dubito.experiments.models.linear import Linear
-    from dubito.experiments.models.networks.module import Torch
-    from dubito.experiments.models.networks.perceptron import Mlp
+    from dubito.experiments.built_in_data import builtin_dataset
+    from dubito.experiments.data import Dataset, make_dataset, read_dataset
+    from dubito.experiments.images import ImageSet, load_images
+    from dubito.experiments.models.linear import Forest, Linear, Sklearn
+    from dubito.experiments.models.networks.network import Mlp, Torch
     from dubito.experiments.models.networks.vgg16 import Vgg16
     from dubito.experiments.models.probe import Probe
-    from dubito.experiments.plans.arms import Arm
-    from dubito.experiments.plans.experiment import Experiment, read_experiment
-    from dubito.experiments.plans.settings import Data, Schedule
-    from dubito.experiments.plans.shipped import read_shipped, shipped_experiments
+    from dubito.experiments.plan import (
+        Arm,
+        Data,
+        Experiment,
+        Schedule,
+        read_experiment,
+        read_shipped,
+        shipped_experiments,
+    )
     from dubito.experiments.records import Curve, Round, curves
-    from dubito.experiments.runs.run import Standing, dataset_for, read_rounds, resume_experiment, run_experiment
+    from dubito.experiments.runner import Standing, dataset_for, read_rounds, resume_experiment, run_experiment
+    from dubito.experiments.summary import Summary, finding, summarise
 
 __all__ = [
     "Arm",
@@ -61,23 +63,51 @@ __all__ = [
 ]
 
 _HOMES = {
-    "datasets.builtin": ("builtin_dataset",),
-    "datasets.dataset": ("Dataset", "make_dataset", "read_dataset"),
-    "datasets.images": ("ImageSet", "load_images"),
-    "findings.summary": ("Summary", "finding", "summarise"),
-    "models.estimator": ("Sklearn",),
-    "models.forest": ("Forest",),
-    "models.linear": ("Linear",),
-    "models.networks.module": ("Torch",),
-    "models.networks.perceptron": ("Mlp",),
+    "built_in_data": ("builtin_dataset",),
+    "data": (
+        "Dataset",
+        "make_dataset",
+        "read_dataset",
+    ),
+    "image_set": ("ImageSet",),
+    "images": ("load_images",),
+    "models.linear": (
+        "Forest",
+        "Linear",
+        "Sklearn",
+    ),
+    "models.networks.network": (
+        "Mlp",
+        "Torch",
+    ),
     "models.networks.vgg16": ("Vgg16",),
     "models.probe": ("Probe",),
-    "plans.arms": ("Arm",),
-    "plans.experiment": ("Experiment", "read_experiment"),
-    "plans.settings": ("Data", "Schedule"),
-    "plans.shipped": ("read_shipped", "shipped_experiments"),
-    "records": ("Curve", "Round", "curves"),
-    "runs.run": ("Standing", "dataset_for", "read_rounds", "resume_experiment", "run_experiment"),
+    "plan": (
+        "Arm",
+        "Data",
+        "Experiment",
+        "Schedule",
+        "read_experiment",
+        "read_shipped",
+        "shipped_experiments",
+    ),
+    "records": (
+        "Curve",
+        "Round",
+        "curves",
+    ),
+    "runner": (
+        "Standing",
+        "dataset_for",
+        "read_rounds",
+        "resume_experiment",
+        "run_experiment",
+    ),
+    "summary": (
+        "Summary",
+        "finding",
+        "summarise",
+    ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -82,12 +82,12 @@ def curves(rounds: Iterable[Round]) -> tuple[Curve, ...]:
     for each in rounds:
         cells.setdefault(each.strategy, {}).setdefault(each.seed, []).append(each)
     if not cells:
-        raise InvalidArgument("is empty: nothing was run yet", argument="rounds", mend="run the experiment first.")
+        raise InvalidArgument("is empty: nothing was run yet", argument="rounds", hint="run the experiment first.")
     turns = max(len(played) for seeds in cells.values() for played in seeds.values())
     whole = [{seed for seed, played in seeds.items() if len(played) == turns} for seeds in cells.values()]
     seeds = sorted(set.intersection(*whole))
     if not seeds:
-        raise InvalidArgument("no seed was finished by every strategy yet", mend="resume the experiment first.")
+        raise InvalidArgument("no seed was finished by every strategy yet", hint="resume the experiment first.")
     return tuple(_curve(name, [played[seed] for seed in seeds]) for name, played in cells.items())
 
 

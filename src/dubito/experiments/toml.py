@@ -1,4 +1,4 @@
-"""TOML in and out: the few kinds of value an experiment has, and errors that name the file, the key and the mend."""
+"""TOML in and out: the few kinds of value an experiment has, and errors that name the file, the key and the fix."""
 
 import math
 import tomllib
@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 
-from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
-from dubito.wording import in_toml
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile, in_toml
 
 ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
@@ -18,7 +17,7 @@ def read_toml(path: str) -> dict[str, object]:
         with open(path, "rb") as stream:
             return tomllib.load(stream)
     except FileNotFoundError:
-        raise MissingFile(f"{path} is not there", mend="pass the path of an experiment's TOML file.") from None
+        raise MissingFile(f"{path} is not there", hint="pass the path of an experiment's TOML file.") from None
     except RecursionError:
         raise InvalidData(f"{path} is not valid TOML: its brackets are nested too deeply.") from None
     except ValueError as error:  # No TOML, no UTF-8, or a number of thousands of digits.
@@ -103,8 +102,8 @@ def check_keys(where: str, table: Mapping[str, object], known: Collection[str]) 
     for key in table:
         if key not in known:
             near = get_close_matches(key, known, n=1)
-            mend = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}."
-            raise InvalidData(f"{where} has the key {key!r}, which is not known", mend=mend)
+            hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}."
+            raise InvalidData(f"{where} has the key {key!r}, which is not known", hint=hint)
 
 
 @contextmanager
@@ -115,9 +114,9 @@ def naming(where: str) -> Iterator[None]:
 
     Examples
     --------
-    >>> from dubito.wording import PASS, named
+    >>> from dubito.errors import PASS, named
     >>> with naming("plan.toml"):
-    ...     raise InvalidArgument("is too many", argument="rounds", value=9, mend=f"{PASS} {named('rounds')} <= 3.")
+    ...     raise InvalidArgument("is too many", argument="rounds", value=9, hint=f"{PASS} {named('rounds')} <= 3.")
     Traceback (most recent call last):
     dubito.errors.InvalidData: plan.toml: rounds = 9 is too many; set rounds <= 3.
     """

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from dubito.core.problem import Metric
 from dubito.integrations.picking import pick, plain
 from dubito.matrix import FloatArray, IntArray
-from dubito.problem import Metric
-from dubito.strategies import Strategy
-from dubito.strategies.arguments import configure_strategy
+from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.base import minds_doubt
 
-MEND = "give the learner a fitted estimator with predict_proba; where posterior samples are wanted, ask a Committee."
+HINT = "give the learner a fitted estimator with predict_proba; where posterior samples are wanted, ask a Committee."
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Sampling:
         taught = [member.X_training for member in members_of(learner) if member.X_training is not None]
         known = [plain(move(points), "X_training") for points in taught]
         labelled = np.concatenate(known) if known else None
-        picked = pick(plain(move(X_pool), "X_pool"), n_instances, strategy, MEND, labelled=labelled, **given)
+        picked = pick(plain(move(X_pool), "X_pool"), n_instances, strategy, HINT, labelled=labelled, **given)
         return picked.indices, picked.priorities
 
 

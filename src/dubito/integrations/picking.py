@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from dubito.api import select
+from dubito.core.problem import Selection
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.matrix import FloatArray, IntArray
-from dubito.problem import Selection
-from dubito.selecting import select
 from dubito.strategies import Strategy
 
 MOST = 2**28
@@ -23,13 +23,13 @@ def plain(rows: Any, argument: str) -> Any:
         return rows
     if rows.shape[0] * rows.shape[1] > MOST:
         problem = f"is sparse, and its {rows.shape[0]:,} x {rows.shape[1]:,} numbers are too many to be written out"
-        mend = "pass fewer features, such as those of scikit-learn's TruncatedSVD(256)."
-        raise InvalidData(problem, argument=argument, mend=mend)
+        hint = "pass fewer features, such as those of scikit-learn's TruncatedSVD(256)."
+        raise InvalidData(problem, argument=argument, hint=hint)
     return rows.astype(np.float32).toarray()
 
 
-def pick(pool: object, budget: int, strategy: Strategy, mend: str, **given: Any) -> Selection:
-    """As `dubito.select`; ``mend`` says how the tool hands a model over, where the strategy misses one."""
+def pick(pool: object, budget: int, strategy: Strategy, hint: str, **given: Any) -> Selection:
+    """As `dubito.select`; ``hint`` says how the tool hands a model over, where the strategy misses one."""
     if budget == 0:
         raise InvalidData("there is nothing to pick: every row is labelled, or none is asked for.")
     try:
@@ -38,7 +38,7 @@ def pick(pool: object, budget: int, strategy: Strategy, mend: str, **given: Any)
         # The strategy is built already: all that can be wrong with it now is that a model is missing.
         if error.argument != "strategy":
             raise
-        raise InvalidArgument.from_record({**error.as_record(), "mend": mend}) from error
+        raise InvalidArgument.from_record({**error.as_record(), "hint": hint}) from error
 
 
 def seed_of(asked: object, state: np.random.RandomState) -> int:
@@ -52,9 +52,9 @@ def votes(members: Sequence[Any], points: object) -> FloatArray:
         return _inner_votes(members[0], points)
     said = [np.asarray(member.predict_proba(points), dtype=np.float64) for member in members]
     if len({vote.shape for vote in said}) > 1:
-        told = " and ".join(sorted({str(vote.shape[1]) for vote in said}))
-        problem = f"has members that know {told} classes"
-        raise InvalidData(problem, argument="ensemble", mend="tell each member all classes.")
+        described = " and ".join(sorted({str(vote.shape[1]) for vote in said}))
+        problem = f"has members that know {described} classes"
+        raise InvalidData(problem, argument="ensemble", hint="tell each member all classes.")
     # Before anything is labelled an ensemble has no members yet, and they would all say the same.
     is_waiting = len(said) == 1 and (hasattr(members[0], "n_estimators") or hasattr(members[0], "estimators"))
     return np.stack(said * 2 if is_waiting else said, axis=1)

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import check_consistent_length
 
 from dubito.integrations.picking import in_turn, pick, seed_of, votes
-from dubito.optional import require
+from dubito.registry import require
 from dubito.strategies import BUILT_IN, build_strategy
 from dubito.strategies.base import minds_doubt
 
@@ -23,7 +23,7 @@ utils: Any = require("skactiveml.utils", extra="skactiveml")
 Strategies: Any = base.SingleAnnotatorPoolQueryStrategy
 CLASSES = {factory.__name__: name for name, factory in BUILT_IN.items()}
 USUAL = {"metric": "euclidean", "standardise": None, "engine": "auto", "missing_label": np.nan, "random_state": None}
-MEND = "pass clf=, a classifier of scikit-activeml's, or ensemble=, several, where posterior samples are wanted."
+HINT = "pass clf=, a classifier of scikit-activeml's, or ensemble=, several, where posterior samples are wanted."
 
 
 class Query(Strategies):
@@ -55,8 +55,8 @@ class Query(Strategies):
         given["seed"] = seed_of(self.random_state, self.random_state_)
         if members or models:
             given["probabilities"] = votes(members, X) if members else models[0].predict_proba(X)
-        picks = pick(X, size, strategy, MEND, **given).indices
-        worth = in_turn(picks, pick(X, len(rows), strategy, MEND, **given), len(X))[:, first:] if wanted else None
+        picks = pick(X, size, strategy, HINT, **given).indices
+        worth = in_turn(picks, pick(X, len(rows), strategy, HINT, **given), len(X))[:, first:] if wanted else None
         return (picks - first, worth) if wanted else picks - first
 
     def _fitted(self, name: str, model: Any, fit: bool, data: tuple[Any, ...], is_wanted: bool) -> list[Any]:

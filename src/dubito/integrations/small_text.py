@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from dubito.core.problem import Metric
 from dubito.errors import InvalidArgument, InvalidData
 from dubito.integrations.picking import pick, plain
 from dubito.matrix import IntArray
-from dubito.problem import Metric
-from dubito.strategies import Strategy
-from dubito.strategies.arguments import configure_strategy
+from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.base import minds_doubt
 
-MEND = (
+HINT = (
     "give small-text's learner a classifier that was trained and has predict_proba, or a strategy that needs no model."
 )
 EMBEDDINGS = "pass query_strategy_kwargs={'embeddings': array} to the learner's query()."
@@ -48,15 +47,15 @@ class QueryStrategy:
         if minds_doubt(strategy) and clf is not None:
             if isinstance(dataset, np.ndarray):
                 problem = "hides the texts from the classifier, whose doubt the strategy wants"
-                raise InvalidArgument(problem, argument="representation", mend=f"leave it out, and {EMBEDDINGS}")
+                raise InvalidArgument(problem, argument="representation", hint=f"leave it out, and {EMBEDDINGS}")
             if hasattr(y, "toarray"):
                 problem = "holds several labels for a text, and the strategy wants probabilities of one class each"
-                raise InvalidData(problem, argument="y", mend="take a strategy without a model, such as 'coverage'.")
+                raise InvalidData(problem, argument="y", hint="take a strategy without a model, such as 'coverage'.")
             probabilities = clf.predict_proba(dataset)
         points = features_of(clf, dataset, embed_kwargs or {}) if embeddings is None else embeddings
         given = {"metric": self.metric, "standardise": self.standardise, "engine": self.engine, "seed": self.seed}
         given |= {"labelled": indices_labeled, "candidates": indices_unlabeled, "probabilities": probabilities}
-        return pick(plain(points, "embeddings"), n, strategy, MEND, **given).indices
+        return pick(plain(points, "embeddings"), n, strategy, HINT, **given).indices
 
 
 def features_of(clf: Any, dataset: Any, how: dict[str, Any]) -> Any:
@@ -68,4 +67,4 @@ def features_of(clf: Any, dataset: Any, how: dict[str, Any]) -> Any:
     rows = getattr(dataset, "x", None)
     if hasattr(rows, "shape"):
         return rows
-    raise InvalidArgument("has texts without features", argument="dataset", mend=EMBEDDINGS)
+    raise InvalidArgument("has texts without features", argument="dataset", hint=EMBEDDINGS)

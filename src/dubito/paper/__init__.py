@@ -3,8 +3,16 @@
 `exhibits` lists them; `Exhibit.build` gives the study, whose finding knows whether the claim held.
 """
 
-from dubito.paper.exhibits import Exhibit, choose_exhibits, exhibits
-from dubito.paper.measured import Measured, measure, read_measured, shipped, write_measured
+from dubito.paper.exhibits import (
+    Exhibit,
+    Measured,
+    choose_exhibits,
+    exhibits,
+    measure,
+    read_measured,
+    shipped,
+    write_measured,
+)
 from dubito.paper.verdicts import Finding, Study, Verdict
 
 __all__ = [

@@ -5,15 +5,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from dubito.checks import check_integer, check_real
-from dubito.experiments.datasets.toys import cluster_noise, clusters
-from dubito.experiments.findings.statistics import area, compare
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Schedule
+from dubito.experiments.built_in_data import cluster_noise, clusters
+from dubito.experiments.plan import Arm, Schedule
 from dubito.experiments.records import Curve, Round, curves
+from dubito.experiments.statistics import area, compare
 from dubito.matrix import FloatArray, IntArray
 from dubito.paper.learning import EXPLOITIVE, ITERATIONS, learn, picks_of
 from dubito.paper.verdicts import Verdict
+from dubito.request.arrays import check_integer, check_real
 
 VARIANTS = ("probabilistic-coreset", EXPLOITIVE)
 BASELINES = ("random", "entropy", "least-confidence")
@@ -192,7 +191,7 @@ def typical_distance(points: FloatArray, picked: IntArray) -> float:
     >>> typical_distance(np.array([[0.0], [1.0], [4.0]]), np.array([1]))
     1.3333333333333333
     """
-    from dubito.distances import core_set_radii
+    from dubito.core.distances import core_set_radii
 
     return float(core_set_radii(points, points[picked]).mean())
 

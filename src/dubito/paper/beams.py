@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from dubito.checks import check_integer
-from dubito.experiments.datasets.toys import quadrant_probabilities, quadrants
+from dubito.api import select
+from dubito.core.problem import Configuration
+from dubito.experiments.built_in_data import quadrant_probabilities, quadrants
 from dubito.matrix import FloatArray, IntArray
 from dubito.paper.verdicts import Verdict
-from dubito.problem import Configuration
-from dubito.selecting import select
+from dubito.request.arrays import check_integer
 from dubito.strategies import DoubtCoreset
 
 

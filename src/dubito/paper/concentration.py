@@ -4,16 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.checks import check_integer, check_real
-from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.datasets.toys import cluster_noise, clusters
-from dubito.experiments.findings.statistics import area
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Schedule
+from dubito.experiments.built_in_data import cluster_noise, clusters
+from dubito.experiments.data import Dataset
+from dubito.experiments.plan import Arm, Schedule
 from dubito.experiments.records import Curve, Round, curves
+from dubito.experiments.statistics import area
 from dubito.matrix import FloatArray, IntArray
 from dubito.paper.learning import ITERATIONS, learn, picks_of
 from dubito.paper.verdicts import Verdict
+from dubito.request.arrays import check_integer, check_real
 
 STRATEGIES = ("random", "least-confidence", "coreset")
 HARD = 0.25

@@ -8,21 +8,19 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from dubito import theory
-from dubito.checks import check_integer
-from dubito.distances import core_set_radii
+from dubito.core.distances import core_set_radii
 from dubito.doubt import doubt_from_probabilities
-from dubito.experiments.cells.rounds import labelled_at, lesson_on
-from dubito.experiments.cells.stage import Stage, set_stage
-from dubito.experiments.datasets.builtin import builtin_dataset
-from dubito.experiments.datasets.dataset import Dataset
+from dubito.experiments.built_in_data import builtin_dataset
+from dubito.experiments.data import Dataset
 from dubito.experiments.models.linear import Linear
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Data, Experiment, Schedule
+from dubito.experiments.plan import Arm, Data, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.runs.run import run_experiment
+from dubito.experiments.rounds import Stage, labelled_at, lesson_on, set_stage
+from dubito.experiments.runner import run_experiment
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.paper.learning import picks_of
 from dubito.paper.verdicts import Verdict
+from dubito.request.arrays import check_integer
 
 PLAIN, SCALED = "coreset", "doubt-coreset"
 

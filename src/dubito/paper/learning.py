@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dubito.experiments.datasets.dataset import Dataset
+from dubito.experiments.data import Dataset
 from dubito.experiments.models.base import Model
-from dubito.experiments.models.estimator import Sklearn
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Data, Experiment, Schedule
+from dubito.experiments.models.linear import Sklearn
+from dubito.experiments.plan import Arm, Data, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.runs.run import run_experiment
+from dubito.experiments.runner import run_experiment
 
 ITERATIONS = 200
 """Steps of L-BFGS at most, enough to fit the labels."""

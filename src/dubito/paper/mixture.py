@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.checks import check_integer
-from dubito.experiments.datasets.toys import line_density, signed_line
+from dubito.experiments.built_in_data import line_density, signed_line
 from dubito.matrix import FloatArray, IntArray
 from dubito.paper.verdicts import Verdict
-from dubito.strategies.mixture import Mixture, batch_scores, fit_mixture, mixture_probabilities
-from dubito.strategies.probabilistic import draw_batches
+from dubito.request.arrays import check_integer
+from dubito.strategies.mixture import Mixture, batch_scores, draw_batches, fit_mixture, mixture_probabilities
 
 LINE = np.linspace(-5.5, 4.0, 800)
 SAMPLES = 1024

@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dubito.experiments.findings.decimals import Steady
-from dubito.experiments.findings.pairs import LEVEL, holm, paired_test, shown_p
-from dubito.experiments.findings.statistics import FEWEST_FOR_VARIANCE, area
 from dubito.experiments.records import Curve, Round, curves
+from dubito.experiments.statistics import FEWEST_FOR_VARIANCE, LEVEL, Steady, area, holm, paired_test, shown_p
 from dubito.paper.verdicts import Verdict
 
 RANDOM, PLAIN, SCALED = "random", "coreset", "doubt-coreset"

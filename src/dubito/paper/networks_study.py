@@ -5,17 +5,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from dubito.checks import check_choice, check_integer
 from dubito.errors import DubitoError, MissingFile
-from dubito.experiments.cells.sources import DataSource
-from dubito.experiments.models.networks.devices import found_device
-from dubito.experiments.plans.experiment import Experiment
-from dubito.experiments.plans.shipped import read_shipped
-from dubito.experiments.published.weights import find_weights
+from dubito.experiments.data_sources import DataSource
+from dubito.experiments.downloads import find_weights
+from dubito.experiments.models.networks.training import found_device
+from dubito.experiments.plan import Experiment, read_shipped
 from dubito.experiments.records import Round
-from dubito.experiments.runs.run import RunProgress, run_experiment
+from dubito.experiments.runner import RunProgress, run_experiment
 from dubito.paper.networks import ablation_of, epochs_of, main_of
 from dubito.paper.verdicts import Finding
+from dubito.request.arrays import check_choice, check_integer
 
 Check = Literal["ablation", "main", "epochs"]
 COLLECTIONS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "svhn": "SVHN"}

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.checks import check_integer, check_real
-from dubito.experiments.datasets.toys import quadrant_probabilities, quadrants
+from dubito.api import select
+from dubito.experiments.built_in_data import quadrant_probabilities, quadrants
 from dubito.matrix import FloatArray, IntArray
 from dubito.paper.verdicts import Verdict
-from dubito.selecting import select
+from dubito.request.arrays import check_integer, check_real
 
 VIEWS = {"origin": (0.0, 0.0), "corner": (-1.0, 1.0)}
 """Where the warped space is looked at from: a point in doubt and a sure one."""

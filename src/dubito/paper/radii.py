@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.checks import check_integer
+from dubito.api import select
 from dubito.matrix import FloatArray, IntArray
 from dubito.paper.verdicts import Verdict
-from dubito.selecting import select
+from dubito.request.arrays import check_integer
 from dubito.theory import covering_radius
 
 STRATEGIES = ("optimal-coreset", "coreset", "closest-kmeans")

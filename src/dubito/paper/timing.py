@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dubito.checks import check_integer
-from dubito.experiments.datasets.toys import feature_pool
+from dubito.api import select
+from dubito.experiments.built_in_data import feature_pool
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.paper.verdicts import Verdict
-from dubito.selecting import select
+from dubito.request.arrays import check_integer
 
 NAMES = ("coreset", "doubt-coreset")
 PAPER_SIZES, PAPER_SECONDS = (5_000, 15_000), (25.0, 50.0)
@@ -113,11 +113,11 @@ class Timing:
         sentence = (
             f"{self.budget:,} picks from {self.n:,} × {self.d} take {_span(scaled)} scaled and {_span(plain)} plain "
             f"with {self.sizes[0]:,} to {self.sizes[-1]:,} labelled, on this {self.device} (the paper: 25 to 50 s on a "
-            f"Titan); scaling costs {dearer:.2f} times the plain core-set at most{self._picks_told()}"
+            f"Titan); scaling costs {dearer:.2f} times the plain core-set at most{self._picks_described()}"
         )
         return Verdict(is_quick and is_linear and dearer <= 1.1, numbers | self._picks_numbers(), sentence)
 
-    def _picks_told(self) -> str:
+    def _picks_described(self) -> str:
         if not len(self.budgets):
             return ""
         plain, scaled = (self.picking[name].min(axis=1) for name in NAMES)

@@ -11,8 +11,8 @@ class Verdict:
 
     Examples
     --------
-    >>> told = Verdict(True, {"greedy": 1.4, "optimal": 1.0}, "greedy stays under twice the optimum")
-    >>> str(told)
+    >>> result = Verdict(True, {"greedy": 1.4, "optimal": 1.0}, "greedy stays under twice the optimum")
+    >>> str(result)
     'holds: greedy stays under twice the optimum'
     >>> str(Verdict(True, {}, "above random", scope="CIFAR-10 alone"))
     'holds (CIFAR-10 alone): above random'

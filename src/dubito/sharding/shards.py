@@ -2,17 +2,162 @@
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, get_args
 
-from dubito.checks import check_choice, check_integer
+import numpy as np
+
 from dubito.engines.cluster.hardware import Kind
-from dubito.errors import InvalidArgument, MissingFile
-from dubito.files import Columns, DoubtRole, read_pool
-from dubito.files.choosing import ANY_COLUMNS
-from dubito.files.entries import natural_order, suffix_of
-from dubito.matrix import len_of
-from dubito.sharding.items import ArrayItem, FileItem, Item, SomeRows
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.io import Columns, DoubtRole, PoolFile, find_array, find_doubt, read_pool, read_rows, split_spec
+from dubito.io.lookup import ANY_COLUMNS, DOUBT_ROLES, USUAL_NAMES
+from dubito.io.source import natural_order, suffix_of
+from dubito.matrix import AnyArray, Matrix, len_of
+from dubito.registry import require
+from dubito.request.arrays import check_choice, check_integer
+from dubito.request.columns import IDS, LABELLED, usual
+from dubito.request.ids import matching_ids, order_of
+
+# What a shard is read from: a file at any address, a block of Ray Data, or an array.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """What one item holds, row by row."""
+
+    features: Matrix
+    doubt: tuple[DoubtRole, AnyArray] | None = None
+    labelled: AnyArray | None = None
+    """A mask, where there is one."""
+    ids: AnyArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileItem:
+    """A file of features, with doubt inside or in a file beside it."""
+
+    address: str
+    columns: Columns
+    doubt: tuple[DoubtRole, str] | None = None
+
+    def read(self) -> Read:
+        """Read it where it is wanted; from elsewhere a copy is made first, and removed again."""
+        with at_hand(self.address) as path:
+            pool = read_pool(path, columns=self.columns, may_be_empty=True)
+            features = pool.features if _is_local(self.address) else np.asarray(pool.features[:])
+            found = self._doubt(pool)
+            mask = find_array(pool.source, "labelled", columns=self.columns)
+            marked = None if mask is None else check_mask(mask, len_of(features), self.address)
+            return Read(features, found, marked, pool.ids)
+
+    def _doubt(self, pool: PoolFile) -> tuple[DoubtRole, AnyArray] | None:
+        if self.doubt is None:
+            return find_doubt(pool.source, columns=self.columns)
+        role, address = self.doubt
+        with at_hand(address) as path:
+            rows = read_rows(path, role, columns=self.columns)
+        pair = matching_ids(rows.names, pool.names)
+        values = rows.values if pair is None else rows.values[order_of(*pair)]
+        if len(values) != len_of(pool.features):
+            problem = f"{address} has {len(values):,} rows and {self.address} {len_of(pool.features):,}"
+            raise InvalidData(problem, hint="shards of doubt go with shards of features, one by one.")
+        return role, values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayItem:
+    """Arrays, or columns of a block, by their names; or a reference to them, which the worker follows."""
+
+    columns: Any
+    """A mapping of names to arrays, or what `ray.get` makes one of."""
+    name: str
+
+    def read(self) -> Read:
+        """Features by a usual name, or the only array of two dimensions."""
+        given: Any = self.columns
+        columns: Mapping[str, AnyArray] = (
+            given if isinstance(given, Mapping) else require("ray", extra="ray").get(given)
+        )
+        names = [*columns]
+        wide = [name for name in names if getattr(columns[name], "ndim", 1) == 2]
+        name = usual(names, USUAL_NAMES["features"]) or (wide[0] if len(wide) == 1 else None)
+        if name is None:
+            hint = f"call one of its columns features; it has {', '.join(names)}."
+            raise MissingFile(f"{self.name} has no column of features", hint=hint)
+        features = _stacked(columns[name])
+        role = next((role for role in DOUBT_ROLES if role in columns), None)
+        mask, ids = usual(names, LABELLED), usual(names, IDS)
+        return Read(
+            features,
+            None if role is None else (role, _stacked(columns[role])),
+            None if mask is None else check_mask(columns[mask], len(features), self.name),
+            None if ids is None else np.asarray(columns[ids]),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SomeRows:
+    """Some rows of an item: of a file that is mapped into memory, only those are read."""
+
+    item: FileItem | ArrayItem
+    start: int
+    stop: int
+
+    def read(self) -> Read:
+        """From the first of them to before the last."""
+        found, rows = self.item.read(), slice(self.start, self.stop)
+        return Read(
+            found.features[rows],
+            None if found.doubt is None else (found.doubt[0], found.doubt[1][rows]),
+            None if found.labelled is None else found.labelled[rows],
+            None if found.ids is None else found.ids[rows],
+        )
+
+
+Item = FileItem | ArrayItem | SomeRows
+
+
+def _stacked(column: AnyArray) -> AnyArray:
+    """A column of lists as one array."""
+    return np.stack([*column]) if column.dtype == object else np.asarray(column)
+
+
+def check_mask(mask: Any, n_rows: int, name: str) -> AnyArray:
+    """Which rows of a shard are labelled: a mask, since row numbers of a shard and of the pool would be mistaken."""
+    values = np.asarray(mask)
+    if values.shape != (n_rows,) or not np.isin(values, (0, 1)).all():
+        problem = f"labelled in {name} is not a mask of its {n_rows:,} rows"
+        raise InvalidData(problem, hint="hold True or False there for each, or name the rows of the whole pool.")
+    return values.astype(np.bool_)
+
+
+def _is_local(address: str) -> bool:
+    return "://" not in address
+
+
+@contextmanager
+def at_hand(address: str) -> Iterator[str]:
+    """A path on this machine to what lies at an address, as `dubito.io` takes it."""
+    if _is_local(address):
+        yield address
+        return
+    spec, key = split_spec(address)
+    fsspec = require("fsspec", extra="ray")
+    with tempfile.TemporaryDirectory(prefix="dubito-shard-") as folder:
+        path = os.path.join(folder, "shard" + suffix_of(spec))
+        try:
+            with fsspec.open(spec, "rb") as source, open(path, "wb") as target:
+                shutil.copyfileobj(source, target, 1 << 22)
+        except (OSError, ValueError, ImportError) as error:
+            raise MissingFile(
+                f"{spec} cannot be read ({error})", hint="check the address and who may read it."
+            ) from error
+        yield path if key is None else f"{path}::{key}"
+
 
 MAPPED = (".npy", ".safetensors")
 """Forms of file of which only the rows that are wanted are read."""
@@ -64,14 +209,14 @@ class Shards:
         beside: dict[DoubtRole, Any] = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
         given = {role: listed(parts) for role, parts in beside.items() if parts is not None}
         if len(given) > 1:
-            raise InvalidArgument(f"{' and '.join(given)} were both given", mend="pass one of them.")
+            raise InvalidArgument(f"{' and '.join(given)} were both given", hint="pass one of them.")
         role = next(iter(given), None)
         parts = listed(shards)
         if not parts:
-            raise InvalidArgument("names no shard", argument="shards", mend="pass at least one file or array.")
+            raise InvalidArgument("names no shard", argument="shards", hint="pass at least one file or array.")
         if role is not None and len(given[role]) != len(parts):
             problem = f"has {len(given[role])} shards, and the pool {len(parts)}"
-            raise InvalidArgument(problem, argument=role, mend="pass one for each.")
+            raise InvalidArgument(problem, argument=role, hint="pass one for each.")
         self.items: list[Item] = [
             self._item(part, number, None if role is None else (role, given[role][number]))
             for number, part in enumerate(parts)
@@ -85,7 +230,7 @@ class Shards:
         named = part if isinstance(part, Mapping) or not hasattr(part, "shape") else {"features": part}
         if doubt is not None:
             if not isinstance(named, Mapping):
-                raise InvalidArgument("cannot stand beside blocks", argument=doubt[0], mend="make it a column of them.")
+                raise InvalidArgument("cannot stand beside blocks", argument=doubt[0], hint="make it a column of them.")
             named = {**named, doubt[0]: doubt[1]}
         return ArrayItem(named, f"shard {number}")
 
@@ -130,5 +275,5 @@ def files_of(folder: str) -> list[str]:
     paths = [os.path.join(folder, name) for name in names]
     paths = [path for path in paths if os.path.isfile(path)]
     if not paths:
-        raise MissingFile(f"the folder {folder} holds no shards", mend="name one that does.")
+        raise MissingFile(f"the folder {folder} holds no shards", hint="name one that does.")
     return paths

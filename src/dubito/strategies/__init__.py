@@ -1,4 +1,4 @@
-"""Strategies decide: each turns a `dubito.problem.Request` into picks.
+"""Strategies decide: each turns a `dubito.core.problem.Request` into picks.
 
 A strategy is a frozen dataclass of its own options with one method, `choose`. Other packages add theirs by the
 entry-point group ``dubito.strategies``, whose values are such classes.
@@ -7,26 +7,20 @@ entry-point group ``dubito.strategies``, whose values are such classes.
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 
-from dubito.checks import check_choice
-from dubito.errors import InvalidArgument
+from dubito.errors import InvalidArgument, in_library, named
 from dubito.registry import Registry
+from dubito.request.arrays import check_choice
 from dubito.strategies.auto import Auto
 from dubito.strategies.badge import Badge
 from dubito.strategies.bald import Bald, BatchBald
-from dubito.strategies.base import Choice, Strategy
-from dubito.strategies.clusters import LargestCluster
+from dubito.strategies.base import Choice, Strategy, spelled
 from dubito.strategies.coreset import Coreset, DoubtCoreset
 from dubito.strategies.coverage import Coverage, DoubtCoverage
-from dubito.strategies.filtering import FilterThenCover
-from dubito.strategies.kmeans import ClosestKMeans
+from dubito.strategies.kmeans import ClosestKMeans, TypiClust
+from dubito.strategies.lcmd import LargestCluster
+from dubito.strategies.mixture import ProbabilisticCoreset
 from dubito.strategies.optimal import OptimalCoreset
-from dubito.strategies.power import PowerSampling
-from dubito.strategies.probabilistic import ProbabilisticCoreset
-from dubito.strategies.random import Random
-from dubito.strategies.spelled import spelled
-from dubito.strategies.typical import TypiClust
-from dubito.strategies.uncertainty import Entropy, LeastConfidence, Margin
-from dubito.wording import in_library, named
+from dubito.strategies.uncertainty import Entropy, FilterThenCover, LeastConfidence, Margin, PowerSampling, Random
 
 __all__ = [
     "STRATEGIES",
@@ -96,12 +90,12 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
     """
     if not isinstance(strategy, str):
         if isinstance(strategy, type) and isinstance(strategy, Strategy):
-            mend = f"pass {strategy.__name__}(), or its name."
-            raise InvalidArgument("is a class", argument="strategy", value=strategy, mend=mend)
+            hint = f"pass {strategy.__name__}(), or its name."
+            raise InvalidArgument("is a class", argument="strategy", value=strategy, hint=hint)
         if not isinstance(strategy, Strategy):
             problem = "is neither a name nor a Strategy object"
-            mend = f"choose from {', '.join(STRATEGIES.names())}."
-            raise InvalidArgument(problem, argument="strategy", value=strategy, mend=mend)
+            hint = f"choose from {', '.join(STRATEGIES.names())}."
+            raise InvalidArgument(problem, argument="strategy", value=strategy, hint=hint)
         whose = f"the {strategy.name!r} object handed in as strategy"
         _refuse_options(whose, options, set(), "give options to the object itself, or leave them out.")
         return strategy
@@ -112,11 +106,11 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
         check_choice(f"{name}: option", option, known)
     if not options.keys() <= known:
         by_name = known & BY_ARGUMENT
-        mend = f"it takes {', '.join(map(named, sorted(by_name)))}." if by_name else "leave it out."
-        _refuse_options(named("strategy", name), options, known, mend)
+        hint = f"it takes {', '.join(map(named, sorted(by_name)))}." if by_name else "leave it out."
+        _refuse_options(named("strategy", name), options, known, hint)
     for option in own.keys() & options.keys():
         problem = f"is given, and {strategy!r} has that option, too"
-        raise InvalidArgument(problem, argument=option, value=options[option], mend="leave one out.")
+        raise InvalidArgument(problem, argument=option, value=options[option], hint="leave one out.")
     try:
         return factory(**own, **options)
     except InvalidArgument as error:
@@ -131,7 +125,31 @@ def option_names(factory: Factory) -> set[str]:
     return {field.name for field in fields(factory)} if is_dataclass(factory) else set()
 
 
-def _refuse_options(whose: str, options: Mapping[str, object], known: set[str], mend: str) -> None:
+def _refuse_options(whose: str, options: Mapping[str, object], known: set[str], hint: str) -> None:
     for name, value in options.items():
         if name not in known:
-            raise InvalidArgument(f"means nothing to {whose}", argument=name, value=value, mend=mend)
+            raise InvalidArgument(f"means nothing to {whose}", argument=name, value=value, hint=hint)
+
+
+# Options of strategies that `dubito.select` and the command line have arguments for.
+
+
+def configure_strategy(
+    strategy: object,
+    engine: object,
+    *,
+    strength: object = None,
+    beam_width: object = None,
+    scaling: object = None,
+    features: object = None,
+) -> Strategy:
+    """The strategy with those of select()'s options that were given."""
+    if not isinstance(engine, str):
+        hint = "pass 'auto' or the name of an engine."
+        raise InvalidArgument("is not a name", argument="engine", value=engine, hint=hint)
+    given = {"strength": strength, "beam_width": beam_width, "scaling": scaling, "features": features}
+    chosen = build_strategy(strategy, {name: value for name, value in given.items() if value is not None})
+    if engine != "auto" and not chosen.uses_engine:
+        problem = f"means nothing to {named('strategy', chosen.name)}"
+        raise InvalidArgument(problem, argument="engine", value=engine, hint=f"leave {named('engine')} out.")
+    return chosen

@@ -11,17 +11,16 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from dubito.checks import check_choice
-from dubito.coverage import CoverageProblem
-from dubito.distances import read_rows
+from dubito.core.coverage_reference import CoverageProblem
+from dubito.core.distances import read_rows
+from dubito.core.problem import Request, Scaling
 from dubito.engines.dispatch import is_for
-from dubito.errors import InvalidArgument
+from dubito.errors import InvalidArgument, named
 from dubito.matrix import BoolArray, FloatArray, IntArray, blocks, len_of
-from dubito.problem import Request, Scaling
+from dubito.request.arrays import check_choice
 from dubito.strategies.base import Choice, Planner, Strategy
 from dubito.strategies.coreset import Coreset, DoubtCoreset
 from dubito.strategies.coverage import Coverage, DoubtCoverage
-from dubito.wording import named
 
 Origin = Literal["frozen", "trained"]
 
@@ -72,7 +71,7 @@ class Auto:
         check_choice("features", self.features, get_args(Origin))
         for option in self._given():
             problem = f"goes without {named(option)}, which is doubt-coreset's"
-            raise InvalidArgument(problem, argument="features", value=self.features, mend="leave one out.")
+            raise InvalidArgument(problem, argument="features", value=self.features, hint="leave one out.")
 
     def _given(self) -> list[str]:
         """Which options of the paper's method were given."""
@@ -91,7 +90,7 @@ class Auto:
         """What the strategy that is taken chooses, and a note of which and why."""
         taken, note = self.take(request)
         choice = taken.choose(request)
-        return replace(choice, taken=taken.name, note=note + told_of(choice))
+        return replace(choice, taken=taken.name, note=note + describe_of(choice))
 
     def plan(self, request: Request) -> object:
         """What the strategy that is taken would ask."""
@@ -108,8 +107,8 @@ class Auto:
             if not covers:
                 return Coreset(), f"auto took coreset: the engine {request.engine} does not cover."
             idle = ", however the features came about" if self.features else ""
-            told = f"auto took coverage: without a model's doubt every row counts alike{idle}."
-            return of_sample(Coverage(), request), told
+            described = f"auto took coverage: without a model's doubt every row counts alike{idle}."
+            return of_sample(Coverage(), request), described
         if covers and not unlabelled_doubt(request).any():
             return of_sample(Coverage(), request), "auto took coverage: the model doubts no row, so all count alike."
         origin, why = (self.features, "as you say") if self.features else origin_of(request)
@@ -118,8 +117,8 @@ class Auto:
         if not covers:
             return DoubtCoreset(), f"auto took doubt-coreset: the engine {request.engine} does not cover."
         taken = EARLY if len_of(request.references) < FEWEST else FROZEN
-        told = f"auto took doubt-coverage, strength {taken.strength:g}: features are frozen ({why})."
-        return of_sample(taken, request), told
+        described = f"auto took doubt-coverage, strength {taken.strength:g}: features are frozen ({why})."
+        return of_sample(taken, request), described
 
     def take_unasked(self, is_doubted: bool, n_labelled: int) -> tuple[Strategy, str]:
         """The same of shards: nobody holds what could say whether their features were trained."""
@@ -128,8 +127,8 @@ class Auto:
         if not is_doubted:
             return Coverage(), "auto took coverage: without a model's doubt every row counts alike."
         if self.features == "trained":
-            told = f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained (as you say)."
-            return TRAINED, told
+            described = f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained (as you say)."
+            return TRAINED, described
         taken = EARLY if n_labelled < FEWEST else FROZEN
         unasked = "shards are not asked whether their features were trained; where they were, say auto:features=trained"
         why = "features are frozen (as you say)" if self.features else unasked
@@ -141,7 +140,7 @@ def of_sample(strategy: Coverage | DoubtCoverage, request: Request) -> Strategy:
     return strategy if len_of(request.pool) <= LARGE else replace(strategy, sample=SAMPLE)
 
 
-def told_of(choice: Choice) -> str:
+def describe_of(choice: Choice) -> str:
     """That a sample was covered, and that nothing was left to cover, where it was so."""
     sampled = "" if choice.sampled is None else f" {choice.sampled:,} rows stand for all that is to be covered."
     best = choice.configurations[0]

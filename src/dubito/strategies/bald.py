@@ -5,12 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from dubito.checks import check_integer
+from dubito.core.problem import Request
 from dubito.doubt.posterior import Labellings, information_gain, posterior_rows, unlabelled
 from dubito.matrix import READ_BYTES, FloatArray, IntArray, Matrix, blocks
-from dubito.problem import Request
-from dubito.strategies.base import Choice, need_posterior, rank_by
-from dubito.strategies.sequence import pick_in_turn
+from dubito.request.arrays import check_integer
+from dubito.strategies.base import Choice, need_posterior, pick_in_turn, rank_by
 
 FIRST_LOOK = 64
 """Candidates scored again before looking who could still be best; then twice as many, and so on."""

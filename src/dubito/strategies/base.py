@@ -1,17 +1,19 @@
 """What a strategy is: a frozen dataclass of its own options, with a method that chooses and one that says how."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from dubito.core.problem import Configuration, Request
 from dubito.doubt import learnable_doubt, margin_doubt, uncertainty
 from dubito.doubt.reading import DOUBT_SOURCES
 from dubito.engines.dispatch import choose_engine
-from dubito.errors import InvalidArgument
+from dubito.errors import InvalidArgument, keyword, named
 from dubito.matrix import FloatArray, IntArray, Matrix
-from dubito.problem import Configuration, Request
-from dubito.wording import keyword, named
+from dubito.request.arrays import read_number
 
 Kind = Literal["margin", "confidence", "learnable"]
 """Whose doubt counts: between two classes, of the likeliest one, or what posterior samples disagree on."""
@@ -30,7 +32,7 @@ class Choice:
     taken: str | None = None
     """The strategy that chose, where one was chosen first."""
     note: str | None = None
-    """What the user should be told of it."""
+    """What the user should know about it."""
 
 
 @runtime_checkable
@@ -69,7 +71,7 @@ class LeavesIt(Protocol):
     """A strategy that leaves the choice to another."""
 
     def take(self, request: Request) -> tuple[Strategy, str]:
-        """The one it leaves this request to, and why, as a person should be told."""
+        """The one it leaves this request to, and why, as a person should be reported."""
         ...
 
 
@@ -120,16 +122,16 @@ def without_distances(request: Request, indices: IntArray, priorities: FloatArra
 def need_doubt(request: Request, strategy: str) -> FloatArray:
     """The doubt, or an error that says how to give it."""
     if request.doubt is None:
-        mend = f"pass {DOUBT_SOURCES}, or {named('strategy', 'coreset')}, which needs none."
-        raise InvalidArgument("needs the model's doubt", argument="strategy", value=strategy, mend=mend)
+        hint = f"pass {DOUBT_SOURCES}, or {named('strategy', 'coreset')}, which needs none."
+        raise InvalidArgument("needs the model's doubt", argument="strategy", value=strategy, hint=hint)
     return request.doubt
 
 
 def need_probabilities(request: Request, strategy: str) -> Matrix:
     """The probabilities, or an error that says how to give them."""
     if request.probabilities is None:
-        mend = f"pass {keyword('probabilities')} or {keyword('logits')}."
-        raise InvalidArgument("needs class probabilities", argument="strategy", value=strategy, mend=mend)
+        hint = f"pass {keyword('probabilities')} or {keyword('logits')}."
+        raise InvalidArgument("needs class probabilities", argument="strategy", value=strategy, hint=hint)
     return request.probabilities
 
 
@@ -146,7 +148,7 @@ def need_posterior(request: Request, strategy: str, otherwise: str = named("stra
         f"needs class probabilities of k >= 2 posterior samples, shape (n, k, classes), and {given}",
         argument="strategy",
         value=strategy,
-        mend=f"pass {keyword('probabilities')} with passes of dropout or members of an ensemble stacked on axis 1, or "
+        hint=f"pass {keyword('probabilities')} with passes of dropout or members of an ensemble stacked on axis 1, or "
         f"{otherwise}, which needs one model.",
     )
 
@@ -159,3 +161,71 @@ def doubt_of(request: Request, strategy: str, kind: Kind) -> FloatArray:
             return learnable_doubt(need_posterior(request, f"{strategy}:doubt={kind}", otherwise))
         return margin_doubt(request.probabilities)
     return need_doubt(request, strategy)
+
+
+# Picking one point after another: progress is reported along the way, and Ctrl-C keeps the picks so far.
+
+REPORT_SECONDS = 0.25
+
+Pick = Callable[[], tuple[int, float]]
+"""Makes the next pick: its position among the candidates, and its priority."""
+
+
+def pick_in_turn(request: Request, pick: Pick) -> Choice:
+    """``budget`` picks, or fewer after Ctrl-C: a prefix of the whole answer."""
+    positions, priorities, complete = list[int](), list[float](), True
+    started = reported = time.perf_counter()
+    try:
+        while len(positions) < request.budget:
+            position, priority = pick()
+            positions.append(position)
+            priorities.append(priority)
+            now, is_last = time.perf_counter(), len(positions) == request.budget
+            if request.progress is not None and (is_last or now - reported > REPORT_SECONDS):
+                reported = now
+                request.progress(len(positions), request.budget, None, now - started)
+    except KeyboardInterrupt:
+        complete = False
+    indices = request.candidates[np.array(positions, dtype=np.int64)]
+    if len(indices) == 0:
+        return Choice((Configuration(indices, np.empty(0), radius=None),), complete=complete)
+    return Choice(without_distances(request, indices, np.array(priorities)).configurations, complete=complete)
+
+
+# A strategy and its options in one text, as the command line, TOML files and records write them.
+
+Option = str | int | float | bool
+
+
+def spelled(text: str) -> tuple[str, dict[str, Option]]:
+    """The name and the options of text such as ``doubt-coreset:strength=0.5,beam_width=4``.
+
+    Examples
+    --------
+    >>> spelled("doubt-coreset:doubt=margin, beam-width=4")
+    ('doubt-coreset', {'doubt': 'margin', 'beam_width': 4})
+    """
+    name, _, rest = text.partition(":")
+    options: dict[str, Option] = {}
+    for part in rest.split(",") if rest.strip() else ():
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not key or not equals or not value:
+            raise InvalidArgument(
+                f"{text!r} has the option {part.strip()!r}",
+                argument="strategy",
+                hint="write name:option=value,option=value.",
+            )
+        option = key.replace("-", "_")
+        if option in options or option == "strategy":
+            raise InvalidArgument(
+                f"{text!r} has the option {option!r} twice", argument="strategy", hint="leave one out."
+            )
+        options[option] = _value(value)
+    return name.strip(), options
+
+
+def _value(text: str) -> Option:
+    """A number or truth value where the text spells one."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return read_number(text)

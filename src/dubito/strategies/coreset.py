@@ -3,15 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
-from dubito.checks import check_choice, check_integer, check_real
+from dubito.core.problem import Problem, Request, Scaling
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.doubt.reading import DOUBT_SOURCES
-from dubito.errors import InvalidArgument
+from dubito.errors import InvalidArgument, keyword, named
 from dubito.matrix import FloatArray
-from dubito.problem import Problem, Request, Scaling
+from dubito.request.arrays import check_choice, check_integer, check_real
 from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of, need_doubt
-from dubito.strategies.within import ask_within
-from dubito.wording import keyword, named
+from dubito.strategies.constraints import ask_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Coreset:
         return self.beam_width > 1
 
     def choose(self, request: Request) -> Choice:
-        """See `dubito.reference` for the meaning, the engines for the cost."""
+        """See `dubito.core.reference` for the meaning, the engines for the cost."""
         return ask_within(request, self.plan(request))
 
     def plan(self, request: Request) -> Problem:
@@ -81,7 +80,7 @@ class DoubtCoreset:
         return self.doubt == LEARNABLE
 
     def choose(self, request: Request) -> Choice:
-        """See `dubito.reference` for the meaning, the engines for the cost."""
+        """See `dubito.core.reference` for the meaning, the engines for the cost."""
         return ask_within(request, self.plan(request))
 
     def plan(self, request: Request) -> Problem:
@@ -97,8 +96,8 @@ class DoubtCoreset:
 def _beam_doubt(request: Request, width: int) -> FloatArray:
     """A beam's configurations are ranked by doubt, whatever scales the distances."""
     if request.doubt is None:
-        mend = f"pass {DOUBT_SOURCES}, or leave {keyword('beam_width')} out."
-        raise InvalidArgument("needs the model's doubt", argument="beam_width", value=width, mend=mend)
+        hint = f"pass {DOUBT_SOURCES}, or leave {keyword('beam_width')} out."
+        raise InvalidArgument("needs the model's doubt", argument="beam_width", value=width, hint=hint)
     return request.doubt
 
 
@@ -132,8 +131,8 @@ def _problem(request: Request, name: str, beam_width: int, scaling: Scaling, wei
 def _refuse_beside_limits(beam_width: int, scaling: Scaling) -> None:
     """A beam ranks sets by their doubt, whatever they cost; with the pick's doubt, priorities are not a point's own."""
     if beam_width > 1:
-        mend = f"leave it out, or {named('costs')} and {named('quotas')}."
-        raise InvalidArgument("goes with neither costs nor quotas", argument="beam_width", value=beam_width, mend=mend)
+        hint = f"leave it out, or {named('costs')} and {named('quotas')}."
+        raise InvalidArgument("goes with neither costs nor quotas", argument="beam_width", value=beam_width, hint=hint)
     if scaling == "acquired":
-        mend = f"pass {named('scaling', 'respective')}."
-        raise InvalidArgument("goes with neither costs nor quotas", argument="scaling", value=scaling, mend=mend)
+        hint = f"pass {named('scaling', 'respective')}."
+        raise InvalidArgument("goes with neither costs nor quotas", argument="scaling", value=scaling, hint=hint)

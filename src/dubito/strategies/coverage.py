@@ -5,13 +5,13 @@ from typing import ClassVar, get_args
 
 import numpy as np
 
-from dubito.checks import check_choice, check_integer, check_real
-from dubito.coverage import CoverageProblem, sample_rows, thinned
+from dubito.core.coverage_reference import CoverageProblem, sample_rows, thinned
+from dubito.core.problem import Request
 from dubito.doubt import scaling_weights
 from dubito.matrix import FloatArray, len_of
-from dubito.problem import Request
+from dubito.request.arrays import check_choice, check_integer, check_real
 from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of
-from dubito.strategies.within import ask_within
+from dubito.strategies.constraints import ask_within
 
 FACTOR = 1.4
 """The reach over the median distance to what is labelled."""
@@ -43,7 +43,7 @@ class Coverage:
         _check(self.radius, self.factor, self.sample)
 
     def choose(self, request: Request) -> Choice:
-        """See `dubito.coverage` for the meaning, the engines for the cost."""
+        """See `dubito.core.coverage_reference` for the meaning, the engines for the cost."""
         problem, sampled = self._ask(request)
         return replace(ask_within(request, problem), sampled=sampled)
 
@@ -94,7 +94,7 @@ class DoubtCoverage:
         return self.doubt == LEARNABLE
 
     def choose(self, request: Request) -> Choice:
-        """See `dubito.coverage` for the meaning, the engines for the cost."""
+        """See `dubito.core.coverage_reference` for the meaning, the engines for the cost."""
         problem, sampled = self._ask(request)
         return replace(ask_within(request, problem), sampled=sampled)
 

@@ -5,13 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from dubito.checks import check_integer, check_real
-from dubito.distances import read_rows, settle, squared_radii
-from dubito.errors import InvalidArgument, SolverFailed
+from dubito.core.distances import read_rows, settle, squared_radii
+from dubito.core.problem import Configuration, Request
+from dubito.errors import InvalidArgument, SolverFailed, in_python, named
 from dubito.matrix import BoolArray, FloatArray, IntArray, len_of
-from dubito.problem import Configuration, Request
+from dubito.request.arrays import check_integer, check_real
 from dubito.strategies.base import Choice, without_distances
-from dubito.wording import in_python, named
 
 IN_TIME = in_python(" (OptimalCoreset(seconds=...) allows more time)")
 MORE_TIME = f"pass a smaller pool, or {named('strategy', 'coreset')}{IN_TIME}."
@@ -63,7 +62,7 @@ class OptimalCoreset:
                 f"{int(np.ceil(2 * np.log2(n_pool)))} integer programs of {n_pool} columns, possibly hours each",
                 argument="strategy",
                 value=self.name,
-                mend=f"pass a sample of at most {self.max_pool} points, or {named('strategy', 'coreset')}, whose "
+                hint=f"pass a sample of at most {self.max_pool} points, or {named('strategy', 'coreset')}, whose "
                 f"radius is at most twice the optimal one{more}.",
             )
 
@@ -106,7 +105,7 @@ def find_cover(reaches: BoolArray, is_covered: BoolArray, budget: int, seconds: 
     )
     if result.x is None:
         problem = f"HiGHS did not decide a cover of {len(open_rows)} points in {seconds:g} s ({result.message})"
-        raise SolverFailed(problem, mend=MORE_TIME)
+        raise SolverFailed(problem, hint=MORE_TIME)
     chosen = np.flatnonzero(np.rint(result.x))
     if len(chosen) <= budget:
         return chosen
@@ -114,7 +113,7 @@ def find_cover(reaches: BoolArray, is_covered: BoolArray, budget: int, seconds: 
         raise SolverFailed(
             f"HiGHS found a cover of {len(chosen)} where {budget} are allowed and did not prove it smallest in "
             f"{seconds:g} s",
-            mend=MORE_TIME,
+            hint=MORE_TIME,
         )
     return None
 

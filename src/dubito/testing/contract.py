@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from dubito import reference
+from dubito.api import select
+from dubito.core import reference
+from dubito.core.problem import Configuration, Known, Problem, Selection
 from dubito.engines.base import Engine, keeps_quotas
-from dubito.engines.plugins import EarlierEngine, as_engine
+from dubito.engines.dispatch import EarlierEngine, as_engine
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
-from dubito.problem import Configuration, Known, Problem, Selection
-from dubito.selecting import select
 from dubito.strategies import Strategy
 from dubito.testing.problems import make_problem
 
@@ -22,7 +22,7 @@ MANY_ROWS = 300
 def check_engine(
     engine: Engine[Problem] | EarlierEngine, *, examples: int = 200, seed: int = 0, beams: bool = True
 ) -> None:
-    """An engine gives the picks of `dubito.reference`, bit for bit, changes nothing handed in, and tells its cost.
+    """An engine gives the picks of `dubito.core.reference`, bit for bit, changes nothing handed in, and tells its cost.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def check_engine(
 
     Examples
     --------
-    >>> from dubito.engines.oracle import ReferenceEngine
+    >>> from dubito.engines.reference_engine import ReferenceEngine
     >>> check_engine(ReferenceEngine(), examples=5)
     """
     whose = f"engine {engine.name!r}"
@@ -160,13 +160,13 @@ def _interruption_reference(n: int) -> Configuration:
 
 
 def _check_interruption(engine: Engine[Problem] | EarlierEngine) -> None:
-    """Ctrl-C while progress is told leaves a prefix of the reference's picks."""
+    """Ctrl-C while progress is reported leaves a prefix of the reference's picks."""
     reports, problem = list[int](), _first_taken(engine, _to_interrupt, (500, 60, 9, 4000))
     budget = problem.budget
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
-        told = f"engine {engine.name!r} tells progress {done} of {total}, not of {budget}."
-        assert 0 <= done <= total == budget, told
+        described = f"engine {engine.name!r} tells progress {done} of {total}, not of {budget}."
+        assert 0 <= done <= total == budget, described
         reports.append(done)
         raise KeyboardInterrupt
 

@@ -5,17 +5,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from dubito import coverage
-from dubito.coverage import CoverageProblem, sample_rows
+from dubito.core import coverage_reference as coverage
+from dubito.core.coverage_reference import CoverageProblem, sample_rows
+from dubito.core.problem import Configuration, Known
 from dubito.doubt import scaling_weights
 from dubito.engines.base import Engine, keeps_quotas
 from dubito.matrix import FloatArray, Matrix
-from dubito.problem import Configuration, Known
 from dubito.testing.problems import STRENGTHS, make_costs, make_problem, with_quotas
 
 
 def check_coverage_engine(engine: Engine[CoverageProblem], *, examples: int = 200, seed: int = 0) -> None:
-    """An engine gives the picks and priorities of `dubito.coverage`, bit for bit, and changes nothing handed in.
+    """An engine gives the picks and priorities of `dubito.core.coverage_reference`, bit for bit, and changes no input.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def check_coverage_engine(engine: Engine[CoverageProblem], *, examples: int = 20
 
     Examples
     --------
-    >>> from dubito.engines.oracle import CoverageReference
+    >>> from dubito.engines.reference_engine import CoverageReference
     >>> check_coverage_engine(CoverageReference(), examples=5)
     """
     whose, n_taken = f"engine {engine.name!r}", 0
@@ -134,12 +134,12 @@ def _interruption_reference() -> Configuration:
 
 
 def _check_interruption(engine: Engine[CoverageProblem]) -> None:
-    """Ctrl-C while progress is told leaves a prefix of the reference's picks."""
-    told = list[int]()
+    """Ctrl-C while progress is reported leaves a prefix of the reference's picks."""
+    described = list[int]()
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
         assert 0 <= done <= total == 400, f"engine {engine.name!r} tells progress {done} of {total}, not of 400."
-        told.append(done)
+        described.append(done)
         raise KeyboardInterrupt
 
     problem, _ = _even_problem(500, 400)
@@ -147,14 +147,14 @@ def _check_interruption(engine: Engine[CoverageProblem]) -> None:
         return
     solution = engine.solve(replace(problem, progress=interrupt))
     made = "rows when progress raised KeyboardInterrupt"
-    assert solution.complete is not bool(told), (
-        f"engine {engine.name!r} says complete={solution.complete}; {told} {made}"
+    assert solution.complete is not bool(described), (
+        f"engine {engine.name!r} says complete={solution.complete}; {described} {made}"
     )
     found, whole = solution.configurations[0], _interruption_reference()
     n_found = len(found.indices)
-    assert n_found >= max(told, default=400), f"engine {engine.name!r} kept {n_found} picks; {told} {made}"
+    assert n_found >= max(described, default=400), f"engine {engine.name!r} kept {n_found} picks; {described} {made}"
     same = np.array_equal(found.indices, whole.indices[:n_found])
-    assert same, f"engine {engine.name!r} kept picks that are no prefix of the reference's; {told} {made}"
+    assert same, f"engine {engine.name!r} kept picks that are no prefix of the reference's; {described} {made}"
 
 
 def _check_second_round(engine: Engine[CoverageProblem]) -> None:

@@ -6,19 +6,18 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from dubito import coverage
-from dubito.coverage import CoverageProblem, sample_rows
+from dubito.api import estimate
+from dubito.core import coverage_reference as coverage
+from dubito.core.coverage_reference import CoverageProblem, sample_rows
+from dubito.core.problem import Solution
 from dubito.engines.base import Engine
-from dubito.engines.cluster import shares
-from dubito.engines.cluster.arrays import cut, even_edges
-from dubito.engines.cluster.covering import driver
-from dubito.engines.cluster.solving import open_all, solve
+from dubito.engines.cluster import messages as shares
+from dubito.engines.cluster.coverage import driver
+from dubito.engines.cluster.engine import cut, even_edges, open_all, solve
 from dubito.engines.cluster.workers import Here
 from dubito.engines.cpu.coverage import solver
-from dubito.engines.cpu.coverage.memory import CoverPlan
-from dubito.estimating import estimate
+from dubito.engines.cpu.coverage.engine import CoverPlan
 from dubito.matrix import len_of
-from dubito.problem import Solution
 from dubito.testing import check_coverage_engine
 from levels import examples
 

@@ -7,22 +7,21 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from dubito.coverage import CoverageProblem
+from dubito.core.coverage_reference import CoverageProblem
+from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine
 from dubito.engines.cluster import frontier, hardware
-from dubito.engines.cluster.arrays import cut, even_edges
+from dubito.engines.cluster.engine import cut, even_edges, open_all, solve
 from dubito.engines.cluster.hardware import HOST, Hardware
-from dubito.engines.cluster.solving import open_all, solve
 from dubito.engines.cluster.workers import Here
 from dubito.errors import InvalidArgument, MemoryLimit
 from dubito.matrix import len_of
-from dubito.problem import Problem, Solution
 from dubito.testing import check_coverage_engine, check_engine
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 device = pytest.importorskip("dubito.engines.cluster.device")
-covering = pytest.importorskip("dubito.engines.cluster.covering.device")
+covering = pytest.importorskip("dubito.engines.cluster.coverage.device")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MACHINE = Hardware(DEVICE)

@@ -8,22 +8,21 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from dubito.distances import column_sums
+from dubito.api import estimate
+from dubito.core.distances import column_sums
+from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Engine, Estimate
-from dubito.engines.cluster import frontier, shares
-from dubito.engines.cluster.arrays import cut, even_edges
+from dubito.engines.cluster import frontier
+from dubito.engines.cluster import messages as shares
+from dubito.engines.cluster.candidates import Extended, Sums, whole_sum
+from dubito.engines.cluster.engine import cut, even_edges, open_all, refuse_unlike, solve
 from dubito.engines.cluster.frontier import first_of
-from dubito.engines.cluster.messages import NOTHING, Answer, Facts
-from dubito.engines.cluster.room import Extended, Sums, whole_sum
-from dubito.engines.cluster.shares import parts_of_first
-from dubito.engines.cluster.solving import open_all, refuse_unlike, solve
+from dubito.engines.cluster.messages import NOTHING, Answer, Facts, parts_of_first
 from dubito.engines.cluster.workers import Here
 from dubito.engines.dispatch import choose_engine
 from dubito.engines.lazy.front import Threshold
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.estimating import estimate
 from dubito.matrix import len_of
-from dubito.problem import Problem, Solution
 from dubito.testing import check_engine
 from levels import examples
 

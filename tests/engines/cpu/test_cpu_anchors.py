@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito.distances import squared_radii
+from dubito.core.distances import squared_radii
+from dubito.core.problem import Problem
 from dubito.engines.cpu.anchors import FirstBounds
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.cpu.memory import plan_memory
 from dubito.engines.cpu.references import References
 from dubito.engines.cpu.sketch import SKETCH_WIDTH, fit_sketch, plain_sketch, whole
-from dubito.engines.lazy.rounding import squared_lengths
+from dubito.engines.lazy.bounds import squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
-from dubito.problem import Problem
 
 
 def clustered(n: int, d: int, seed: int) -> AnyArray:

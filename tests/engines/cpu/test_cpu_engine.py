@@ -10,14 +10,14 @@ import pytest
 from sklearn.datasets import load_digits
 
 import dubito
-from dubito import compiled, reference
-from dubito.distances import settle
+from dubito import native as compiled
+from dubito.core import reference
+from dubito.core.distances import settle
+from dubito.core.problem import Configuration, Problem, Scaling, Solution
 from dubito.doubt import beam_scores, scaling_weights
-from dubito.engines.cpu.choosing import can, pays, way_of
-from dubito.engines.cpu.engine import CpuEngine
+from dubito.engines.cpu.engine import CpuEngine, can, pays, way_of
 from dubito.engines.cpu.plain import NotPlain, solve
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
-from dubito.problem import Configuration, Problem, Scaling, Solution
 from dubito.testing import check_engine
 from levels import examples
 
@@ -74,25 +74,25 @@ def test_small_problems_go_the_plain_way_and_large_ones_do_not() -> None:
 @ALL
 def test_ctrl_c_is_never_lost(engine: CpuEngine) -> None:
     """Points that are all as far apart: so many pairs have to be settled that the plain way gives up at the end."""
-    told = list[int]()
+    described = list[int]()
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
-        told.append(done)
+        described.append(done)
         raise KeyboardInterrupt
 
     problem = Problem(np.eye(450), np.zeros((0, 450)), np.arange(450), 50, progress=interrupt)
     solution = engine.solve(problem)
-    assert len(told) == 1
+    assert len(described) == 1
     assert not solution.complete
 
 
 def test_progress_never_goes_back(set_constant: SetConstant) -> None:
     set_constant("REPORT_SECONDS", -1.0)
-    told = list[int]()
+    described = list[int]()
     problem = Problem(np.eye(450), np.zeros((0, 450)), np.arange(450), 50)
-    PLAIN.solve(replace(problem, progress=lambda done, *_: told.append(done)))
-    assert len(told) > 1
-    assert told == sorted(told)
+    PLAIN.solve(replace(problem, progress=lambda done, *_: described.append(done)))
+    assert len(described) > 1
+    assert described == sorted(described)
 
 
 def test_small_problems_are_solved_in_c_where_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +290,7 @@ def test_an_outlier_changes_neither_the_picks_nor_their_cost_much(
         counts[-1] += len(points)
         return settle(points, others)
 
-    for module in ("cpu.plain", "cpu.refresh", "lazy.front"):
+    for module in ("cpu.plain", "cpu.kernels", "lazy.front"):
         monkeypatch.setattr(f"dubito.engines.{module}.settle", counting)
     rng = np.random.default_rng(0)
     pool, doubt = rng.standard_normal((600, 40)), rng.random(600)

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dubito import compiled
-from dubito.engines.cpu import halves
+from dubito import native as compiled
+from dubito.engines.cpu import sketch as halves
 
 
 def test_every_finite_half_is_itself() -> None:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubito import compiled
-from dubito.distances import read_rows, settle, squared_radii
+from dubito import native as compiled
+from dubito.core.distances import read_rows, settle, squared_radii
+from dubito.core.problem import Metric, Problem
 from dubito.engines.cpu import products
 from dubito.engines.cpu.anchors import FirstBounds
 from dubito.engines.cpu.engine import CpuEngine
@@ -23,9 +24,8 @@ from dubito.engines.cpu.products import closest, pack
 from dubito.engines.cpu.references import References
 from dubito.engines.cpu.rowsteps import RowSteps, row_steps
 from dubito.engines.cpu.sketch import SKETCH_WIDTH, fit_sketch, plain_sketch
-from dubito.engines.lazy.rounding import front_slack
+from dubito.engines.lazy.bounds import front_slack
 from dubito.matrix import AnyArray, FloatArray, Rows, Stack, len_of
-from dubito.problem import Metric, Problem
 
 pytestmark = pytest.mark.skipif(compiled.steps is None, reason="there was no C compiler to build the steps with")
 
@@ -212,7 +212,7 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     code = """
 import os, threading
 import numpy as np
-from dubito import compiled
+from dubito import native as compiled
 
 def run(n_threads):
     return compiled.steps.magnitude((numbers,), numbers.size, 8, n_threads)

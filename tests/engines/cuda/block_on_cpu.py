@@ -34,7 +34,7 @@ def find_block_program(folder: Path) -> Any:
     """For tensors on the GPU, or where there is none, on the CPU."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton")
-    block = import_module("dubito.engines.cuda.block")
+    block = import_module("dubito.engines.cuda.beam")
     if torch.cuda.is_available():
         found = block.block_program(torch.device("cuda", 0))
         return found if found is not None else pytest.skip("no NVRTC here, or a GPU older than it takes")

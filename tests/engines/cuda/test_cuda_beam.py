@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubito import reference
+from dubito.core import reference
+from dubito.core.problem import Problem, Solution
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.engines.cuda.engine import CudaEngine
 from dubito.matrix import FloatArray
-from dubito.problem import Problem, Solution
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
-fronts = import_module("dubito.engines.cuda.fronts")
+fronts = import_module("dubito.engines.cuda.bounds")
 memory = import_module("dubito.engines.cuda.memory")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -57,15 +57,15 @@ def narrow(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def on_host(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
     """Problems whose beam was stepped on the host."""
-    lazy, told = import_module("dubito.engines.lazy.algorithm"), list[Problem]()
+    lazy, described = import_module("dubito.engines.lazy.algorithm"), list[Problem]()
     solve = lazy.solve
 
     def tell(problem: Problem, kernels: Any) -> Any:
-        told.append(problem)
+        described.append(problem)
         return solve(problem, kernels)
 
     monkeypatch.setattr(lazy, "solve", tell)
-    return told
+    return described
 
 
 # Whole runs

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import dubito
+from dubito.core.problem import Scaling
 from dubito.engines.cuda.engine import CudaEngine
 from dubito.matrix import FloatArray, OnDevice
-from dubito.problem import Scaling
 from dubito.testing import check_engine
 from levels import examples
 

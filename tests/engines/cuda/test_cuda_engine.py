@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubito import reference
+from dubito.core import reference
+from dubito.core.problem import Metric, Problem, Scaling, Solution
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.engines.cuda.engine import CudaEngine
 from dubito.matrix import AnyArray, FloatArray, Matrix, OnDevice, Rows, Stack
-from dubito.problem import Metric, Problem, Scaling, Solution
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -272,17 +272,17 @@ def test_tensors_are_read_where_they_lie(dtype: str, cut: Cut, monkeypatch: pyte
 @pytest.mark.parametrize("case", [Case(scaling=None, budget=16), Case(m=0, budget=16)])
 def test_ctrl_c_leaves_a_prefix(case: Case, set_constant: SetConstant) -> None:
     set_constant("REPORT_SECONDS", -1.0)
-    problem, told = case.make(6), list[int]()
+    problem, described = case.make(6), list[int]()
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
         assert total == problem.budget
-        told.append(done)
+        described.append(done)
         raise KeyboardInterrupt
 
     found = ENGINE.solve(replace(problem, progress=interrupt))
     assert not found.complete
     n_found = len(found.configurations[0].indices)
-    assert [n_found] == told
+    assert [n_found] == described
     assert 0 < n_found < problem.budget
     shorter = reference.solve(replace(problem, budget=n_found))[0]
     assert found.configurations[0].indices.tolist() == shorter.indices.tolist()
@@ -292,9 +292,9 @@ def test_ctrl_c_leaves_a_prefix(case: Case, set_constant: SetConstant) -> None:
 
 def test_progress_ends_with_every_pick_made(cut: Cut) -> None:
     cut()
-    told = list[tuple[int, int]]()
-    assert_same(replace(CASES["unscaled"].make(7), progress=lambda done, total, *_: told.append((done, total))))
-    assert told[-1] == (7, 7)
+    described = list[tuple[int, int]]()
+    assert_same(replace(CASES["unscaled"].make(7), progress=lambda done, total, *_: described.append((done, total))))
+    assert described[-1] == (7, 7)
 
 
 # What a caller may have switched on

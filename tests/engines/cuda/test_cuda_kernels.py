@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubito import distances
+from dubito.core import distances
 from dubito.engines.lazy.front import Threshold
 from dubito.matrix import BoolArray, FloatArray, IntArray
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
-fronts = import_module("dubito.engines.cuda.fronts")
+fronts = import_module("dubito.engines.cuda.bounds")
 kernels = import_module("dubito.engines.cuda.programs.pairs")
 places = import_module("dubito.engines.cuda.points")
 rounds = import_module("dubito.engines.cuda.programs.rounds")
 settling = import_module("dubito.engines.cuda.programs.settling")
-shapes = import_module("dubito.engines.cuda.shapes")
+shapes = import_module("dubito.engines.cuda.points")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SetConstant = Callable[[str, float], None]

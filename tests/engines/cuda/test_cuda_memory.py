@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito import reference
 from dubito.cli.commands.doctor import engines
+from dubito.core import reference
+from dubito.core.problem import Problem, Solution
 from dubito.engines.cuda.engine import WORTHWHILE, CudaEngine, is_on_device
 from dubito.engines.cuda.memory import SMALLEST_FRONT, STATE_BYTES, DevicePlan, DeviceSizes, plan_memory
 from dubito.errors import InvalidArgument, MemoryLimit
 from dubito.matrix import OnDevice, Rows
-from dubito.problem import Problem, Solution
 
 torch = pytest.importorskip("torch")
 
@@ -51,7 +51,7 @@ def test_blocks_become_smaller_until_they_fit() -> None:
     assert fronts == {4096, 1024, 256, SMALLEST_FRONT}
 
 
-def test_what_cannot_fit_is_told_with_the_estimate_and_the_mend() -> None:
+def test_what_cannot_fit_is_reported_with_the_estimate_and_the_hint() -> None:
     with pytest.raises(
         MemoryLimit,
         match=r"1000000 rows of 512 features with 7 references and picks need \d+ MB of GPU memory beside the pool, "
@@ -161,8 +161,8 @@ def test_where_no_block_is_small_enough_the_error_says_so(
 def test_what_is_not_installed_is_named(missing: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, missing, raising=False)
     monkeypatch.setattr("dubito.engines.cuda.engine.find_spec", lambda name: None if name == missing else object())
-    (told,) = CudaEngine(device=device).refusals(PROBLEM)
-    assert told.startswith(f"{missing} is not installed (")
+    (described,) = CudaEngine(device=device).refusals(PROBLEM)
+    assert described.startswith(f"{missing} is not installed (")
 
 
 def test_a_named_engine_that_is_missing_its_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,13 +176,13 @@ def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dubito.engines.cuda.engine.has_driver", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr("dubito.engines.cuda.engine.shutil.which", lambda name: None)
-    (told,) = CudaEngine().refusals(PROBLEM)
-    assert "no C compiler" in told
+    (described,) = CudaEngine().refusals(PROBLEM)
+    assert "no C compiler" in described
 
 
 def test_what_does_not_fit_is_refused_so_that_another_engine_is_taken() -> None:
-    (told,) = CudaEngine(device="cpu").refusals(replace(PROBLEM, memory_limit=1000))
-    assert "MB may be used" in told
+    (described,) = CudaEngine(device="cpu").refusals(replace(PROBLEM, memory_limit=1000))
+    assert "MB may be used" in described
 
 
 @pytest.fixture
@@ -203,9 +203,9 @@ def test_without_a_gpu_the_engine_says_so() -> None:
 
 @pytest.mark.usefixtures("no_gpu")
 def test_doctor_shows_the_reason() -> None:
-    told = {engine.name: engine.refusals for engine in engines()}
-    assert told["cuda"] == ["torch sees no NVIDIA GPU"]
-    assert told["cpu"] == []
+    described = {engine.name: engine.refusals for engine in engines()}
+    assert described["cuda"] == ["torch sees no NVIDIA GPU"]
+    assert described["cpu"] == []
 
 
 def test_a_gpu_pays_for_much_work_or_for_features_that_are_there() -> None:

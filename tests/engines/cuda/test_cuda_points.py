@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubito import distances
+from dubito.core import distances
+from dubito.core.problem import Metric, Problem, Scaling
 from dubito.doubt import beam_scores
 from dubito.matrix import FloatArray
-from dubito.problem import Metric, Problem, Scaling
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 bounds = import_module("dubito.engines.cuda.bounds")
-device_kernels = import_module("dubito.engines.cuda.kernels")
+device_kernels = import_module("dubito.engines.cuda.solver")
 memory = import_module("dubito.engines.cuda.memory")
 places = import_module("dubito.engines.cuda.points")
-shapes = import_module("dubito.engines.cuda.shapes")
+shapes = import_module("dubito.engines.cuda.points")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 Tensor = Any

@@ -13,10 +13,10 @@ from dubito.matrix import BoolArray, IntArray
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 beam = import_module("dubito.engines.cuda.beam")
-board = import_module("dubito.engines.cuda.board")
-block = import_module("dubito.engines.cuda.block")
-tables = import_module("dubito.engines.cuda.tables")
-fronts = import_module("dubito.engines.cuda.fronts")
+board = import_module("dubito.engines.cuda.beam")
+block = import_module("dubito.engines.cuda.beam")
+tables = import_module("dubito.engines.cuda.beam")
+fronts = import_module("dubito.engines.cuda.bounds")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SetConstant = Callable[[str, float], None]
@@ -55,8 +55,8 @@ def assert_same(made: Any, plain: "Beam") -> None:
     assert made.totals.tolist() == plain.totals
     assert len(made.picks) == len(made.parents) == len(made.heights) == len(plain.past)
     for parents, picks, heights, step in zip(made.parents, made.picks, made.heights, plain.past, strict=True):
-        told = zip(parents.tolist(), picks.tolist(), heights.tolist(), strict=True)
-        assert list(told)[: len(step)] == step
+        described = zip(parents.tolist(), picks.tolist(), heights.tolist(), strict=True)
+        assert list(described)[: len(step)] == step
 
 
 class Beam:
@@ -232,7 +232,7 @@ def test_own_picks_that_lower_most_of_the_front_are_reckoned_with(block_program:
     assert_same(made, plain)
 
 
-def test_a_list_that_own_picks_would_fill_is_told_as_such(block_program: Any) -> None:
+def test_a_list_that_own_picks_would_fill_is_reported_as_such(block_program: Any) -> None:
     """Two configurations that have no pick in common, and a list that has no room for all these."""
     plain = Beam(np.random.default_rng(5), 300, 2, 1000, 0.0)
     plain.sets = [frozenset(range(each, each + 64)) for each in (0, 64)]

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito import compiled
-from dubito.distances import squared_radii
+from dubito import native as compiled
+from dubito.core.distances import squared_radii
+from dubito.core.problem import Problem, Selection
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.engines.cpu.engine import CpuEngine
+from dubito.engines.lazy.beam import Common
 from dubito.engines.lazy.front import Front, FrontPicking, Threshold
-from dubito.engines.lazy.shortlist import Common
 from dubito.matrix import AnyArray, IntArray
-from dubito.problem import Problem, Selection
 
 pytestmark = pytest.mark.skipif(compiled.steps is None, reason="there was no C compiler to build the steps with")
 
@@ -82,7 +82,7 @@ def test_arrays_of_the_wrong_size_are_refused() -> None:
 
 
 def test_it_can_be_done_without() -> None:
-    code = "from dubito import compiled; print(compiled.steps)"
+    code = "from dubito import native as compiled; print(compiled.steps)"
     without = os.environ | {"DUBITO_COMPILED": "0"}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=without)
     assert said.stdout == "None\n"

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from dubito.core.problem import Problem
 from dubito.doubt import beam_scores
 from dubito.engines.lazy.configurations import NO_NODE, Leaf, Nodes, finished, finished_beam
-from dubito.problem import Problem
 
 
 def test_a_beam_is_finished_as_each_of_its_configurations_would_be() -> None:

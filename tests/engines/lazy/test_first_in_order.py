@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dubito import compiled
+from dubito import native as compiled
 from dubito.engines.lazy.bounds import MANY, SAMPLED, first_in_order
 from dubito.engines.lazy.front import Threshold
 from dubito.matrix import FloatArray

@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito import compiled, distances
-from dubito.distances import QUANTUM, UNIT64, settle, squared_radii
+from dubito import native as compiled
+from dubito.core import distances
+from dubito.core.distances import QUANTUM, UNIT64, settle, squared_radii
+from dubito.core.problem import Problem, Scaling
 from dubito.engines.cpu.anchors import Reach
 from dubito.engines.cpu.engine import CpuEngine
-from dubito.engines.cpu.kernels import CpuKernels
-from dubito.engines.cpu.refresh import CandidateGroup, Pairs
+from dubito.engines.cpu.kernels import CandidateGroup, CpuKernels, Pairs
 from dubito.engines.cpu.sketch import Sketch, fit_sketch, plain_sketch
 from dubito.engines.cuda.engine import CudaEngine
-from dubito.engines.lazy.rounding import (
+from dubito.engines.lazy.bounds import (
     FLOOR,
     FLOOR_LENGTH,
     SMALLEST,
@@ -32,8 +33,7 @@ from dubito.engines.lazy.rounding import (
     squared_lengths,
 )
 from dubito.matrix import FloatArray
-from dubito.problem import Problem, Scaling
-from dubito.testing.edges import EDGES
+from dubito.testing.problems import EDGES
 
 SEEDS = st.integers(0, 2**31)
 WIDTHS = st.sampled_from([1, 2, 3, 8, 17, 40])
@@ -268,7 +268,7 @@ def cut(values: Float32Array) -> Float32Array:
 def test_products_of_ten_bits_and_of_three_parts_stay_within_their_slack(seed: int, d: int) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton")
-    from dubito.engines.cuda.shapes import fit_shape
+    from dubito.engines.cuda.points import fit_shape
 
     rng = np.random.default_rng(seed)
     points = (rng.standard_normal((2, d)) * 10.0 ** rng.integers(-3, 3, d)).astype(np.float32)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dubito import compiled
+from dubito import native as compiled
+from dubito.core.problem import Problem, Solution
 from dubito.engines.cpu import small
 from dubito.engines.cpu.engine import CpuEngine
-from dubito.engines.lazy import beam, greedy
+from dubito.engines.lazy import algorithm as greedy
+from dubito.engines.lazy import beam
 from dubito.engines.lazy.front import FrontPicking
-from dubito.engines.lazy.unbroken import Unbroken
-from dubito.problem import Problem, Solution
+from dubito.engines.lazy.interrupts import DeferInterrupt
 
 IN_C = pytest.mark.skipif(compiled.steps is None, reason="there was no C compiler to build the steps with")
 
@@ -23,8 +24,8 @@ def press() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def press_in_a_block(times: int) -> Unbroken:
-    with Unbroken() as held:
+def press_in_a_block(times: int) -> DeferInterrupt:
+    with DeferInterrupt() as held:
         for _ in range(times):
             press()
     return held
@@ -45,22 +46,22 @@ def test_a_second_time_is_not_kept_waiting() -> None:
 
 
 def test_nothing_is_heard_where_nothing_was_pressed() -> None:
-    with Unbroken() as held:
+    with DeferInterrupt() as held:
         pass
     held.raise_heard()
     assert not held.is_heard
 
 
 def test_a_handler_of_ones_own_is_asked() -> None:
-    told = []
-    before = signal.signal(signal.SIGINT, lambda *given: told.append(given))
+    described = []
+    before = signal.signal(signal.SIGINT, lambda *given: described.append(given))
     try:
-        with Unbroken() as held:
+        with DeferInterrupt() as held:
             press()
-            assert told == []
+            assert described == []
     finally:
         signal.signal(signal.SIGINT, before)
-    assert len(told) == 1
+    assert len(described) == 1
     assert not held.is_heard
 
 
@@ -68,7 +69,7 @@ def test_other_threads_leave_signals_alone() -> None:
     seen = []
 
     def look() -> None:
-        with Unbroken():
+        with DeferInterrupt():
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=look)

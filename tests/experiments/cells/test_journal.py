@@ -13,10 +13,10 @@ from typing import cast
 import pytest
 
 from dubito.errors import InvalidData
-from dubito.experiments.cells import journal as journal_module
-from dubito.experiments.cells.journal import Journal, JournalReader, Record, parsed
-from dubito.files import write_atomically
-from dubito.files.disk import DiskFull, locked
+from dubito.experiments import journal as journal_module
+from dubito.experiments.journal import Journal, JournalReader, Record, parsed
+from dubito.io import write_atomically
+from dubito.io.durable import DiskFull, locked
 from levels import examples
 
 RECORDS: list[Record] = [{"kind": "round", "turn": turn, "picked": list(range(turn))} for turn in range(4)]
@@ -186,7 +186,7 @@ def test_several_processes_add_without_harming_each_other(tmp_path: Path) -> Non
 FILLS_UP = """
 import resource, signal, sys
 from pathlib import Path
-from dubito.experiments.cells.journal import Journal
+from dubito.experiments.journal import Journal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 journal = Journal(Path(sys.argv[1]))

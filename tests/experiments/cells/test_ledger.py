@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.experiments.cells.journal import NAME, Journal
-from dubito.experiments.cells.ledger import Ledger, header_of, timeless
-from dubito.experiments.cells.stage import set_stage
-from dubito.experiments.datasets.dataset import Dataset, make_dataset
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Experiment, Schedule
+from dubito.experiments.data import Dataset, make_dataset
+from dubito.experiments.journal import NAME, Journal, Ledger, header_of, timeless
+from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.runs.run import read_headers, read_rounds, resume_experiment, run_experiment
+from dubito.experiments.rounds import set_stage
+from dubito.experiments.runner import read_headers, read_rounds, resume_experiment, run_experiment
 
 MISSING = object()
 PLAN = Experiment("small", (Arm("random"),), schedule=Schedule(initial=6, budget=3, rounds=2), seeds=(0,))

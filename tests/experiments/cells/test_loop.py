@@ -11,20 +11,16 @@ from hypothesis import strategies as st
 import dubito
 from dubito.doubt import doubt_from_probabilities
 from dubito.errors import InvalidArgument
-from dubito.experiments.cells import loop, measures
-from dubito.experiments.cells.claims import CHECKPOINTS, Cell, Checkpoints
-from dubito.experiments.cells.loop import play
-from dubito.experiments.cells.measures import NearestLabelled
-from dubito.experiments.cells.rounds import labelled_at, lesson_on
-from dubito.experiments.cells.stage import prepare, set_stage
-from dubito.experiments.datasets.dataset import Dataset, make_dataset
+from dubito.experiments import rounds as loop
+from dubito.experiments import rounds as measures
+from dubito.experiments.data import Dataset, make_dataset
+from dubito.experiments.journal import CHECKPOINTS, Cell, Checkpoints
 from dubito.experiments.models.base import Model
-from dubito.experiments.models.estimator import Sklearn
-from dubito.experiments.models.linear import Linear
-from dubito.experiments.models.networks.perceptron import Mlp
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Data, Experiment, Schedule
+from dubito.experiments.models.linear import Linear, Sklearn
+from dubito.experiments.models.networks.network import Mlp
+from dubito.experiments.plan import Arm, Data, Experiment, Schedule
 from dubito.experiments.records import Round
+from dubito.experiments.rounds import NearestLabelled, labelled_at, lesson_on, play, prepare, set_stage
 
 SCHEDULE = Schedule(initial=9, budget=4, rounds=3)
 

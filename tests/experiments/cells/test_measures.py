@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import dubito
-from dubito.experiments.cells import measures
-from dubito.experiments.cells.measures import NearestLabelled
+from dubito.experiments import rounds as measures
+from dubito.experiments.rounds import NearestLabelled
 from dubito.matrix import AnyArray
 
 

@@ -10,20 +10,18 @@ import pytest
 import torch
 
 from dubito.errors import InvalidData
-from dubito.experiments.cells import loop
-from dubito.experiments.cells.journal import Journal, sealed
-from dubito.experiments.cells.loop import InMemory
-from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.lanes import reading
-from dubito.experiments.lanes.reading import LaneView
-from dubito.experiments.lanes.studio import Studio
-from dubito.experiments.models.networks.fitting import NetworkFit
-from dubito.experiments.models.networks.module import Torch
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Experiment, Schedule
+from dubito.experiments import rounds as loop
+from dubito.experiments import runner as working
+from dubito.experiments import side_by_side as reading
+from dubito.experiments.data import Dataset
+from dubito.experiments.journal import Journal, sealed
+from dubito.experiments.models.networks.learner import NetworkFit
+from dubito.experiments.models.networks.network import Torch
+from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.runs import work as working
-from dubito.experiments.runs.run import run_experiment
+from dubito.experiments.rounds import InMemory
+from dubito.experiments.runner import run_experiment
+from dubito.experiments.side_by_side import LaneView, Studio
 
 
 def flat_network(n_classes: int) -> torch.nn.Module:

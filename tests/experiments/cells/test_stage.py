@@ -6,18 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubito.errors import InvalidArgument
-from dubito.experiments.cells.stage import prepare, set_stage, training_rows
-from dubito.experiments.datasets.dataset import Dataset, make_dataset
-from dubito.experiments.datasets.images import ImageSet
+from dubito.experiments.data import Dataset, make_dataset
+from dubito.experiments.images import ImageSet
 from dubito.experiments.models.base import Model
 from dubito.experiments.models.linear import Linear
-from dubito.experiments.models.networks.module import Torch
-from dubito.experiments.models.networks.perceptron import Mlp
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Data, Experiment, Schedule
+from dubito.experiments.models.networks.network import Mlp, Torch
+from dubito.experiments.plan import Arm, Data, Experiment, Schedule
+from dubito.experiments.rounds import prepare, set_stage, training_rows
 
 NETWORK = Torch(
-    factory="dubito.experiments.models.networks.perceptron.perceptron", head="head", options={"widths": (12, 2)}
+    factory="dubito.experiments.models.networks.network.perceptron", head="head", options={"widths": (12, 2)}
 )
 
 

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.experiments.datasets.builtin import builtin_dataset
-from dubito.experiments.datasets.dataset import make_dataset, read_dataset
-from dubito.files import Columns, gathering_notes
+from dubito.experiments.built_in_data import builtin_dataset
+from dubito.experiments.data import make_dataset, read_dataset
+from dubito.io import Columns, gathering_notes
 
 POINTS = np.arange(24.0).reshape(12, 2)
 NAMES = np.array(["cat", "dog", "owl"] * 4)
@@ -131,7 +131,7 @@ def test_columns_of_a_test_table_are_matched_by_name_whatever_their_order(tmp_pa
 
 
 @pytest.mark.parametrize("none", ["", " ", "NaN", "nan", "null", "NA", "None"])
-def test_rows_without_a_label_take_no_part_and_are_told(tmp_path: Path, none: str) -> None:
+def test_rows_without_a_label_take_no_part_and_are_reported(tmp_path: Path, none: str) -> None:
     (tmp_path / "data.csv").write_text(f"a,label\n1,a\n2,{none}\n3,b\n")
     np.savez(tmp_path / "data.npz", features=[[1.0], [2.0], [3.0]], labels=np.array(["a", none, "b"]))
     pq.write_table(

@@ -1,4 +1,4 @@
-"""Images as they are published and as users keep them: read byte for byte, or refused with the mend."""
+"""Images as they are published and as users keep them: read byte for byte, or refused with the fix."""
 
 import gzip
 import io
@@ -16,11 +16,10 @@ from PIL import Image
 from scipy.io import savemat
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MemoryLimit, MissingFile
-from dubito.experiments.datasets.images import ImageSet, default_folder, load_images
-from dubito.experiments.datasets.images.cifar import CIFAR10, CIFAR100, Layout
-from dubito.experiments.datasets.images.folder import read_folder
-from dubito.experiments.datasets.images.record import ImageArray
-from dubito.files import input_limit
+from dubito.experiments.image_set import ImageArray
+from dubito.experiments.images import ImageSet, default_folder, load_images, read_folder
+from dubito.experiments.published_images import CIFAR10, CIFAR100, Layout
+from dubito.io import input_limit
 from dubito.matrix import AnyArray
 
 FINE = [f"fine {number}" for number in range(100)]
@@ -149,7 +148,7 @@ def test_the_version_made_of_pickles_is_refused_and_the_binary_one_named(
             load_images(layout.name, data_dir=tmp_path / place)
 
 
-def test_a_missing_collection_is_told_with_its_address_and_size(tmp_path: Path) -> None:
+def test_a_missing_collection_is_reported_with_its_address_and_size(tmp_path: Path) -> None:
     with pytest.raises(
         MissingFile, match=r"neither cifar-10-binary.tar.gz nor cifar-10-batches-bin/ .*170 MB.*data_dir="
     ):
@@ -339,10 +338,10 @@ def test_a_picture_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     save_classes(tmp_path, 0)
     path = tmp_path / "cat" / "broken.png"
     path.write_bytes(b"no picture")
-    with pytest.raises(InvalidData, match=r"cat/broken.png is no picture of a known format; mend or remove it"):
+    with pytest.raises(InvalidData, match=r"cat/broken.png is no picture of a known format; fix or remove it"):
         load_images(tmp_path)
     path.write_bytes((tmp_path / "cat" / "a2.png").read_bytes()[:60])
-    with pytest.raises(InvalidData, match=r"cat/broken.png cannot be read as a picture \(.*\); mend or remove it"):
+    with pytest.raises(InvalidData, match=r"cat/broken.png cannot be read as a picture \(.*\); fix or remove it"):
         load_images(tmp_path)
     Image.fromarray(np.full((4, 6), 40_000, np.uint16)).save(path)
     with pytest.raises(InvalidData, match=r"cat/broken.png has more than 8 bits a channel; save it with 8"):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.experiments.datasets.pools import LEAST_MIXED, PoolMade, make_pool, parse_pool
+from dubito.experiments.pools import LEAST_MIXED, PoolMade, make_pool, parse_pool
 from dubito.matrix import AnyArray
 
 SPECS = ("redundant:2", "ambiguous", "imbalanced:4", "mislabelled:0.3", "redundant:1+mislabelled:0.2+imbalanced:3")
@@ -125,8 +125,10 @@ def test_whole_numbers_become_floats_and_a_clean_pool_is_the_data() -> None:
 
 
 def test_a_flaw_without_a_number_means_the_usual_amount() -> None:
-    told = [str(step) for flaw in ("redundant", "ambiguous", "imbalanced", "mislabelled") for step in parse_pool(flaw)]
-    assert told == ["redundant:5", "ambiguous:1", "imbalanced:10", "mislabelled:0.1"]
+    described = [
+        str(step) for flaw in ("redundant", "ambiguous", "imbalanced", "mislabelled") for step in parse_pool(flaw)
+    ]
+    assert described == ["redundant:5", "ambiguous:1", "imbalanced:10", "mislabelled:0.1"]
 
 
 @pytest.mark.parametrize(

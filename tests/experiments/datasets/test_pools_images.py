@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from dubito.experiments.datasets.images.record import ImageArray
-from dubito.experiments.datasets.pools import LEAST_MIXED, make_pool
-from dubito.experiments.datasets.pools_images import BLOCK_ROWS, BRIGHTNESS, PIXEL_NOISE
+from dubito.experiments.image_set import ImageArray
+from dubito.experiments.pools import BLOCK_ROWS, BRIGHTNESS, LEAST_MIXED, PIXEL_NOISE, make_pool
 from dubito.matrix import AnyArray
 
 

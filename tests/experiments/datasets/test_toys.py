@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dubito.errors import InvalidArgument
-from dubito.experiments.datasets.builtin import BUILT_IN
-from dubito.experiments.datasets.toys import (
+from dubito.experiments.built_in_data import (
+    BUILT_IN,
     cluster_centres,
     cluster_noise,
     clusters,

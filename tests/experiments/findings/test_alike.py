@@ -6,15 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dubito.experiments.datasets.dataset import make_dataset
-from dubito.experiments.findings.alike import alike, told_alike
-from dubito.experiments.findings.sentences import notes
-from dubito.experiments.findings.statistics import compare
-from dubito.experiments.findings.summary import summarise
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Experiment, Schedule
+from dubito.experiments.data import make_dataset
+from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Curve, Round, curves
-from dubito.experiments.runs.run import run_experiment
+from dubito.experiments.runner import run_experiment
+from dubito.experiments.statistics import compare
+from dubito.experiments.summary import alike, describe_alike, notes, summarise
 
 NAMES = ("random", "margin", "least-confidence", "entropy", "coreset")
 
@@ -32,21 +29,21 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> list[Round]:
 
 def test_with_two_classes_margin_least_confidence_and_entropy_are_found_to_be_one(rounds: list[Round]) -> None:
     assert alike(rounds) == (("margin", "least-confidence", "entropy"),)
-    told = summarise(rounds)
-    assert told.alike == (("margin", "least-confidence", "entropy"),)
-    assert told.as_dict()["alike"] == [["margin", "least-confidence", "entropy"]]
+    described = summarise(rounds)
+    assert described.alike == (("margin", "least-confidence", "entropy"),)
+    assert described.as_dict()["alike"] == [["margin", "least-confidence", "entropy"]]
     said = "margin, least-confidence and entropy asked for the same rows throughout, as they must with two classes, "
-    assert f"{said}and count once in the correction." in notes(told)
+    assert f"{said}and count once in the correction." in notes(described)
 
 
 def test_the_correction_is_that_of_the_strategies_that_differ(rounds: list[Round]) -> None:
-    told = {each.name: each.p_holm for each in summarise(rounds).against_random}
+    described = {each.name: each.p_holm for each in summarise(rounds).against_random}
     fewer = [each for each in rounds if each.strategy in ("random", "margin", "coreset")]
     expected = {each.name: each.p_holm for each in summarise(fewer).against_random}
-    assert told["margin"] == told["least-confidence"] == told["entropy"] == expected["margin"]
-    assert told["coreset"] == expected["coreset"]
+    assert described["margin"] == described["least-confidence"] == described["entropy"] == expected["margin"]
+    assert described["coreset"] == expected["coreset"]
     counted_each = {each.name: each.p_holm for each in compare(curves(rounds), "random")}
-    assert counted_each["margin"] >= told["margin"]
+    assert counted_each["margin"] >= described["margin"]
 
 
 def test_strategies_that_differ_in_one_pick_or_one_accuracy_are_not_alike(rounds: list[Round]) -> None:
@@ -62,8 +59,8 @@ def test_the_order_of_picks_within_a_round_does_not_matter(rounds: list[Round]) 
 
 
 def test_other_strategies_that_agree_are_not_said_to_have_to() -> None:
-    assert told_alike(["coreset", "margin"], 2).startswith("asked for the same rows throughout and count once")
-    assert told_alike(["margin", "entropy"], 3).startswith("asked for the same rows throughout and count once")
+    assert describe_alike(["coreset", "margin"], 2).startswith("asked for the same rows throughout and count once")
+    assert describe_alike(["margin", "entropy"], 3).startswith("asked for the same rows throughout and count once")
 
 
 def test_without_a_word_of_likeness_each_strategy_is_a_test() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito.experiments.findings.decimals import Steady
+from dubito.experiments.statistics import Steady
 
 
 @given(st.integers(-(10**6), 10**6), st.integers(-20, 20))

@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 
 from dubito.cli.jobs.report import show_table
-from dubito.experiments.findings.pairs import Interval
-from dubito.experiments.findings.saved import is_sure, shown_saved, told_saved
-from dubito.experiments.findings.statistics import Saving
-from dubito.experiments.findings.summary import Summary, finding, summarise
+from dubito.experiments.plots.comparing import savings_figure
 from dubito.experiments.records import Round
-from dubito.plots.comparing import savings_figure
-from dubito.reports.page import curves_picture, short_finding
-from dubito.reports.tables import statistics_table
+from dubito.experiments.report import curves_picture, short_finding, statistics_table
+from dubito.experiments.statistics import Interval, Saving
+from dubito.experiments.summary import Summary, describe_saved, finding, is_sure, shown_saved, summarise
 
 
 def saving(estimate: float, low: float, high: float) -> Saving:
@@ -36,13 +33,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("told", "sure", "shown", "sentence"), CASES)
+@pytest.mark.parametrize(("described", "sure", "shown", "sentence"), CASES)
 def test_savings_are_worded_once_and_sure_only_where_the_whole_interval_saves(
-    told: Saving, sure: bool, shown: str, sentence: str
+    described: Saving, sure: bool, shown: str, sentence: str
 ) -> None:
-    assert is_sure(told) is sure
-    assert shown_saved(told) == shown
-    assert told_saved(told).endswith(sentence)
+    assert is_sure(described) is sure
+    assert shown_saved(described) == shown
+    assert describe_saved(described).endswith(sentence)
 
 
 def experiment(noise: float) -> Summary:
@@ -76,16 +73,16 @@ def experiment(noise: float) -> Summary:
 
 @pytest.mark.parametrize("noise", [0.001, 0.02])
 def test_headline_tables_and_pictures_say_the_same(noise: float, capsys: pytest.CaptureFixture[str]) -> None:
-    told = experiment(noise)
-    (each,) = told.savings
+    described = experiment(noise)
+    (each,) = described.savings
     shown = shown_saved(each)
     ends = shown.partition(" [")[2].removesuffix("]")
-    assert told.against_random[0].is_better
-    assert f"(95% interval {ends})" in finding(told)
-    show_table(told)
+    assert described.against_random[0].is_better
+    assert f"(95% interval {ends})" in finding(described)
+    show_table(described)
     assert shown in capsys.readouterr().out
-    assert f"[{ends}]" in statistics_table(told)
-    assert shown in [text.get_text() for text in savings_figure(told.savings).axes[0].texts]
+    assert f"[{ends}]" in statistics_table(described)
+    assert shown in [text.get_text() for text in savings_figure(described.savings).axes[0].texts]
 
 
 def test_a_picture_claims_nothing_where_the_interval_reaches_none() -> None:
@@ -95,6 +92,7 @@ def test_a_picture_claims_nothing_where_the_interval_reaches_none() -> None:
     assert "labels for what random learns" in short_finding(sure)
     assert "points above random on average" in short_finding(unsure)
     marked = [
-        any("labels saved" in text.get_text() for text in curves_picture(told).axes[0].texts) for told in (sure, unsure)
+        any("labels saved" in text.get_text() for text in curves_picture(described).axes[0].texts)
+        for described in (sure, unsure)
     ]
     assert marked == [True, False]

@@ -10,25 +10,23 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from dubito.errors import InvalidArgument
-from dubito.experiments.findings.pairs import (
+from dubito.experiments.records import Curve
+from dubito.experiments.statistics import (
+    area,
+    compare,
     holm,
+    labels_to_reach,
+    non_decreasing,
     paired_test,
+    penalties,
+    savings,
+    seeds_note,
     shown_p,
     smallest_detectable,
     variance_ratio,
     wilcoxon,
     wilcoxon_floor,
 )
-from dubito.experiments.findings.statistics import (
-    area,
-    compare,
-    labels_to_reach,
-    non_decreasing,
-    penalties,
-    savings,
-    seeds_note,
-)
-from dubito.experiments.records import Curve
 from dubito.matrix import FloatArray
 
 LABELS = np.array([10, 20, 40, 80])
@@ -48,9 +46,9 @@ def test_the_area_under_a_constant_is_that_constant(level: float) -> None:
 
 @given(st.lists(shares, min_size=4, max_size=4))
 def test_the_area_is_the_trapezoidal_rule_and_lies_within_the_accuracies(accuracy: list[float]) -> None:
-    (told,) = area(Curve("any", LABELS, np.array([accuracy])))
-    assert told == pytest.approx(integrate.trapezoid(accuracy, LABELS) / 70)
-    assert min(accuracy) - 1e-9 <= told <= max(accuracy) + 1e-9
+    (described,) = area(Curve("any", LABELS, np.array([accuracy])))
+    assert described == pytest.approx(integrate.trapezoid(accuracy, LABELS) / 70)
+    assert min(accuracy) - 1e-9 <= described <= max(accuracy) + 1e-9
 
 
 def test_the_area_of_a_single_training_is_its_accuracy() -> None:
@@ -59,10 +57,10 @@ def test_the_area_of_a_single_training_is_its_accuracy() -> None:
 
 @given(pairs.filter(lambda values: np.std(values) > 1e-3))
 def test_the_paired_test_is_scipy_s(differences: list[float]) -> None:
-    told, p = paired_test(differences)
+    described, p = paired_test(differences)
     theirs = stats.ttest_1samp(differences, 0.0)
     assert p == pytest.approx(theirs.pvalue)
-    assert (told.low, told.high) == pytest.approx(tuple(theirs.confidence_interval(0.95)))
+    assert (described.low, described.high) == pytest.approx(tuple(theirs.confidence_interval(0.95)))
 
 
 def test_pairs_without_spread_or_without_number_have_no_test() -> None:
@@ -70,9 +68,9 @@ def test_pairs_without_spread_or_without_number_have_no_test() -> None:
     assert same.estimate == pytest.approx(0.1)
     assert all(isnan(value) for value in (same.low, same.high, unknown))
     assert paired_test([0.0, 0.0])[1] == 1.0
-    told, p = paired_test([0.25])
-    assert (told.estimate, isnan(told.low), isnan(told.high), isnan(p)) == (0.25, True, True, True)
-    assert told.as_dict() == {"estimate": 0.25, "low": None, "high": None}
+    described, p = paired_test([0.25])
+    assert (described.estimate, isnan(described.low), isnan(described.high), isnan(p)) == (0.25, True, True, True)
+    assert described.as_dict() == {"estimate": 0.25, "low": None, "high": None}
 
 
 def brute_holm(p_values: list[float]) -> list[float]:
@@ -92,9 +90,9 @@ def test_holm_s_correction_does_not_depend_on_the_order_and_passes_over_nan() ->
     for order in permutations(range(3)):
         p_values = np.array([0.01, 0.04, 0.03])[list(order)]
         assert holm(p_values.tolist()) == pytest.approx(np.array([0.03, 0.06, 0.06])[list(order)])
-    told = holm([0.02, nan, 0.5])
-    assert told[[0, 2]] == pytest.approx([0.04, 0.5])
-    assert isnan(told[1])
+    described = holm([0.02, nan, 0.5])
+    assert described[[0, 2]] == pytest.approx([0.04, 0.5])
+    assert isnan(described[1])
 
 
 @given(st.lists(st.integers(-4, 4), min_size=1, max_size=9))
@@ -147,13 +145,13 @@ def test_the_ends_of_a_variance_ratio_are_where_sums_and_differences_stop_being_
     rng = np.random.default_rng(4)
     shared = rng.normal(size=12)
     ours, theirs = 2 * shared + rng.normal(size=12), shared + 0.5 * rng.normal(size=12)
-    told = variance_ratio(ours, theirs)
-    assert told.estimate == pytest.approx(ours.var(ddof=1) / theirs.var(ddof=1))
-    for end in (told.low, told.high):
+    described = variance_ratio(ours, theirs)
+    assert described.estimate == pytest.approx(ours.var(ddof=1) / theirs.var(ddof=1))
+    for end in (described.low, described.high):
         p = stats.pearsonr(ours + np.sqrt(end) * theirs, ours - np.sqrt(end) * theirs).pvalue
         assert p == pytest.approx(0.05)
     inverse = variance_ratio(theirs, ours)
-    assert (inverse.low, inverse.high) == pytest.approx((1 / told.high, 1 / told.low))
+    assert (inverse.low, inverse.high) == pytest.approx((1 / described.high, 1 / described.low))
 
 
 def test_a_ratio_to_no_variance_has_no_interval() -> None:
@@ -166,14 +164,14 @@ def test_what_is_better_and_what_is_worse_is_told_apart() -> None:
     better = noisy("better", 0.5, 0.7, 0.8, 0.9)
     worse = noisy("worse", 0.5, 0.5, 0.6, 0.7)
     same = noisy("the same", 0.5, 0.6, 0.7, 0.8)
-    told = {each.name: each for each in compare([random, better, worse, same], "random")}
-    assert [each.is_better for each in told.values()] == [True, False, False]
-    assert [each.is_worse for each in told.values()] == [False, True, False]
-    assert told["better"].difference.estimate == pytest.approx((area(better) - area(random)).mean())
-    assert all(each.p_holm >= each.p for each in told.values())
-    assert told["the same"].detectable > 0
-    assert told["better"].variance_ratio is not None
-    assert told["better"].as_dict()["strategy"] == "better"
+    described = {each.name: each for each in compare([random, better, worse, same], "random")}
+    assert [each.is_better for each in described.values()] == [True, False, False]
+    assert [each.is_worse for each in described.values()] == [False, True, False]
+    assert described["better"].difference.estimate == pytest.approx((area(better) - area(random)).mean())
+    assert all(each.p_holm >= each.p for each in described.values())
+    assert described["the same"].detectable > 0
+    assert described["better"].variance_ratio is not None
+    assert described["better"].as_dict()["strategy"] == "better"
 
 
 def test_a_correction_over_many_strategies_can_take_a_finding_back() -> None:
@@ -191,9 +189,9 @@ def test_a_correction_over_many_strategies_can_take_a_finding_back() -> None:
 
 def test_one_seed_shows_nothing_and_a_baseline_must_have_run() -> None:
     curves = [noisy("random", 0.5, 0.6, 0.7, 0.8, seeds=1), noisy("better", 0.5, 0.7, 0.8, 0.9, seeds=1)]
-    (told,) = compare(curves, "random")
-    assert not told.is_better
-    assert told.as_dict()["p_holm"] is None
+    (described,) = compare(curves, "random")
+    assert not described.is_better
+    assert described.as_dict()["p_holm"] is None
     assert isnan(savings(curves, "random")[0].saved.low)
     with pytest.raises(InvalidArgument, match="baseline='coreset' was not run; choose from random, better"):
         compare(curves, "coreset")
@@ -201,19 +199,19 @@ def test_one_seed_shows_nothing_and_a_baseline_must_have_run() -> None:
 
 def test_the_matrix_counts_the_label_counts_at_which_one_beats_the_other() -> None:
     low, high = noisy("low", 0.5, 0.6, 0.6, 0.6), noisy("high", 0.5, 0.6, 0.9, 0.9)
-    told = penalties([low, high])
-    assert told.diagonal().tolist() == [0, 0]
-    assert told[1, 0] == pytest.approx(2 / 3)
-    assert told[0, 1] == 0
+    described = penalties([low, high])
+    assert described.diagonal().tolist() == [0, 0]
+    assert described[1, 0] == pytest.approx(2 / 3)
+    assert described[0, 1] == 0
     assert penalties([Curve("one", np.array([5]), np.zeros((3, 1)))]).tolist() == [[0.0]]
 
 
 @given(st.lists(shares, min_size=1, max_size=8))
 def test_a_curve_made_non_decreasing_never_falls_and_keeps_its_mean(values: list[float]) -> None:
-    told = non_decreasing(np.array(values))
-    assert (np.diff(told) >= -1e-12).all()
-    assert told.mean() == pytest.approx(np.mean(values))
-    assert told == pytest.approx(np.array(values)) or (np.diff(values) < 0).any()
+    described = non_decreasing(np.array(values))
+    assert (np.diff(described) >= -1e-12).all()
+    assert described.mean() == pytest.approx(np.mean(values))
+    assert described == pytest.approx(np.array(values)) or (np.diff(values) < 0).any()
 
 
 @given(st.lists(shares, min_size=2, max_size=6))
@@ -236,39 +234,48 @@ def test_labels_to_reach_an_accuracy_lie_on_straight_lines() -> None:
 def test_labels_saved_have_an_interval_that_holds_the_truth() -> None:
     random = noisy("random", 0.5, 0.6, 0.7, 0.8, spread=0.005)
     better = noisy("better", 0.5, 0.7, 0.8, 0.9, spread=0.005)
-    (told,) = savings([random, better], "random")
-    assert told.accuracy == pytest.approx(0.8, abs=0.01)
-    assert told.saved.estimate == pytest.approx(40, abs=4)
-    assert told.saved.low < 40 < told.saved.high
-    assert told.as_dict()["labels"] == told.needed
-    assert savings([random, better], "random")[0] == told
+    (described,) = savings([random, better], "random")
+    assert described.accuracy == pytest.approx(0.8, abs=0.01)
+    assert described.saved.estimate == pytest.approx(40, abs=4)
+    assert described.saved.low < 40 < described.saved.high
+    assert described.as_dict()["labels"] == described.needed
+    assert savings([random, better], "random")[0] == described
 
 
-@pytest.mark.parametrize(("seeds", "is_told"), [(2, False), (4, False), (5, True)])
-def test_labels_saved_have_an_interval_from_five_seeds_on(seeds: int, is_told: bool) -> None:
+@pytest.mark.parametrize(("seeds", "is_reported"), [(2, False), (4, False), (5, True)])
+def test_labels_saved_have_an_interval_from_five_seeds_on(seeds: int, is_reported: bool) -> None:
     random, better = (noisy(name, 0.5, 0.6, 0.7, 0.8 + gain, seeds=seeds) for name, gain in (("random", 0), ("b", 0.1)))
-    (told,) = savings([random, better], "random")
-    assert np.isfinite([told.saved.estimate, told.saved.low, told.saved.high]).tolist() == [True, is_told, is_told]
+    (described,) = savings([random, better], "random")
+    assert np.isfinite([described.saved.estimate, described.saved.low, described.saved.high]).tolist() == [
+        True,
+        is_reported,
+        is_reported,
+    ]
 
 
 def test_two_seeds_that_differ_by_the_same_are_no_finding() -> None:
     random = Curve("random", LABELS, np.array([[0.5, 0.6, 0.7, 0.8], [0.5, 0.7, 0.7, 0.8]]))
-    (told,) = compare([random, Curve("below", LABELS, random.accuracy - 0.028)], "random")
-    assert not told.is_worse
-    assert told.as_dict()["p"] is told.as_dict()["detectable"] is None
+    (described,) = compare([random, Curve("below", LABELS, random.accuracy - 0.028)], "random")
+    assert not described.is_worse
+    assert described.as_dict()["p"] is described.as_dict()["detectable"] is None
 
 
 def test_a_strategy_that_never_gets_there_saves_nothing_it_can_count() -> None:
     random, worse = noisy("random", 0.5, 0.6, 0.7, 0.8), noisy("worse", 0.5, 0.5, 0.6, 0.7)
-    (told,) = savings([random, worse], "random")
-    assert (told.needed, told.saved.estimate, told.saved.low, told.saved.high) == (inf, -inf, -inf, -inf)
-    assert told.as_dict()["saved"] == {"estimate": None, "low": None, "high": None}
+    (described,) = savings([random, worse], "random")
+    assert (described.needed, described.saved.estimate, described.saved.low, described.saved.high) == (
+        inf,
+        -inf,
+        -inf,
+        -inf,
+    )
+    assert described.as_dict()["saved"] == {"estimate": None, "low": None, "high": None}
 
 
 def test_the_same_curve_saves_nothing() -> None:
     random = noisy("random", 0.5, 0.6, 0.7, 0.8)
-    (told,) = savings([random, Curve("twin", LABELS, random.accuracy)], "random")
-    assert (told.saved.estimate, told.saved.low, told.saved.high) == (0, 0, 0)
+    (described,) = savings([random, Curve("twin", LABELS, random.accuracy)], "random")
+    assert (described.saved.estimate, described.saved.low, described.saved.high) == (0, 0, 0)
 
 
 def test_a_p_is_shown_with_two_digits_that_count() -> None:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from dubito.errors import InvalidArgument
-from dubito.experiments.findings.sentences import notes
-from dubito.experiments.findings.summary import comparable, finding, summarise, usual_targets
 from dubito.experiments.records import Round
+from dubito.experiments.summary import comparable, finding, notes, summarise, usual_targets
 
 MEANS = {"random": (0.5, 0.6, 0.7), "coreset": (0.5, 0.7, 0.8), "margin": (0.5, 0.65, 0.75), "entropy": (0.5, 0.5, 0.6)}
 
@@ -40,24 +39,24 @@ def rounds(*names: str, seeds: int = 5, spread: float = 0.004, turns: int = 3) -
     ]
 
 
-def test_everything_is_told_for_every_strategy_in_the_order_they_ran() -> None:
-    told = summarise(rounds("random", "coreset", "margin"))
-    assert told.names == ("random", "coreset", "margin")
-    assert told.seeds == (0, 1, 2, 3, 4)
-    assert [each.name for each in told.against_random] == ["coreset", "margin"]
-    assert [each.name for each in told.against_coreset] == ["random", "margin"]
-    assert [each.name for each in told.savings] == ["coreset", "margin"]
-    assert told.penalties.shape == (3, 3)
-    assert told.select_seconds == (0.25, 0.25, 0.25)
-    assert told.train_seconds == (2.0, 2.0, 2.0)
-    assert told.train_accuracy == 1.0
-    assert told.recall[0][[0, 2]].tolist() == [0.75, 0.5]
-    assert np.isnan(told.recall[0][1])
+def test_everything_is_reported_for_every_strategy_in_the_order_they_ran() -> None:
+    described = summarise(rounds("random", "coreset", "margin"))
+    assert described.names == ("random", "coreset", "margin")
+    assert described.seeds == (0, 1, 2, 3, 4)
+    assert [each.name for each in described.against_random] == ["coreset", "margin"]
+    assert [each.name for each in described.against_coreset] == ["random", "margin"]
+    assert [each.name for each in described.savings] == ["coreset", "margin"]
+    assert described.penalties.shape == (3, 3)
+    assert described.select_seconds == (0.25, 0.25, 0.25)
+    assert described.train_seconds == (2.0, 2.0, 2.0)
+    assert described.train_accuracy == 1.0
+    assert described.recall[0][[0, 2]].tolist() == [0.75, 0.5]
+    assert np.isnan(described.recall[0][1])
 
 
 def test_the_numbers_are_json_without_nan_or_infinity() -> None:
-    told = summarise(rounds("random", "entropy", seeds=1))
-    record = json.loads(json.dumps(told.as_dict(), allow_nan=False))
+    described = summarise(rounds("random", "entropy", seeds=1))
+    record = json.loads(json.dumps(described.as_dict(), allow_nan=False))
     assert record["schema"] == 1
     assert record["against_coreset"] == []
     assert record["labels_saved"][0]["labels"] is None
@@ -101,7 +100,7 @@ def test_a_gain_on_average_that_ends_below_random_is_not_called_labels_saved() -
     assert "yet it does not reach what random learns from 60 labels" in finding(summarise(bent))
 
 
-def test_labels_needed_beyond_random_s_are_told_as_more() -> None:
+def test_labels_needed_beyond_random_s_are_reported_as_more() -> None:
     bent = {"random": (0.1, 0.7, 0.7), "coreset": (0.65, 0.675, 0.71)}
     played = [
         replace(
@@ -127,7 +126,7 @@ def played(accuracy: dict[str, tuple[float, ...]], jitter: float = 0.002, seeds:
     ]
 
 
-def test_a_strategy_that_only_ends_above_random_is_told_beside_the_whole_curve() -> None:
+def test_a_strategy_that_only_ends_above_random_is_reported_beside_the_whole_curve() -> None:
     late = played({"random": (0.5, 0.7, 0.7), "margin": (0.5, 0.5, 0.72), "coreset": (0.5, 0.5, 0.71)})
     text = finding(summarise(late))
     assert "no strategy has a larger mean accuracy over the whole curve. At the last 60 labels alone margin" in text
@@ -137,15 +136,15 @@ def test_a_strategy_that_only_ends_above_random_is_told_beside_the_whole_curve()
 
 
 def test_labels_saved_below_average_are_explained_and_have_no_interval_with_three_seeds() -> None:
-    told = summarise(played({"random": (0.5, 0.65, 0.7), "margin": (0.5, 0.5, 0.8)}))
-    said = " ".join(notes(told))
+    described = summarise(played({"random": (0.5, 0.65, 0.7), "margin": (0.5, 0.5, 0.8)}))
+    said = " ".join(notes(described))
     assert "margin: labels saved though below random on average" in said
     assert "no interval below 5 seeds" in said
     enough = summarise(played({"random": (0.5, 0.65, 0.7), "margin": (0.5, 0.7, 0.8)}, seeds=5))
     assert [word for word in ("though below", "no interval below") if word in " ".join(notes(enough))] == []
 
 
-def test_a_random_that_falls_in_the_end_is_told_where_labels_saved_are_counted_to() -> None:
+def test_a_random_that_falls_in_the_end_is_reported_where_labels_saved_are_counted_to() -> None:
     said = " ".join(notes(summarise(played({"random": (0.5, 0.9, 0.88), "margin": (0.5, 0.85, 0.91)}))))
     assert "random gains nothing more after 40 labels on its curve made non-decreasing (89.0%)" in said
     assert "gains nothing more" not in " ".join(notes(summarise(rounds("random", "coreset"))))
@@ -164,9 +163,9 @@ def test_a_difference_that_is_the_same_under_every_seed_is_no_finding_and_says_w
 
 
 def test_strategies_that_are_planned_and_not_begun_are_named() -> None:
-    told = summarise(rounds("random", "coreset"), planned=("random", "coreset", "margin", "entropy"))
-    assert "Not begun yet, and not in any number here: margin and entropy." in notes(told)
-    assert told.as_dict()["strategies_not_begun"] == ["margin", "entropy"]
+    described = summarise(rounds("random", "coreset"), planned=("random", "coreset", "margin", "entropy"))
+    assert "Not begun yet, and not in any number here: margin and entropy." in notes(described)
+    assert described.as_dict()["strategies_not_begun"] == ["margin", "entropy"]
 
 
 def test_one_seed_claims_nothing() -> None:
@@ -185,10 +184,10 @@ def test_random_must_be_among_them() -> None:
 def test_of_an_unfinished_run_the_whole_seeds_count() -> None:
     played = rounds("random", "coreset", seeds=3)
     cut = [each for each in played if not (each.strategy == "coreset" and each.seed == 2 and each.turn == 2)]
-    told = summarise(cut)
-    assert told.seeds == (0, 1)
-    assert told.left_out == 5
-    assert "not finished: 5 records" in " ".join(notes(told))
+    described = summarise(cut)
+    assert described.seeds == (0, 1)
+    assert described.left_out == 5
+    assert "not finished: 5 records" in " ".join(notes(described))
 
 
 def test_where_no_seed_is_whole_the_turns_that_all_have_count() -> None:
@@ -204,10 +203,10 @@ def test_where_no_seed_is_whole_the_turns_that_all_have_count() -> None:
 
 
 def test_targets_are_what_random_reaches_or_what_was_asked_for() -> None:
-    told = summarise(rounds("random", "coreset", spread=0.0))
-    assert told.targets == pytest.approx((0.6, 0.65, 0.68, 0.7))
-    assert told.needed[0] == pytest.approx((40, 50, 56, 60))
-    assert told.needed[1] == pytest.approx((30, 35, 38, 40))
+    described = summarise(rounds("random", "coreset", spread=0.0))
+    assert described.targets == pytest.approx((0.6, 0.65, 0.68, 0.7))
+    assert described.needed[0] == pytest.approx((40, 50, 56, 60))
+    assert described.needed[1] == pytest.approx((30, 35, 38, 40))
     asked = summarise(rounds("random", "coreset"), targets=(0.99,))
     assert asked.needed == ((np.inf,), (np.inf,))
     flat = replace_accuracy(rounds("random"), 0.5)
@@ -225,12 +224,12 @@ def test_notes_tell_the_seeds_and_the_power() -> None:
     assert len(notes(summarise(rounds("random", "coreset", seeds=1)))) == 1
 
 
-def test_models_that_have_hardly_learnt_are_told_of_first() -> None:
+def test_models_that_have_hardly_learnt_are_reported_of_first() -> None:
     played = rounds("random", "coreset", turns=3)
     idle = [replace(each, train_accuracy=0.38 if each.turn == 2 else 1.0) for each in played]
-    told = summarise(idle)
-    assert told.as_dict()["train_accuracy"] == pytest.approx(0.38)
-    assert notes(told)[0] == (
+    described = summarise(idle)
+    assert described.as_dict()["train_accuracy"] == pytest.approx(0.38)
+    assert notes(described)[0] == (
         "The models have hardly learnt: 38% of their own labels are right after the last training, where guessing "
         "gives 33%. Look at learning_rate and epochs before anything else."
     )

@@ -3,12 +3,10 @@
 import numpy as np
 import torch
 
-from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.lanes.lane import Bank, Lane, train_side_by_side
-from dubito.experiments.models.networks.learner import Learner
-from dubito.experiments.models.networks.split import Split, state_of
-from dubito.experiments.models.networks.steps import Steps
-from dubito.experiments.models.networks.training import Training
+from dubito.experiments.data import Dataset
+from dubito.experiments.models.networks.learner import Learner, Split, state_of
+from dubito.experiments.models.networks.training import Steps, Training
+from dubito.experiments.side_by_side import Bank, Lane, train_side_by_side
 
 ADAM = Training(epochs=3, later_epochs=2, learning_rate=1e-3, decay=False, batch=8, device="cpu")
 

@@ -7,17 +7,14 @@ import pytest
 import torch
 
 from dubito.errors import InvalidData
-from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.lanes.lane import Bank, Lane, train_side_by_side
+from dubito.experiments.data import Dataset
 from dubito.experiments.models.base import Lesson
-from dubito.experiments.models.networks.learner import Learner
-from dubito.experiments.models.networks.module import Torch
-from dubito.experiments.models.networks.split import Split, state_of
-from dubito.experiments.models.networks.steps import Steps
-from dubito.experiments.models.networks.training import Training
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Experiment, Schedule
-from dubito.experiments.runs.run import read_headers, run_experiment
+from dubito.experiments.models.networks.learner import Learner, Split, state_of
+from dubito.experiments.models.networks.network import Torch
+from dubito.experiments.models.networks.training import Steps, Training
+from dubito.experiments.plan import Arm, Experiment, Schedule
+from dubito.experiments.runner import read_headers, run_experiment
+from dubito.experiments.side_by_side import Bank, Lane, train_side_by_side
 from dubito.matrix import AnyArray
 
 pytestmark = [
@@ -67,7 +64,7 @@ def test_a_graph_makes_the_steps_that_the_cpu_makes(monkeypatch: pytest.MonkeyPa
 def test_an_experiment_on_a_gpu_learns_and_goes_on_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_compiled: bool
 ) -> None:
-    monkeypatch.setattr("dubito.experiments.lanes.studio.WORTH_COMPILING", 1 if is_compiled else 10**12)
+    monkeypatch.setattr("dubito.experiments.side_by_side.WORTH_COMPILING", 1 if is_compiled else 10**12)
     model = Torch(factory=f"{__name__}.small", head="4", epochs=20, later_epochs=5, learning_rate=5e-3, batch=16)
     arms = Arm("random"), Arm("coreset"), Arm("doubt-coreset", {"beam_width": 2}), Arm("badge")
     plan = Experiment("lamps", arms, model=model, schedule=Schedule(initial=40, budget=20, rounds=2), seeds=(0, 1))

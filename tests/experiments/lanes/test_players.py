@@ -8,15 +8,13 @@ import pytest
 import torch
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.lanes.players import trains_together
-from dubito.experiments.lanes.studio import Assignment, Studio
-from dubito.experiments.models.networks.module import Torch
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Experiment, Schedule
+from dubito.experiments import runner as working
+from dubito.experiments.data import Dataset
+from dubito.experiments.models.networks.network import Torch
+from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.runs import work as working
-from dubito.experiments.runs.run import read_rounds, run_experiment
+from dubito.experiments.runner import read_rounds, run_experiment
+from dubito.experiments.side_by_side import Assignment, Studio, trains_together
 
 SCHEDULE = Schedule(initial=12, budget=6, rounds=3)
 

@@ -6,10 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito.distances import squared_radii
-from dubito.experiments.lanes.reading import largest_distance, nearest_squared, read_rows
-from dubito.experiments.models.networks.split import Split, state_of
+from dubito.core.distances import squared_radii
+from dubito.experiments.models.networks.learner import Split, state_of
 from dubito.experiments.models.networks.training import Training
+from dubito.experiments.side_by_side import largest_distance, nearest_squared, read_rows
 
 ADAM = Training(epochs=3, later_epochs=2, learning_rate=1e-3, decay=False, batch=8, device="cpu")
 
@@ -24,12 +24,12 @@ def test_rows_are_read_in_blocks_of_one_size(monkeypatch: pytest.MonkeyPatch) ->
         return split(weights, rows)
 
     rows, weights = torch.rand(90, 3, 4, 4), state_of(network)
-    monkeypatch.setattr("dubito.experiments.lanes.reading.READ_ROWS", 40)
-    seen, told = read_rows(answer, weights, rows)
+    monkeypatch.setattr("dubito.experiments.side_by_side.READ_ROWS", 40)
+    seen, described = read_rows(answer, weights, rows)
     whole = split(weights, rows)
     assert sizes == [40, 40, 40]
     assert torch.allclose(seen, whole[0], atol=1e-6)
-    assert torch.allclose(told, whole[1], atol=1e-6)
+    assert torch.allclose(described, whole[1], atol=1e-6)
 
 
 @given(st.integers(0, 2**31))

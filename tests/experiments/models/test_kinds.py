@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dubito.cli import main
-from dubito.experiments.datasets import builtin
-from dubito.experiments.datasets.dataset import Dataset, make_dataset
+from dubito.experiments import built_in_data as builtin
+from dubito.experiments.data import Dataset, make_dataset
 from dubito.experiments.models import kinds
 from dubito.experiments.models.base import Fitted, Lesson, Model, OnHost
 from dubito.experiments.models.linear import Linear
-from dubito.experiments.runs.run import read_folder, read_headers, read_rounds
+from dubito.experiments.runner import read_folder, read_headers, read_rounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.experiments.datasets.dataset import Dataset, make_dataset
+from dubito.experiments.data import Dataset, make_dataset
 from dubito.experiments.models.base import Lesson, Model, StartsFromWeights, committee_proba
-from dubito.experiments.models.estimator import Sklearn
-from dubito.experiments.models.forest import Forest
 from dubito.experiments.models.kinds import BUILT_IN, model_as_table, model_from_table
-from dubito.experiments.models.linear import Linear
-from dubito.experiments.models.networks.module import Torch
-from dubito.experiments.models.networks.perceptron import Mlp
+from dubito.experiments.models.linear import Forest, Linear, Sklearn
+from dubito.experiments.models.networks.network import Mlp, Torch
 from dubito.experiments.models.probe import Probe
 from dubito.matrix import IntArray
 

@@ -8,13 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dubito.core.problem import Request
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.experiments.models.estimator import Sklearn
-from dubito.experiments.models.linear import Linear
-from dubito.experiments.plans.arms import Arm, arm_from_table, parse_strategy
-from dubito.experiments.plans.experiment import Data, Experiment, Schedule, parse_experiment, read_experiment
+from dubito.experiments.models.linear import Linear, Sklearn
+from dubito.experiments.plan import (
+    Arm,
+    Data,
+    Experiment,
+    Schedule,
+    arm_from_table,
+    parse_experiment,
+    parse_strategy,
+    read_experiment,
+)
 from dubito.experiments.toml import read_toml, write_toml
-from dubito.problem import Request
 from dubito.strategies import BUILT_IN, Choice
 
 PLAIN = """
@@ -137,7 +144,7 @@ def test_the_hash_changes_with_whatever_decides_the_results() -> None:
         ('strategy = "random"', 'label = "random"', "strategy is missing from a [[strategies]] table"),
     ],
 )
-def test_what_is_wrong_is_said_with_file_key_and_mend(tmp_path: Path, old: str, new: str, words: str) -> None:
+def test_what_is_wrong_is_said_with_file_key_and_hint(tmp_path: Path, old: str, new: str, words: str) -> None:
     message = refusal(tmp_path, old, new)
     assert message.startswith(f"{tmp_path / 'experiment.toml'}: ")
     assert words in message

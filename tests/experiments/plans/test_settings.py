@@ -9,13 +9,21 @@ import pytest
 from PIL import Image
 
 from dubito.errors import InvalidArgument, InvalidData, MemoryLimit, MissingFile
-from dubito.experiments.cells.claims import Cell
-from dubito.experiments.cells.sources import DataSource
-from dubito.experiments.datasets.dataset import make_dataset
+from dubito.experiments.data import make_dataset
+from dubito.experiments.data_sources import DataSource
+from dubito.experiments.journal import Cell
 from dubito.experiments.models.networks.vgg16 import Vgg16
-from dubito.experiments.plans.arms import Arm, arm_from_table, heard, parse_strategy
-from dubito.experiments.plans.experiment import Data, Experiment, Schedule, read_experiment
-from dubito.experiments.runs.run import run_experiment
+from dubito.experiments.plan import (
+    Arm,
+    Data,
+    Experiment,
+    Schedule,
+    arm_from_table,
+    heard,
+    parse_strategy,
+    read_experiment,
+)
+from dubito.experiments.runner import run_experiment
 
 PLAN = 'schema = 1\nname = "plan"\nstrategies = ["random"]\n[data]\n{}\n'
 
@@ -140,13 +148,13 @@ def test_a_control_hears_what_was_said_of_others_and_the_rest_hear_it_as_it_is()
     said, rows = np.random.default_rng(0).dirichlet(np.ones(3), 200), np.arange(20, 200)
     before = said.copy()
     assert heard(Arm("margin"), said, rows, seed=1) is said
-    told = heard(Arm("margin", permuted=True), said, rows, seed=1)
+    described = heard(Arm("margin", permuted=True), said, rows, seed=1)
     np.testing.assert_array_equal(said, before)
-    np.testing.assert_array_equal(told[:20], said[:20])
-    np.testing.assert_array_equal(np.sort(told[20:, 0]), np.sort(said[20:, 0]))
-    assert (told[20:] == said[20:]).all(axis=1).mean() < 0.1
-    np.testing.assert_array_equal(told, heard(Arm("margin", permuted=True), said, rows, seed=1))
-    assert not np.array_equal(told, heard(Arm("margin", permuted=True), said, rows, seed=2))
+    np.testing.assert_array_equal(described[:20], said[:20])
+    np.testing.assert_array_equal(np.sort(described[20:, 0]), np.sort(said[20:, 0]))
+    assert (described[20:] == said[20:]).all(axis=1).mean() < 0.1
+    np.testing.assert_array_equal(described, heard(Arm("margin", permuted=True), said, rows, seed=1))
+    assert not np.array_equal(described, heard(Arm("margin", permuted=True), said, rows, seed=2))
 
 
 def test_a_control_of_a_strategy_that_hears_nothing_is_that_strategy(tmp_path: Path) -> None:

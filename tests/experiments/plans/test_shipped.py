@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from dubito.errors import MissingFile
-from dubito.experiments.datasets.images import COLLECTIONS
+from dubito.experiments.images import COLLECTIONS
 from dubito.experiments.models.networks.vgg16 import Vgg16
-from dubito.experiments.plans.experiment import parse_experiment
-from dubito.experiments.plans.shipped import find_experiment, read_shipped, shipped_experiments, shipped_text
+from dubito.experiments.plan import find_experiment, parse_experiment, read_shipped, shipped_experiments, shipped_text
 
 IMAGES = [name for name in shipped_experiments() if name.startswith(("cifar", "svhn", "images-"))]
 SWEEP = (400, 1000, 2500, 5000)

@@ -15,9 +15,8 @@ import pytest
 from scipy.io import savemat
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData
-from dubito.experiments.datasets.images.cifar import CIFAR10, read_cifar
-from dubito.experiments.datasets.images.svhn import SVHN, read_svhn
-from dubito.experiments.published.downloads import PublishedFile, download
+from dubito.experiments.downloads import PublishedFile, download_file
+from dubito.experiments.published_images import CIFAR10, SVHN, read_cifar, read_svhn
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 
@@ -80,33 +79,33 @@ def site() -> Iterator[Site]:
         server.shutdown()
 
 
-def test_a_file_is_brought_once_and_progress_is_told(site: Site, tmp_path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
+def test_a_file_is_brought_once_and_progress_is_reported(site: Site, tmp_path: Path) -> None:
+    described: list[tuple[str, int, int]] = []
     folder = tmp_path / "new" / "folder"
-    path = download(site.published(), folder, progress=lambda *numbers: told.append(numbers))
+    path = download_file(site.published(), folder, progress=lambda *numbers: described.append(numbers))
     assert path.read_bytes() == CONTENT
     assert [found.name for found in folder.iterdir()] == ["data.bin"]
-    assert told[-1] == ("data.bin", len(CONTENT), len(CONTENT))
-    assert [done for _, done, _ in told] == sorted({done for _, done, _ in told})
-    assert download(site.published(), folder) == path
+    assert described[-1] == ("data.bin", len(CONTENT), len(CONTENT))
+    assert [done for _, done, _ in described] == sorted({done for _, done, _ in described})
+    assert download_file(site.published(), folder) == path
     assert site.asked == [None]
 
 
 def test_a_download_that_breaks_off_goes_on_where_it_was(site: Site, tmp_path: Path) -> None:
     site.breaks = [100_000, 50_000]
-    told: list[int] = []
-    path = download(site.published(), tmp_path, pauses=(), progress=lambda _, done, total: told.append(done))
+    described: list[int] = []
+    path = download_file(site.published(), tmp_path, pauses=(), progress=lambda _, done, total: described.append(done))
     assert path.read_bytes() == CONTENT
     assert site.asked == [None, "bytes=100000-", "bytes=150000-"]
-    assert told == sorted(set(told))
+    assert described == sorted(set(described))
 
 
 def test_a_later_call_goes_on_with_what_an_earlier_one_left(site: Site, tmp_path: Path) -> None:
     site.breaks = [70_000, 0]
     with pytest.raises(DubitoError, match=r"broke off after 70,000 of 300,000 bytes.*is kept in .*data.bin.part: an"):
-        download(site.published(), tmp_path, pauses=())
+        download_file(site.published(), tmp_path, pauses=())
     assert (tmp_path / "data.bin.part").read_bytes() == CONTENT[:70_000]
-    assert download(site.published(), tmp_path, pauses=()).read_bytes() == CONTENT
+    assert download_file(site.published(), tmp_path, pauses=()).read_bytes() == CONTENT
     assert site.asked[-1] == "bytes=70000-"
     assert not (tmp_path / "data.bin.part").exists()
 
@@ -114,20 +113,20 @@ def test_a_later_call_goes_on_with_what_an_earlier_one_left(site: Site, tmp_path
 def test_a_server_that_knows_no_ranges_sends_all_again(site: Site, tmp_path: Path) -> None:
     site.knows_ranges = False
     site.breaks = [200_000, 100_000]
-    assert download(site.published(), tmp_path, pauses=(0.0,)).read_bytes() == CONTENT
+    assert download_file(site.published(), tmp_path, pauses=(0.0,)).read_bytes() == CONTENT
     assert len(site.asked) == 3
 
 
 def test_a_server_that_tells_no_length_is_believed_and_the_content_checked(site: Site, tmp_path: Path) -> None:
     site.tells_length = False
-    told: list[int] = []
-    download(site.published(), tmp_path, progress=lambda _, done, total: told.append(total))
-    assert set(told) == {len(CONTENT)}
+    described: list[int] = []
+    download_file(site.published(), tmp_path, progress=lambda _, done, total: described.append(total))
+    assert set(described) == {len(CONTENT)}
 
 
 def test_a_part_that_is_already_whole_takes_its_name(site: Site, tmp_path: Path) -> None:
     (tmp_path / "data.bin.part").write_bytes(CONTENT)
-    assert download(site.published(), tmp_path).read_bytes() == CONTENT
+    assert download_file(site.published(), tmp_path).read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha256"])
@@ -135,43 +134,43 @@ def test_a_wrong_checksum_sets_the_file_aside(site: Site, tmp_path: Path, algori
     right = hashlib.new(algorithm, CONTENT).hexdigest()
     message = rf"data.bin from http.* has the {algorithm} {right}, and 0000 is published; it is kept as .*data.bin.bad"
     with pytest.raises(InvalidData, match=message):
-        download(site.published(checksum=f"{algorithm}:0000"), tmp_path)
+        download_file(site.published(checksum=f"{algorithm}:0000"), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["data.bin.bad"]
-    assert download(site.published(checksum=f"{algorithm}:{right}"), tmp_path).name == "data.bin"
+    assert download_file(site.published(checksum=f"{algorithm}:{right}"), tmp_path).name == "data.bin"
 
 
 def test_a_part_of_another_file_is_found_out_and_the_next_try_starts_anew(site: Site, tmp_path: Path) -> None:
     (tmp_path / "data.bin.part").write_bytes(b"x" * 1000)
     with pytest.raises(InvalidData, match=r"not used\. Try again"):
-        download(site.published(), tmp_path)
-    assert download(site.published(), tmp_path).read_bytes() == CONTENT
+        download_file(site.published(), tmp_path)
+    assert download_file(site.published(), tmp_path).read_bytes() == CONTENT
 
 
 def test_a_busy_server_is_asked_again_and_a_refusal_is_final(site: Site, tmp_path: Path) -> None:
     site.refusals = [503, 429]
-    assert download(site.published(), tmp_path / "a", pauses=(0.0, 0.0)).read_bytes() == CONTENT
+    assert download_file(site.published(), tmp_path / "a", pauses=(0.0, 0.0)).read_bytes() == CONTENT
     site.refusals = [403]
     with pytest.raises(DubitoError, match=r"data.bin answers 403 Forbidden; get data.bin elsewhere and put it into"):
-        download(site.published(), tmp_path / "b", pauses=(0.0, 0.0))
+        download_file(site.published(), tmp_path / "b", pauses=(0.0, 0.0))
     assert len(site.asked) == 4
 
 
-def test_a_server_that_is_not_there_is_told_after_the_pauses(tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_is_reported_after_the_pauses(tmp_path: Path) -> None:
     with Site() as gone:
         file = gone.published()
     with pytest.raises(
         DubitoError, match=r"cannot be downloaded \(.*refused.*\); check the connection, or put data.bin"
     ):
-        download(file, tmp_path, pauses=(0.0,))
+        download_file(file, tmp_path, pauses=(0.0,))
 
 
-def test_a_folder_that_cannot_be_written_is_told_at_once(site: Site, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_at_once(site: Site, tmp_path: Path) -> None:
     (tmp_path / "taken").write_bytes(b"")
     with pytest.raises(InvalidArgument, match=r"taken cannot be written: file exists; choose another folder"):
-        download(site.published(), tmp_path / "taken")
+        download_file(site.published(), tmp_path / "taken")
     (tmp_path / "data.bin.part").mkdir()
     with pytest.raises(InvalidArgument, match=r"data.bin.part cannot be written: is a directory"):
-        download(site.published(), tmp_path)
+        download_file(site.published(), tmp_path)
 
 
 def tiny_cifar() -> bytes:

@@ -17,17 +17,13 @@ import numpy as np
 import pytest
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
-from dubito.experiments.cells.claims import CHECKPOINTS, Cell, claim
-from dubito.experiments.cells.journal import NAME, Journal, sealed
-from dubito.experiments.cells.kept import DATA
-from dubito.experiments.cells.ledger import Ledger, version_of
-from dubito.experiments.datasets.dataset import Dataset, make_dataset
-from dubito.experiments.models.estimator import Sklearn
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Data, Experiment, Schedule
+from dubito.experiments.data import Dataset, make_dataset
+from dubito.experiments.data_sources import DATA
+from dubito.experiments.journal import CHECKPOINTS, NAME, Cell, Journal, Ledger, claim, sealed, version_of
+from dubito.experiments.models.linear import Sklearn
+from dubito.experiments.plan import Arm, Data, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.runs.processes import run_workers, started
-from dubito.experiments.runs.run import (
+from dubito.experiments.runner import (
     EXPERIMENT,
     Standing,
     dataset_for,
@@ -38,6 +34,8 @@ from dubito.experiments.runs.run import (
     read_rounds,
     resume_experiment,
     run_experiment,
+    run_workers,
+    started,
 )
 
 KILLS = int(os.environ.get("DUBITO_KILLS", "2"))
@@ -160,7 +158,7 @@ def test_workers_find_the_same_rounds_and_share_the_cells(
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
     """A process that works on a run."""
-    command = "from dubito.experiments.runs.run import *; import sys; resume_experiment(Path(sys.argv[1]))"
+    command = "from dubito.experiments.runner import *; import sys; resume_experiment(Path(sys.argv[1]))"
     return subprocess.Popen([sys.executable, "-c", command, str(folder)])
 
 
@@ -216,7 +214,7 @@ def test_workers_end_with_the_process_that_started_them(
     plan: Experiment, whole: list[Round], tmp_path: Path, wait_until: Wait
 ) -> None:
     folder = fresh_copy(tmp_path / "whole", tmp_path / "orphans")
-    command = "import sys; from dubito.experiments.runs.processes import *; run_workers(Path(sys.argv[1]), 1, print)"
+    command = "import sys; from dubito.experiments.runner import *; run_workers(Path(sys.argv[1]), 1, print)"
     parent = subprocess.Popen([sys.executable, "-c", command, str(folder)])
     wait_until(lambda: (folder / NAME).exists() or parent.poll() is not None)
     parent.kill()
@@ -369,7 +367,7 @@ def test_the_error_of_a_worker_comes_back_with_its_fields(whole: list[Round], tm
     (folder / EXPERIMENT).write_text(text.replace("rounds = 3", "rounds = 0"))
     with pytest.raises(InvalidData, match=r"\[schedule\]: rounds = 0 is too small; set rounds >= 1\.") as caught:
         run_workers(folder, 1, lambda: None)
-    assert (caught.value.argument, caught.value.value, caught.value.mend) == ("rounds", 0, "set rounds >= 1.")
+    assert (caught.value.argument, caught.value.value, caught.value.hint) == ("rounds", 0, "set rounds >= 1.")
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from dubito import reference
+from dubito.core import reference
+from dubito.core.problem import Problem, Request, Solution
 from dubito.engines.base import Engine, Estimate
 from dubito.matrix import len_of
-from dubito.problem import Problem, Request, Solution
 from dubito.strategies import Choice
 from dubito.strategies.base import rank_by
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.embedding.base import Framing, OptionsLike, Takes
+from dubito.embedding.embedder import Framing, OptionsLike, Takes
 from dubito.matrix import AnyArray
 
 

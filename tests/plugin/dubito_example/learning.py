@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from dubito.doubt import softmax
-from dubito.experiments.datasets.dataset import Dataset, make_dataset
+from dubito.experiments.data import Dataset, make_dataset
 from dubito.experiments.models.base import Fitted, Lesson, OnHost, State, flat, over_all_classes
 from dubito.matrix import AnyArray, FloatArray, IntArray
 

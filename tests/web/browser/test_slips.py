@@ -35,7 +35,7 @@ def bare(chromium: Any, serve: Serve, tmp_path_factory: pytest.TempPathFactory) 
     return serve(write_texts(tmp_path_factory.mktemp("bare") / "texts.csv", 20))
 
 
-def told(person: Person, words: str) -> None:
+def described(person: Person, words: str) -> None:
     person.page.wait_for_selector(f".notice:has-text('{words}')")
 
 
@@ -73,10 +73,10 @@ def test_backspace_in_review_brings_the_label_before_it_back(table: Server, come
     bea = come(table, "bea")
     row = change_in_review(table, bea)
     bea.go_to("review").page.keyboard.press("Backspace")
-    told(bea, "cat\u2069 again")
+    described(bea, "cat\u2069 again")
     assert label_of(bea, row) == "cat"
     bea.page.keyboard.press("Backspace")
-    told(bea, "comes first under Label")
+    described(bea, "comes first under Label")
     assert label_of(bea, row) is None
     bea.go_to("label")
     assert row_of(bea) == row
@@ -99,7 +99,7 @@ def test_backspace_where_nothing_is_undone_says_where_it_is(table: Server, come:
     dan = come(table, f"dan-{view}")
     dan.press("1")
     dan.go_to(view).page.keyboard.press("Backspace")
-    told(dan, "undo is under Label, Grid and Review")
+    described(dan, "undo is under Label, Grid and Review")
     assert dan.mine() == 1
 
 
@@ -110,13 +110,13 @@ def test_a_screen_of_labels_is_undone_at_once_and_what_came_before_it_stays(tabl
     shown = eva.page.locator(".tile").count()
     assert shown > 1
     eva.page.keyboard.press("Enter")
-    told(eva, f"Saved {shown} labels")
+    described(eva, f"Saved {shown} labels")
     assert eva.mine() == shown + 1
     eva.page.keyboard.press("Backspace")
-    told(eva, f"all {shown} of the last screen")
+    described(eva, f"all {shown} of the last screen")
     assert eva.mine() == 1
     eva.page.keyboard.press("Backspace")
-    told(eva, "comes first under Label")
+    described(eva, "comes first under Label")
     assert eva.mine() == 0
 
 
@@ -124,14 +124,14 @@ def test_after_another_label_a_screen_is_no_longer_undone_at_once(table: Server,
     fay = come(table, "fay", view="grid")
     fay.page.wait_for_selector(".tile")
     fay.page.keyboard.press("Enter")
-    told(fay, "Saved")
+    described(fay, "Saved")
     labels = fay.mine()
     fay.page.keyboard.press("l")
     fay.press("2")
     fay.page.keyboard.press("g")
     fay.page.wait_for_selector(".gridding")
     fay.page.keyboard.press("Backspace")
-    told(fay, "comes first under Label")
+    described(fay, "comes first under Label")
     assert fay.mine() == labels
 
 
@@ -139,7 +139,7 @@ def test_without_classes_the_page_says_how_to_add_one(bare: Server, come: Come) 
     gil = come(bare, "gil")
     gil.shown()
     gil.page.keyboard.press("1")
-    told(gil, "press + under Label")
+    described(gil, "press + under Label")
     gil.page.keyboard.press("?")
     assert "There is no class yet" in gil.page.locator("dialog").text_content()
     assert "/" not in gil.page.locator("dialog dt").all_text_contents()

@@ -11,11 +11,11 @@ import typer
 from dubito.cli import options
 
 if TYPE_CHECKING:
-    from dubito.experiments.cells.sources import DataSource
-    from dubito.experiments.plans.experiment import Experiment
+    from dubito.experiments.data_sources import DataSource
+    from dubito.experiments.plan import Experiment
+    from dubito.experiments.plots.picks import AskedPictures
     from dubito.experiments.records import Round
     from dubito.matrix import BoolArray
-    from dubito.plots.picks import AskedPictures
 
 STRATEGIES = ("random", "least-confidence", "margin", "coreset", "doubt-coreset", "auto")
 DIGITS, PICKED = "digits.npz", "picked.png"
@@ -67,13 +67,13 @@ def demo(
     digits, and see which strategy learns most from its labels: what dubito
     simulate does with your own data. No network.
     """
-    from dubito.checks import check_integer, read_number
     from dubito.cli.jobs import report
     from dubito.cli.jobs import simulate as job
+    from dubito.request.arrays import check_integer, read_number
 
     folder = Path(output)
     if round_trip:
-        from dubito.cli.jobs.round_trip import play
+        from dubito.cli.jobs.demo import play
 
         play(folder)
         return
@@ -95,7 +95,7 @@ def demo(
 def plan(names: list[str], *, seeds: int, rounds: int, folder: Path) -> "Experiment":
     """The demo as an experiment; refused where the digits are too few for it."""
     from dubito.cli.jobs.simulate import read_arms
-    from dubito.experiments.plans.experiment import Data, Experiment, Schedule
+    from dubito.experiments.plan import Data, Experiment, Schedule
 
     schedule = Schedule(INITIAL, BUDGET, rounds)
     schedule.check_size(1797 - round(1797 * TEST_SHARE))
@@ -107,11 +107,11 @@ def prepare_folder(experiment: "Experiment", folder: Path) -> None:
     """Make the folder and the digits in it; a demo with other settings makes room for this one."""
     from dubito.cli.jobs.simulate import clear_run
     from dubito.errors import InvalidArgument, OutputExists
-    from dubito.experiments.runs.run import check_folder
-    from dubito.files import write_atomically
+    from dubito.experiments.runner import check_folder
+    from dubito.io import write_atomically
 
     if folder.is_file():
-        raise OutputExists(f"{folder} is a file", mend="pass -o with another folder.")
+        raise OutputExists(f"{folder} is a file", hint="pass -o with another folder.")
     try:
         check_folder(experiment, folder)
     except InvalidArgument:
@@ -151,11 +151,10 @@ def digits_bytes() -> bytes:
 
 def draw_picks(experiment: "Experiment", folder: Path, source: "DataSource") -> None:
     """The first questions of the first seed, as images."""
-    from dubito.experiments.cells.rounds import lesson_on
-    from dubito.experiments.cells.stage import set_stage
-    from dubito.experiments.runs.run import read_rounds
-    from dubito.plots import save_figure
-    from dubito.plots.picks import picks_figure
+    from dubito.experiments.plots import save_figure
+    from dubito.experiments.plots.picks import picks_figure
+    from dubito.experiments.rounds import lesson_on, set_stage
+    from dubito.experiments.runner import read_rounds
 
     seed = experiment.seeds[0]
     stage = set_stage(experiment, source(seed), seed)
@@ -167,7 +166,7 @@ def draw_picks(experiment: "Experiment", folder: Path, source: "DataSource") -> 
         stage.data.features.reshape(-1, 8, 8),
         stage.data.labels,
         asked,
-        headline=told_of_picks(asked),
+        headline=describe_of_picks(asked),
         detail="the first batch of the first seed, in the order picked; underlined: the model had it wrong",
     )
     save_figure(picture, folder / PICKED, formats=("png",), force=True)
@@ -177,13 +176,13 @@ def what_was_asked(first: "Round", wrong: "BoolArray") -> "AskedPictures":
     """One strategy's first questions, and which of them the model had wrong."""
     import numpy as np
 
-    from dubito.plots.picks import AskedPictures
+    from dubito.experiments.plots.picks import AskedPictures
 
     rows = np.array(first.picked, dtype=np.int64)
     return AskedPictures(first.strategy, rows, wrong[rows])
 
 
-def told_of_picks(asked: "list[AskedPictures]") -> str:
+def describe_of_picks(asked: "list[AskedPictures]") -> str:
     """The picture's headline: how many of the first questions were misread, the method's against random's."""
     misread = {each.name: int(each.misread.sum()) for each in asked}
     ours, random = misread["auto"], misread["random"]
@@ -192,7 +191,7 @@ def told_of_picks(asked: "list[AskedPictures]") -> str:
 
 def next_steps(folder: str) -> Iterator[str]:
     """What to run next: commands to copy, which work as they are printed."""
-    from dubito.cli.printing.messages import program_name
+    from dubito.cli.output import program_name
 
     program, pool, picks = (
         program_name(),

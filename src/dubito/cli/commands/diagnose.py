@@ -7,7 +7,7 @@ from dubito.cli import options
 
 if TYPE_CHECKING:
     from dubito import Diagnosis
-    from dubito.cli.inputs.files import Inputs
+    from dubito.cli.inputs.pool import Inputs
     from dubito.matrix import BoolArray, IntArray
 
 
@@ -38,18 +38,16 @@ def diagnose(
     [bold]dubito diagnose pool.npz --labelled picks.csv --plot diagnosis.png[/bold]
 
     Say how far the pool lies from its labels, what scaling by the model's doubt
-    would change there, what the theory promises, and what cannot be told. The
+    would change there, what the theory promises, and what cannot be reported. The
     advice comes first.
     """
     import json
 
-    from dubito.cli.inputs import files
-    from dubito.cli.inputs.missing import read_missing, settle
+    from dubito.cli.inputs import pool as files
+    from dubito.cli.inputs.features import describe_scale, is_wanted, read_when
+    from dubito.cli.inputs.pool import read_missing, reading_files, settle
     from dubito.cli.inputs.rows import read_outcomes
-    from dubito.cli.inputs.scaling import is_wanted, read_when, told_scale
-    from dubito.cli.inputs.session import reading_files
-    from dubito.cli.printing.messages import say
-    from dubito.cli.printing.plain import put
+    from dubito.cli.output import put, say
     from dubito.errors import InvalidArgument
 
     check_plot(plot, force)
@@ -61,12 +59,12 @@ def diagnose(
     with reading_files(input_limit, quiet=quiet):
         found = files.read_inputs(pool, labelled, sources, columns, how)
         if not len(found.labelled.rows) and not found.labelled.foreign:
-            raise InvalidArgument("nothing is labelled", mend="pass --labelled FILE.")
+            raise InvalidArgument("nothing is labelled", hint="pass --labelled FILE.")
         outcomes = None if checked is None else read_outcomes(checked, found.pool, columns)
         found, kept = settle(found, how)
         outcomes = None if outcomes is None else kept.outcomes(*outcomes)
         diagnosis = measure(found, head, outcomes, metric, is_wanted(when, found.pool.feature_names))
-    if note := told_scale(when, found.pool.feature_names, found.pool.features):
+    if note := describe_scale(when, found.pool.feature_names, found.pool.features):
         say(note, quiet=quiet)
     if as_json:
         print(json.dumps({"schema": 1, **diagnosis.to_dict()}, indent=2, allow_nan=False))
@@ -83,10 +81,10 @@ def measure(
     from typing import get_args
 
     from dubito import diagnose as library_diagnose
-    from dubito.checks import check_choice
-    from dubito.cli.inputs.files import read_head
-    from dubito.cli.printing.failures import naming_files
-    from dubito.problem import Metric
+    from dubito.cli.inputs.pool import read_head
+    from dubito.cli.output import naming_files
+    from dubito.core.problem import Metric
+    from dubito.request.arrays import check_choice
 
     rows, wrong = (None, None) if outcomes is None else outcomes
     with naming_files({**found.files, "head": head or found.files["pool"]}, found.place):
@@ -145,18 +143,18 @@ def check_plot(plot: str | None, force: bool) -> None:
     if plot is None:
         return
     if not plot.endswith((".png", ".svg")):
-        mend = "give it one of these suffixes."
-        raise InvalidArgument("is neither a .png nor a .svg", argument="plot", value=plot, mend=mend)
+        hint = "give it one of these suffixes."
+        raise InvalidArgument("is neither a .png nor a .svg", argument="plot", value=plot, hint=hint)
     if not os.path.isdir(os.path.dirname(plot) or "."):
-        raise MissingFile(f"{plot} cannot be written: its folder does not exist", mend="make it first.")
+        raise MissingFile(f"{plot} cannot be written: its folder does not exist", hint="make it first.")
     if os.path.exists(plot) and not force:
-        raise OutputExists(f"{plot} exists", mend="pass --force to replace it, or another path.")
+        raise OutputExists(f"{plot} exists", hint="pass --force to replace it, or another path.")
 
 
 def draw(diagnosis: "Diagnosis", plot: str, force: bool, quiet: bool) -> None:
     """Write the picture and say where."""
-    from dubito.cli.printing.messages import say
-    from dubito.plots import diagnosis_figure, save_figure
+    from dubito.cli.output import say
+    from dubito.experiments.plots import diagnosis_figure, save_figure
 
     save_figure(diagnosis_figure(diagnosis), plot, formats=(plot.rpartition(".")[2],), force=force)
     say(f"picture written to {plot}.", quiet=quiet)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from dubito.cli.printing.messages import show
+from dubito.cli.output import show
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "typer", "rich")
 EVERYDAY_ROWS = 500
@@ -34,7 +34,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", metavar="", help="Pri
         return
     from rich.table import Table
 
-    from dubito.cli.printing.plain import plain_cells
+    from dubito.cli.output import plain_cells
 
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
@@ -96,7 +96,8 @@ def examine() -> Checkup:
     """Look at this machine and this environment."""
     import sqlite3
 
-    from dubito import __version__, compiled
+    from dubito import __version__
+    from dubito import native as compiled
 
     usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
     packages = {name: installed_version(name) for name in PACKAGES}
@@ -156,8 +157,8 @@ def engines() -> list[EngineState]:
     """Every engine, asked about an everyday problem: a few hundred rows, as some refuse fewer."""
     import numpy as np
 
+    from dubito.core.problem import Problem
     from dubito.engines.dispatch import engines_for
-    from dubito.problem import Problem
 
     features = np.random.default_rng(0).random((EVERYDAY_ROWS, 8), dtype=np.float32)
     everyday = Problem(features, features[:10], np.arange(10, EVERYDAY_ROWS), budget=20, largest=1.0)

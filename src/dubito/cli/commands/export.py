@@ -55,12 +55,12 @@ def export(
     Write picks for a labelling tool. Each carries its id along, so that
     [bold]dubito import[/bold] brings labels back to the rows they are of.
     """
-    from dubito.cli.inputs.session import reading_files
+    from dubito.cli.inputs.pool import reading_files
     from dubito.cli.jobs.label import export_project
-    from dubito.cli.printing.messages import say
-    from dubito.exchange import export_picks, read_items
-    from dubito.exchange.label_studio import labelling_config
-    from dubito.labelling.project import is_project
+    from dubito.cli.output import say
+    from dubito.integrations.exchange import export_picks, read_items
+    from dubito.integrations.exchange.label_studio import labelling_config
+    from dubito.labeling.project import is_project
 
     if is_project(picks):
         export_project(picks, to, output, force=force, quiet=quiet)

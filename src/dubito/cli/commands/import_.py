@@ -36,11 +36,11 @@ def import_(
     [bold]dubito select --labelled labels.csv[/bold]. Skipped items are no labels,
     several people's labels become that of most of them, and a tie is none.
     """
-    from dubito.cli.inputs.session import reading_files
-    from dubito.cli.printing.messages import say
-    from dubito.exchange import import_labels
-    from dubito.files import output_format, write_atomically
-    from dubito.files.writing import render_columns
+    from dubito.cli.inputs.pool import reading_files
+    from dubito.cli.output import say
+    from dubito.integrations.exchange import import_labels
+    from dubito.io import output_format, write_atomically
+    from dubito.io.picks import render_columns
 
     known = [name.strip() for name in (classes or "").split(",") if name.strip()]
     format = output_format(output)

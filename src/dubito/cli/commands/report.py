@@ -43,12 +43,12 @@ def report(
 
     from dubito.cli.jobs import report as job
     from dubito.cli.jobs.run import latest, warn_of_old_lines
-    from dubito.cli.printing.messages import say
+    from dubito.cli.output import say
     from dubito.errors import MissingFile
 
     played = latest(Path("dubito-runs")) if folder is None else Path(folder)
     if not played.is_dir():
-        raise MissingFile(f"{folder} is no folder", mend="pass that of a run.")
+        raise MissingFile(f"{folder} is no folder", hint="pass that of a run.")
     if folder is None:
         say(f"the run worked on last is {played}", quiet=quiet)
     warn_of_old_lines(played, quiet)

@@ -13,14 +13,13 @@ import typer
 from dubito.cli import options
 from dubito.cli.commands.run import RunsDir
 from dubito.cli.inputs.published import DataDir, Download
-from dubito.cli.printing.messages import say, show
-from dubito.cli.printing.plain import plain, put
+from dubito.cli.output import plain, put, say, show
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from dubito.experiments.cells.sources import DataSource
-    from dubito.experiments.plans.experiment import Experiment
+    from dubito.experiments.data_sources import DataSource
+    from dubito.experiments.plan import Experiment
     from dubito.paper import Exhibit, Measured, Study
 
 WIDEST_CLAIM = 62
@@ -81,9 +80,9 @@ def reproduce(
     """
     import json
 
-    from dubito.checks import check_integer, read_number
     from dubito.cli.inputs.published import data_folder
     from dubito.paper import choose_exhibits
+    from dubito.request.arrays import check_integer, read_number
 
     check_folder(output)
     if not figure:
@@ -115,7 +114,7 @@ def check_folder(folder: str) -> None:
     from dubito.errors import OutputExists
 
     if os.path.isfile(folder):
-        raise OutputExists(f"{folder} is a file", mend="pass -o with another folder.")
+        raise OutputExists(f"{folder} is a file", hint="pass -o with another folder.")
 
 
 @contextmanager
@@ -135,7 +134,7 @@ def prepared(exhibit: "Exhibit", quick: bool, runs_dir: str, download: bool, qui
     """What measures an exhibit; networks are trained in the folder of runs, with what they need brought if allowed."""
     from dubito.cli.inputs.published import gather
     from dubito.cli.jobs.run import read_workers
-    from dubito.experiments.cells.sources import DataSource
+    from dubito.experiments.data_sources import DataSource
     from dubito.paper.networks_study import NetworkStudy
 
     study = exhibit.build(quick=quick)
@@ -153,9 +152,9 @@ def measure_one(
     exhibit: "Exhibit", study: "Study", folder: Path, quick: bool, seed: int, quiet: bool, as_json: bool
 ) -> dict[str, object]:
     """Measure, draw and write down one exhibit; its record with the files written."""
+    from dubito.experiments.plots import save_figure
     from dubito.paper import measure, write_measured
-    from dubito.plots import save_figure
-    from dubito.plots.paper import paper_figure
+    from dubito.paper.plots import paper_figure
 
     cost = exhibit.quick_cost if quick else exhibit.cost
     note = f"measuring {exhibit.id}, {exhibit.title}: about {cost}{' on two cores' if exhibit.is_light else ''}."
@@ -182,8 +181,7 @@ def report(exhibit: "Exhibit", measured: "Measured", files: Sequence[str]) -> It
 @contextmanager
 def training(note: str, study: "Study", quiet: bool) -> "Iterator[Study]":
     """The study with a live display of its trainings; after Ctrl-C it is said how to go on."""
-    from dubito.cli.printing.board import Board
-    from dubito.cli.printing.failures import Stopped
+    from dubito.cli.output import Board, Stopped
     from dubito.paper.networks_study import NetworkStudy
 
     say(note, quiet=quiet)

@@ -10,7 +10,7 @@ from dubito.cli.inputs.published import DataDir, Download
 
 def experiment_names(incomplete: str) -> list[str]:
     """Completions of ``FILE``: names of what comes with dubito, beside the files that the shell knows."""
-    from dubito.experiments.plans.shipped import shipped_experiments
+    from dubito.experiments.plan import shipped_experiments
 
     return [name for name in shipped_experiments() if name.startswith(incomplete)]
 
@@ -63,12 +63,12 @@ def run(
     from pathlib import Path
 
     from dubito.cli.inputs import features
+    from dubito.cli.inputs.pool import bounded_inputs, reading_files
     from dubito.cli.inputs.published import data_folder, gather, is_done
-    from dubito.cli.inputs.session import bounded_inputs, reading_files
     from dubito.cli.jobs import run as job
     from dubito.errors import DubitoError
-    from dubito.experiments.cells.sources import DataSource
-    from dubito.experiments.plans.shipped import find_experiment
+    from dubito.experiments.data_sources import DataSource
+    from dubito.experiments.plan import find_experiment
     from dubito.experiments.toml import naming
 
     experiment = find_experiment(file)
@@ -82,3 +82,46 @@ def run(
     with bounded_inputs(input_limit), data_folder(data_dir, download), naming(file):
         gather(experiment, folder, source, download, quiet)
         job.finish(experiment, folder, count, source, as_json=as_json, quiet=quiet)
+
+
+# ``dubito resume``: go on with a run that was stopped.
+
+RunFolder = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="FOLDER", show_default=False, help="The folder of a run; the last that is not done, if not given."
+    ),
+]
+
+
+def resume(
+    folder: RunFolder = None,
+    workers: Workers = None,
+    data_dir: DataDir = None,
+    download: Download = False,
+    input_limit: options.InputLimit = None,
+    runs_dir: RunsDir = "dubito-runs",
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """
+    [bold]dubito resume[/bold]
+
+    Go on with a run that was stopped. What it had done is kept, and the results
+    are those of a run that was never stopped.
+    """
+    from pathlib import Path
+
+    from dubito.cli.inputs.pool import bounded_inputs
+    from dubito.cli.inputs.published import data_folder, gather
+    from dubito.cli.jobs import run as job
+    from dubito.experiments.data_sources import DataSource
+    from dubito.experiments.runner import EXPERIMENT, read_folder
+    from dubito.experiments.toml import naming
+
+    chosen = job.latest_unfinished(Path(runs_dir)) if folder is None else Path(folder)
+    experiment = read_folder(chosen)
+    count = job.read_workers(workers, experiment)
+    with bounded_inputs(input_limit), data_folder(data_dir, download), naming(str(chosen / EXPERIMENT)):
+        source = gather(experiment, chosen, DataSource(experiment, chosen), download, quiet)
+        job.finish(experiment, chosen, count, source, as_json=as_json, quiet=quiet)

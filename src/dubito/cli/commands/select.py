@@ -63,19 +63,15 @@ def select(
 
     [bold]dubito select pool.npz --budget 100 --labelled picks.csv -o next.csv[/bold]
     """
-    from dubito.cli.inputs import beside, files
-    from dubito.cli.inputs.carried import read_carried, with_carried
-    from dubito.cli.inputs.heat import read_heat
-    from dubito.cli.inputs.labels import with_labels
-    from dubito.cli.inputs.missing import read_missing, settle
-    from dubito.cli.inputs.projects import opened
-    from dubito.cli.inputs.scaling import read_when
-    from dubito.cli.inputs.session import reading_files
+    from dubito.cli.inputs import pool as files
+    from dubito.cli.inputs import row_columns as beside
+    from dubito.cli.inputs.features import read_when
+    from dubito.cli.inputs.pool import opened, read_missing, reading_files, settle
+    from dubito.cli.inputs.row_columns import read_heat, with_labels
+    from dubito.cli.inputs.rows import read_carried, with_carried
     from dubito.cli.jobs import cluster
     from dubito.cli.jobs import select as job
-    from dubito.cli.jobs.dry_run import show_dry_run
-    from dubito.cli.jobs.sheet import check_sheet
-    from dubito.cli.jobs.target import check_target, finish, refuse_inputs
+    from dubito.cli.jobs.select import check_sheet, check_target, finish, refuse_inputs, show_dry_run
 
     pool, labelled, ignore_columns, no_label = opened(pool, labelled, ignore_columns, no_label)
     target = check_target(output, format, as_json, append, force).for_spreadsheets(safe_csv)

@@ -154,16 +154,13 @@ def simulate(
     import sys
     from pathlib import Path
 
-    from dubito.checks import read_number
     from dubito.cli.inputs import features
-    from dubito.cli.inputs.files import read_columns
-    from dubito.cli.inputs.missing import read_missing
-    from dubito.cli.inputs.projects import dataset
-    from dubito.cli.inputs.scaling import columns_of, is_wanted, read_when
-    from dubito.cli.inputs.session import bounded_inputs, reading_files
+    from dubito.cli.inputs.features import columns_of, is_wanted, read_when
+    from dubito.cli.inputs.pool import bounded_inputs, dataset, read_columns, read_missing, reading_files
     from dubito.cli.jobs import report
     from dubito.cli.jobs import simulate as job
-    from dubito.experiments.plans.experiment import Experiment, read_seeds
+    from dubito.experiments.plan import Experiment, read_seeds
+    from dubito.request.arrays import read_number
 
     data, no_label = dataset(data, no_label)
     when, how = read_when(standardise), read_missing(missing)

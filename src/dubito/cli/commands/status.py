@@ -26,8 +26,7 @@ def status(
     """
     from tempfile import TemporaryDirectory
 
-    from dubito.cli.inputs.projects import opened
-    from dubito.cli.inputs.session import reading_files
+    from dubito.cli.inputs.pool import opened, reading_files
     from dubito.cli.jobs import status as job
 
     with TemporaryDirectory(prefix="dubito-") as aside:  # A project may be read-only.

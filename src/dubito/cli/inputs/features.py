@@ -1,18 +1,64 @@
 """What a person should know of an experiment's features before it runs: which they are, and how they are scaled."""
 
 from collections.abc import Iterator
+from typing import Literal, get_args
 
 import numpy as np
 
-from dubito.cli.inputs.scaling import When, told_scale
-from dubito.cli.inputs.suspects import told_features
-from dubito.cli.printing.messages import say
-from dubito.experiments.cells.sources import DataSource
-from dubito.experiments.plans.experiment import Data
-from dubito.matrix import AnyArray
+from dubito.cli.inputs.suspects import describe_features
+from dubito.cli.output import say
+from dubito.experiments.data_sources import DataSource
+from dubito.experiments.plan import Data
+from dubito.io import Columns, open_source, split_spec
+from dubito.io.lookup import choose
+from dubito.matrix import AnyArray, Matrix, len_of
+from dubito.request.arrays import check_choice
+from dubito.request.scaling import describe_dominant, measure_scale
+
+# Whether features are standardised: columns of a table have units of their own, an embedding's do not.
+
+When = Literal["auto", "yes", "no"]
+
+
+def read_when(text: str) -> When:
+    """``auto``, ``yes`` or ``no``."""
+    known: When = check_choice("standardise", text, get_args(When))
+    return known
+
+
+def is_wanted(when: When, feature_names: tuple[str, ...]) -> bool:
+    """Whether to standardise: as asked, or for columns that stand side by side in a table.
+
+    A single array and a column of lists are embeddings: their numbers share a unit, and their scale is the model's.
+    """
+    return when == "yes" or (when == "auto" and len(feature_names) > 1)
+
+
+def columns_of(spec: str, columns: Columns) -> tuple[str, ...]:
+    """The columns of a table that stand side by side as features; none for a single array. Only headers are read."""
+    path, key = split_spec(spec)
+    source = open_source(path).without(columns.ignore)
+    chosen = choose(source, "features", key, columns)
+    return tuple(chosen) if source.is_table and source.entry(chosen[0]).ndim == 1 else ()
+
+
+def describe_scale(when: When, feature_names: tuple[str, ...], features: Matrix) -> str | None:
+    """The note for who did not ask: that columns are standardised, and what would have dominated."""
+    if when != "auto" or not is_wanted(when, feature_names) or not len_of(features):
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        scale = measure_scale(features)
+    if not (np.isfinite(scale.mean).all() and np.isfinite(scale.share).all()):
+        return None  # What is missing, infinite or too large is refused in a moment, in words of its own.
+    because = describe_dominant(scale, feature_names)
+    hint = "--standardise no takes them as they are"
+    if because:
+        return f"columns are standardised (as they are, {because}); {hint}"
+    return f"columns are standardised (mean 0 and standard deviation 1 each); {hint}"
+
 
 UNEQUAL = 100.0
-"""Spreads of columns that differ by more than this are told: distances would see the widest columns alone."""
+"""Spreads of columns that differ by more than this are reported: distances would see the widest columns alone."""
 SAMPLED_ROWS = 10_000
 
 
@@ -29,8 +75,8 @@ def notes(settings: Data, source: DataSource, when: When = "no") -> Iterator[str
     pool, features = source.file.pool, source.file.dataset.features
     if pool.source.is_table:
         if pool.feature_names:
-            yield from told_features(pool, settings.columns)
-        advice = told_scale(when, pool.feature_names, features)
+            yield from describe_features(pool, settings.columns)
+        advice = describe_scale(when, pool.feature_names, features)
         yield from [] if advice is None else [advice]
     if not settings.standardise and are_unequal(features):
         yield (

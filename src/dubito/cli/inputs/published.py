@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dubito.cli import options
-from dubito.cli.printing.messages import new_bars, say
+from dubito.cli.output import new_bars, say
 
 if TYPE_CHECKING:
-    from dubito.experiments.cells.sources import DataSource
-    from dubito.experiments.datasets.images import DownloadProgress
-    from dubito.experiments.plans.experiment import Experiment
+    from dubito.experiments.data_sources import DataSource
+    from dubito.experiments.images import DownloadProgress
+    from dubito.experiments.plan import Experiment
 
 DataDir = Annotated[
     str | None,
@@ -40,9 +40,9 @@ Download = Annotated[
 @contextmanager
 def data_folder(folder: str | None, download: bool) -> Iterator[None]:
     """Published files are looked for there, by this process and those it starts, while the block runs."""
-    from dubito.cli.inputs.session import variable
-    from dubito.experiments.published.folders import DATA_VARIABLE
-    from dubito.experiments.published.folders import data_folder as checked
+    from dubito.cli.inputs.pool import variable
+    from dubito.experiments.downloads import DATA_VARIABLE
+    from dubito.experiments.downloads import data_folder as checked
 
     if folder is None:
         yield
@@ -53,17 +53,16 @@ def data_folder(folder: str | None, download: bool) -> Iterator[None]:
 
 def is_done(folder: Path) -> bool:
     """Whether a folder holds a run of which nothing is left to do."""
-    from dubito.experiments.runs.run import EXPERIMENT, is_finished
+    from dubito.experiments.runner import EXPERIMENT, is_finished
 
     return (folder / EXPERIMENT).is_file() and is_finished(folder)
 
 
 def gather(experiment: "Experiment", folder: Path, source: "DataSource", download: bool, quiet: bool) -> "DataSource":
     """Bring what is missing if that is allowed, or say at once all that is; a run that is done needs nothing."""
-    from dubito.errors import MissingFile
+    from dubito.errors import MissingFile, Span
+    from dubito.experiments.downloads import find_weights
     from dubito.experiments.models.base import StartsFromWeights
-    from dubito.experiments.published.weights import find_weights
-    from dubito.wording import Span
 
     if is_done(folder):
         return source
@@ -86,7 +85,7 @@ def gather(experiment: "Experiment", folder: Path, source: "DataSource", downloa
 
 @contextmanager
 def download_bar(quiet: bool) -> "Iterator[DownloadProgress]":
-    """What is told of downloads: a bar each on a terminal, elsewhere a line each."""
+    """What is shown of downloads: a bar each on a terminal, elsewhere a line each."""
     if sys.stderr.isatty() and not quiet:
         with _bars() as progress:
             yield progress

@@ -1,17 +1,261 @@
 """Which rows of the pool a file names: by id, by the index of a frame, or by number."""
 
+import os
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
 import numpy as np
 
-from dubito.checks import check_rows, refuse_ids
-from dubito.cli.inputs.tables import NameTable, Note, read_table, table_of_source
+from dubito.core.problem import Selection
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
-from dubito.files import Columns, PoolFile, find_array, read_array, split_spec
-from dubito.files.choosing import usual_name
-from dubito.files.naming import index_columns
-from dubito.matrix import BoolArray, IntArray, Matrix, len_of
-from dubito.names import Ids, rows_of
-from dubito.names.columns import CANDIDATES, ROW, usual
-from dubito.names.labels import label_keys
+from dubito.io import Columns, PoolFile, Source, find_array, open_source, read_array, split_spec
+from dubito.io.lookup import given_name, index_columns, usual_name
+from dubito.io.source import reading, suffix_of
+from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, len_of
+from dubito.request.columns import CANDIDATES, IDS, LABELLED, LABELS, ROW, UNLABELLED, no_features, usual
+from dubito.request.ids import Ids, rows_of
+from dubito.request.labels import are_labels, label_keys
+from dubito.request.rows import check_rows, refuse_ids
+
+# What a person labels from: columns of the pool's own file that go along with the picks, and pictures they name.
+
+OWN = ("rank", "index", "id", "priority")
+"""Columns that picks have anyway."""
+NOTHING = "none"
+
+
+def read_carried(spec: str, keep: str | None, pool: PoolFile, columns: Columns) -> dict[str, AnyArray]:
+    """The columns named, or every column of text in a table that is no id and no label; (n,) of text each.
+
+    The file is opened again: a column that is ignored as a feature may well be what people label from.
+    """
+    source = open_source(split_spec(spec)[0])
+    if keep is not None:
+        names = [name.strip() for name in keep.split(",") if name.strip() not in ("", NOTHING)]
+        for name in names:
+            _refuse_own(source.path, name)
+    else:
+        names = text_columns(source, columns)
+    return {name: _texts(source, name, len_of(pool.features)) for name in names}
+
+
+def text_columns(source: Source, columns: Columns) -> list[str]:
+    """Columns of text that nothing else claims."""
+    if not source.is_table:
+        return []
+    roles = [given_name(role, columns) or usual_name(source, role) for role in ("ids", "labels")]
+    taken = {*roles, *OWN, columns.id, columns.label, *no_features(list(source.names)), *index_columns(source)}
+    return [name for name, entry in source.entries.items() if entry.content == "text" and name and name not in taken]
+
+
+def _refuse_own(path: str, name: str) -> None:
+    if name in OWN or no_features([name]):
+        raise InvalidArgument(
+            f"{path}: picks cannot carry a column called {name!r}, which means something else when they come back",
+            hint="leave it out of --keep, or rename it.",
+        )
+
+
+def _texts(source: Source, name: str, n_rows: int) -> AnyArray:
+    values = source.entry(name).values()
+    if values.shape != (n_rows,):
+        raise InvalidArgument(
+            f"{source.noun} {name!r} of {source.path} has shape {values.shape} and the pool {n_rows} rows",
+            hint="name a column with a value for each row in --keep.",
+        )
+    return values
+
+
+def with_carried(selection: Selection, columns: Mapping[str, AnyArray]) -> Selection:
+    """The picks with their values of these columns, as text."""
+    carried = {name: list(map(_text, values[selection.indices].tolist())) for name, values in columns.items()}
+    return replace(selection, carried=carried)
+
+
+def _text(value: object) -> str:
+    """A cell as text; nothing for what is missing."""
+    return "" if value is None or value != value else str(value)
+
+
+def picture_folders(spec: str, given: str | None) -> list[Path]:
+    """Where pictures may be: the folder named, else where a pool file's begin, beside it, or where we run."""
+    if given is not None:
+        if not Path(given).is_dir():
+            raise InvalidArgument(f"--pictures {given} is no folder", hint="name the folder that pictures are in.")
+        return [Path(given)]
+    path = split_spec(spec)[0]
+    is_pool = os.path.isdir(path) or (path.lower().endswith(".parquet") and os.path.exists(path))
+    root = open_source(path).root if is_pool else ""
+    return [*([Path(root)] if root else []), Path(path).resolve().parent, Path()]
+
+
+# Small tables of names and labels, from whatever file a person keeps them in.
+
+TRUTH = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
+
+MOST_NAMED, FEW_CLASSES = 5, 10
+FRACTION = re.compile(r"[+-]?\d*\.\d+(e[+-]?\d+)?", re.IGNORECASE)
+
+Note = Callable[[str], None]
+"""Where a remark goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameTable:
+    """A small table of names and labels, its columns as they are written, empty cells and all."""
+
+    path: str
+    columns: Mapping[str, Callable[[], AnyArray]]
+    index: str | None = None
+    """The column that holds a frame's index without being called so."""
+    is_list: bool = False
+    """Whether it is plain text: a name on each line."""
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.columns)
+
+    def values(self, name: str, rows: BoolArray | None = None) -> AnyArray:
+        """A column, or some of its rows, none of which may be empty."""
+        values = self.columns[name]()
+        rows = np.ones(len(values), dtype=np.bool_) if rows is None else rows
+        empty = rows & np.array([not key for key in label_keys(values)], dtype=np.bool_)
+        if empty.any():
+            row = int(np.argmax(empty)) + 1
+            raise InvalidData(f"{self.path} has no {name} in row {row}", hint="fill it in or drop the row.")
+        return values[rows]
+
+    def id_column(self, wanted: str | None) -> str | None:
+        """The column of ids, by the name given or a usual one."""
+        return wanted if wanted in self.header else usual(self.header, IDS)
+
+    def label_column(self, wanted: str | None, *, elsewhere: bool) -> str | None:
+        """The column of labels; one that the user named must be here unless it is ``elsewhere``, in the pool."""
+        if wanted in self.header:
+            return wanted
+        if wanted is not None and not elsewhere:
+            raise MissingFile(
+                f"{self.path} has no column {wanted!r} (--label-column)", hint=f"it holds {', '.join(self.header)}."
+            )
+        return usual(self.header, LABELS)
+
+    def hint_of_labels(self, columns: Columns, known: Collection[str]) -> str:
+        """How to name the column of labels, where some could be it; ``known`` ones mean something else."""
+        taken = {*OWN, self.id_column(columns.id), self.index, *known}
+        free = [name for name in self.header if name not in taken and could_be_labels(self.columns[name]())]
+        if not free:
+            return ""
+        given = free[0] if len(free) == 1 else "NAME"
+        return f" If {' or '.join(free[:MOST_NAMED])} holds their classes, pass --label-column {given}."
+
+    def labelled(
+        self, columns: Columns, note: Note, *, elsewhere: bool = False, known: Collection[str] = ()
+    ) -> BoolArray:
+        """Which rows count: those that have a label, or that a mask says are labelled; all where there is neither.
+
+        ``known`` are columns that mean something else than labels, such as the pool's own.
+        """
+        n = len(next(iter(self.columns.values()))()) if self.columns else 0
+        everything: BoolArray = np.ones(n, dtype=np.bool_)
+        if not n:
+            note(f"{self.path}: 0 rows, so that nothing counts as labelled.")
+        if self.is_list or not n:
+            return everything
+        name = self.label_column(columns.label, elsewhere=elsewhere)
+        mask = usual(self.header, (*LABELLED, *UNLABELLED))
+        if name is None and mask is None:
+            hint = self.hint_of_labels(columns, known)
+            rows = f"{n} row{'s' * (n != 1)}, no label column"
+            note(f"{self.path}: {rows}: all count as labelled, and no model is fitted on this file.{hint}")
+            return everything
+        kept, why = everything, ""
+        if mask is not None:
+            kept, why = self.truths(mask), f"are labelled by {mask}"
+            kept = ~kept if mask.lower() in UNLABELLED else kept
+        if name is not None:
+            said, kept = kept, are_labels(f"{self.path} ({name})", self.columns[name](), columns.no_label)
+            why = f"have a {name}"
+            if mask is not None:
+                odds = int((said != kept).sum())
+                note(f"{self.path} has {name} and {mask}, at odds in {odds} of {n} rows: {name} counts.")
+        if not kept.all():
+            note(f"{kept.sum()} of the {n} rows in {self.path} {why}; the others do not count.")
+        return kept
+
+    def mask(self, n_rows: int) -> BoolArray | None:
+        """What a column of 0 and 1, or yes and no, says of so many rows in their order; None without one."""
+        name = usual(self.header, (*LABELLED, *UNLABELLED))
+        texts = [] if name is None else label_keys(self.columns[name]())
+        if name is None or len(texts) != n_rows or len(set(texts)) == len(texts):
+            return None
+        said = self.truths(name)
+        return ~said if name.lower() in UNLABELLED else said
+
+    def truths(self, name: str) -> BoolArray:
+        """A column of yes and no, as people write it."""
+        texts = label_keys(self.columns[name]())
+        odd = next((row for row, text in enumerate(texts) if text.lower() not in TRUTH), None)
+        if odd is not None:
+            what = f"holds {texts[odd]!r} in {name}" if texts[odd] else f"has nothing in {name}"
+            problem = f"{self.path} {what} (row {odd + 1}), which is a mask"
+            raise InvalidData(problem, hint="write 1 or 0, true or false, yes or no in every row.")
+        return np.array([TRUTH[text.lower()] for text in texts], dtype=np.bool_)
+
+
+def could_be_labels(values: AnyArray) -> bool:
+    """Whether a column may hold classes: few of them, and no fractions.
+
+    Examples
+    --------
+    >>> could_be_labels(np.array(["a", "b", "a"])), could_be_labels(np.array(["0.5", "0.25"]))
+    (True, False)
+    """
+    keys = [key for key in label_keys(values) if key]
+    if any(FRACTION.fullmatch(key) for key in keys):
+        return False
+    return 0 < len(set(keys)) <= max(FEW_CLASSES, len(keys) // 2)
+
+
+def read_table(path: str, only_column: str, columns: Columns) -> NameTable | None:
+    """The file as a table of names where it can be one; None for arrays without names.
+
+    ``only_column`` says what the lines of a ``.txt`` are.
+    """
+    suffix = suffix_of(path)
+    if suffix == ".txt":
+        with reading(path), open(path, encoding="utf-8-sig") as file:
+            lines = [line.strip() for line in file if line.strip()]
+        return NameTable(path, {only_column: lambda: np.array(lines, dtype=np.str_)}, is_list=True)
+    source = open_source(path).without(columns.ignore)
+    return table_of_source(source, columns)
+
+
+def table_of_source(source: Source, columns: Columns) -> NameTable | None:
+    """The columns of a table, or the 1-D arrays of an archive that are as long as its ids."""
+    one = {name: entry for name, entry in source.entries.items() if entry.ndim == 1}
+    if source.is_table:
+        index = [name for name in index_columns(source) if name.lower() != "index"]
+        return NameTable(source.path, {name: entry.values for name, entry in one.items()}, only(index))
+    ids = columns.id if columns.id in one else usual(list(one), IDS)
+    if ids is None:
+        return None
+    n = len(one[ids].values())
+    same = {name: entry.values for name, entry in one.items() if name == ids or len(entry.values()) == n}
+    roles = (*LABELLED, *UNLABELLED, *CANDIDATES)
+    # Row numbers, or features, in an archive that has ids for something else.
+    return (
+        None
+        if any(name.lower() in roles and name not in same for name in source.names)
+        else NameTable(source.path, same)
+    )
+
+
+def only(names: Sequence[str]) -> str | None:
+    """The one name there is."""
+    return names[0] if len(names) == 1 else None
 
 
 def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> IntArray | None:
@@ -74,11 +318,11 @@ def rows_by_number(table: NameTable, index: str, pool: PoolFile, kept: BoolArray
     wrong = (rows < 0) | (rows >= n_pool)
     if wrong.any():
         problem = f"{table.path} holds the {index} {rows[wrong][0]}, which is no row of the pool"
-        raise InvalidData(problem, mend=f"row numbers go from 0 to {n_pool - 1}.")
+        raise InvalidData(problem, hint=f"row numbers go from 0 to {n_pool - 1}.")
     values, counts = np.unique(rows, return_counts=True)
     if len(values) < len(rows):
         raise InvalidData(
-            f"{table.path} names row {values[np.argmax(counts > 1)]} twice", mend="each must be there once."
+            f"{table.path} names row {values[np.argmax(counts > 1)]} twice", hint="each must be there once."
         )
     refuse_ids(table.path, rows, pool.names.ids)
     return rows
@@ -153,8 +397,8 @@ def own_candidates(pool: PoolFile, columns: Columns, note: Note) -> IntArray | N
 
 def unknown_ids(path: str, column: str) -> InvalidArgument:
     """Ids where the pool has none."""
-    mend = f"name them with --id-column, or give {path} an index column of row numbers."
-    return InvalidArgument(f"{path} names rows by {column}, and the pool has no ids", mend=mend)
+    hint = f"name them with --id-column, or give {path} an index column of row numbers."
+    return InvalidArgument(f"{path} names rows by {column}, and the pool has no ids", hint=hint)
 
 
 def unnamed_rows(table: NameTable, pool: PoolFile, columns: Columns) -> InvalidData:
@@ -163,11 +407,11 @@ def unnamed_rows(table: NameTable, pool: PoolFile, columns: Columns) -> InvalidD
     problem = f"{table.path} has no column that names rows of the pool; it holds {', '.join(table.header)}"
     rows = f"index, the row numbers from 0; points outside the pool need its {pool.features.shape[1]} features."
     if known is None:
-        return InvalidData(problem, mend=f"give it a column {rows}")
+        return InvalidData(problem, hint=f"give it a column {rows}")
     found = next((name for name in table.header if {*label_keys(table.columns[name]())} <= known.places.keys()), None)
     if found is not None:
-        return InvalidData(problem, mend=f"{found} has the pool's ids: call it {wanted} there, as in the pool.")
-    return InvalidData(problem, mend=f"give it a column {wanted}, the pool's ids, or {rows}")
+        return InvalidData(problem, hint=f"{found} has the pool's ids: call it {wanted} there, as in the pool.")
+    return InvalidData(problem, hint=f"give it a column {wanted}, the pool's ids, or {rows}")
 
 
 def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) -> IntArray:
@@ -176,7 +420,7 @@ def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) ->
     outside = rows[rows >= n_pool]
     if len(outside):
         problem = f"{path} holds row {outside[0]} among its picks, and the pool has {n_pool} rows"
-        raise InvalidData(problem, mend="pass the pool it was picked from.")
+        raise InvalidData(problem, hint="pass the pool it was picked from.")
     table = None if path.endswith(".npy") else read_table(path, ROW, columns)
     column = None if table is None else table.id_column(None)
     if table is None or column is None or pool.names.ids is None:
@@ -185,7 +429,7 @@ def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) ->
     moved = np.flatnonzero(rows_of(ids, pool.names.ids) != rows)
     if len(moved):
         problem = f"{path} has {ids.shown(moved[:1].tolist())} as row {rows[moved[0]]}, which is another row by now"
-        raise InvalidData(problem, mend=f"write to another file, and pass --labelled {path}.")
+        raise InvalidData(problem, hint=f"write to another file, and pass --labelled {path}.")
     return rows
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dubito.files import Columns, PoolFile, split_spec
-from dubito.files.choosing import choose, left_out, numbers_beside, usual_name
+from dubito.io import Columns, PoolFile, split_spec
+from dubito.io.lookup import choose, left_out, numbers_beside, usual_name
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, len_of
-from dubito.names.labels import are_labels, label_keys
+from dubito.request.labels import are_labels, label_keys
 
 MOST_NAMED = 5
 """Features that a note names where nothing is the matter with them."""
@@ -29,7 +29,7 @@ STEM = re.compile(r"(.*[_\-. ]|.*?)(\d+|[^_\-. ]*)$")
 """What columns of one kind begin with: p_ of p_cat, prob of prob12."""
 
 
-def told_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
+def describe_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
     """Which columns of a table are features, and in full those that one should look at."""
     names = pool.feature_names
     shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
@@ -39,10 +39,10 @@ def told_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
     strays = left_out(pool.source)
     if strays:
         yield f"left out: {', '.join(strays)}, no features by their names; --feature-columns takes them all the same"
-    yield from _told_suspects(pool, columns)
+    yield from _describe_suspects(pool, columns)
 
 
-def told_vectors(pool: PoolFile, spec: str, columns: Columns) -> Iterator[str]:
+def describe_vectors(pool: PoolFile, spec: str, columns: Columns) -> Iterator[str]:
     """Which column of lists the features are, and the columns of numbers beside it that are none."""
     chosen = choose(pool.source, "features", split_spec(spec)[1], columns)
     beside = numbers_beside(pool.source, chosen, columns)
@@ -51,23 +51,23 @@ def told_vectors(pool: PoolFile, spec: str, columns: Columns) -> Iterator[str]:
         yield f"features are the lists in {chosen[0]}; left out: {shown}"
 
 
-def _told_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
+def _describe_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
     n_rows = min(MOST_ROWS, max(FEWEST_ROWS, MOST_CELLS // len(pool.feature_names)))
     sample = np.asarray(pool.features[:n_rows], dtype=np.float64)
     names = np.array(pool.feature_names)
     constant: BoolArray = (sample == sample[:1]).all(axis=0) & (len(sample) > 1)
     ids = looks_like_ids(names.tolist(), sample, len_of(pool.features)) & ~constant
     if ids.any():
-        mend = f"pass --id-column {names[ids][0]}" if pool.ids is None else _ignore(names[ids])
-        told = _listed(names[ids], "looks like an id", "look like ids")
-        yield f"{told}: {mend} if so; now {'it is a feature' if ids.sum() == 1 else 'they are features'}"
+        hint = f"pass --id-column {names[ids][0]}" if pool.ids is None else _ignore(names[ids])
+        described = _listed(names[ids], "looks like an id", "look like ids")
+        yield f"{described}: {hint} if so; now {'it is a feature' if ids.sum() == 1 else 'they are features'}"
     for name in names[looks_like_status(names.tolist(), sample)].tolist():
         yield f"{name} is 0 or 1 and may say what is labelled: call it labelled if so, or pass --ignore-columns {name}"
-    yield from _told_missing(names.tolist(), sample, "the first " * (len(sample) < len_of(pool.features)))
+    yield from _describe_missing(names.tolist(), sample, "the first " * (len(sample) < len_of(pool.features)))
     codes = np.array([pool.source.entry(name).is_code for name in names.tolist()], dtype=np.bool_) & ~ids
     if codes.any():
-        told = _listed(names[codes], "has", "have")
-        yield f"{told} zeros before numbers, as codes do: {_ignore(names[codes])} if they count nothing"
+        described = _listed(names[codes], "has", "have")
+        yield f"{described} zeros before numbers, as codes do: {_ignore(names[codes])} if they count nothing"
     for group in probability_groups(names.tolist(), sample):
         stem = _stem(group)
         wanted = f"'{stem}*'" if stem else ",".join(group)
@@ -75,10 +75,10 @@ def _told_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
         yield f"{', '.join(group)} look like probabilities: pass {options}"
     labels = _labels(pool, columns, n_rows)
     if labels is not None:
-        told_by = names[predict_perfectly(sample[labels[0]], labels[1]) & ~constant]
-        if len(told_by):
-            mend = f"if it was made from it {_ignore(told_by)}"
-            yield f"{_listed(told_by, 'predicts', 'predict')} the label perfectly: {mend}"
+        predictors = names[predict_perfectly(sample[labels[0]], labels[1]) & ~constant]
+        if len(predictors):
+            hint = f"if it was made from it {_ignore(predictors)}"
+            yield f"{_listed(predictors, 'predicts', 'predict')} the label perfectly: {hint}"
     if constant.any():
         yield f"{_listed(names[constant], 'is', 'are')} the same in every row: {_ignore(names[constant])}"
 
@@ -126,7 +126,7 @@ def looks_like_status(names: Sequence[str], sample: FloatArray) -> BoolArray:
     return np.asarray(called & (is_0 | is_1).all(axis=0) & is_0.any(axis=0) & is_1.any(axis=0))
 
 
-def _told_missing(names: Sequence[str], sample: FloatArray, which: str) -> Iterator[str]:
+def _describe_missing(names: Sequence[str], sample: FloatArray, which: str) -> Iterator[str]:
     for name, values in zip(names, sample.T, strict=True):
         for code in codes_for_missing(values):
             n = int((values == code).sum())

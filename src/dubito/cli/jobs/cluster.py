@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dubito.checks import read_number
-from dubito.cli.inputs.files import DoubtSpecs
-from dubito.cli.jobs.select import Method
-from dubito.cli.jobs.target import Target
-from dubito.cli.printing.messages import Bar, say
+from dubito.api import select
+from dubito.cli.inputs.pool import DoubtSpecs
+from dubito.cli.jobs.select import Method, Target
+from dubito.cli.output import Bar, say
+from dubito.core.problem import Interrupted, Selection
 from dubito.doubt.reading import two_sources
-from dubito.errors import InvalidArgument
-from dubito.files import Columns, open_source, read_array, read_picks, split_spec
+from dubito.errors import InvalidArgument, named
+from dubito.io import Columns, open_source, read_array, read_picks, split_spec
 from dubito.matrix import AnyArray
-from dubito.problem import Interrupted, Selection
-from dubito.selecting import select
-from dubito.wording import named
+from dubito.request.arrays import read_number
 
 if TYPE_CHECKING:
     from dubito.sharding.shards import Shards
@@ -38,7 +36,7 @@ class Where:
             value = getattr(self, each.name)
             if value is not None and engine != "cluster":
                 raise InvalidArgument(
-                    "is for --engine cluster", argument=each.name, value=value, mend="pass that, too."
+                    "is for --engine cluster", argument=each.name, value=value, hint="pass that, too."
                 )
         return engine == "cluster"
 
@@ -56,8 +54,8 @@ def refuse(target: Target, others: Mapping[str, object]) -> None:
     """Refuse what one machine alone can do."""
     given = next((name for name, value in others.items() if value), "append" if target.append else None)
     if given is not None:
-        mend = "leave it out, or --engine cluster."
-        raise InvalidArgument(f"{named(given)} does not go with --engine cluster", mend=mend)
+        hint = "leave it out, or --engine cluster."
+        raise InvalidArgument(f"{named(given)} does not go with --engine cluster", hint=hint)
 
 
 def pick(
@@ -71,7 +69,7 @@ def pick(
     quiet: bool,
 ) -> Selection:
     """Select from a file or a folder of shards; doubt beside it lies in as many."""
-    from dubito.engines.cluster.rays import connect
+    from dubito.engines.cluster.workers import connect
     from dubito.sharding.shards import listed
 
     given: dict[str, Any] = {role: listed(spec) for role, spec in sources.items() if spec is not None}
@@ -108,5 +106,5 @@ def _read_labelled(specs: Sequence[str], columns: Columns) -> AnyArray | None:
         for spec in specs
     ]
     if len({part.ndim for part in parts}) > 1:
-        raise InvalidArgument("names both rows and features", argument="labelled", mend="pass files of one kind.")
+        raise InvalidArgument("names both rows and features", argument="labelled", hint="pass files of one kind.")
     return np.concatenate(parts)

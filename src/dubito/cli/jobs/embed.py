@@ -8,20 +8,19 @@ from dataclasses import dataclass
 
 import typer
 
-from dubito import files
-from dubito.checks import check_integer, check_memory_limit, read_number
-from dubito.cli.printing.failures import Stopped
-from dubito.cli.printing.messages import Bar, program_name, say
-from dubito.embedding.calling import embed
-from dubito.embedding.embedded import Embedded
+from dubito import io as files
+from dubito.cli.output import Bar, Stopped, program_name, say
+from dubito.embedding.api import embed
+from dubito.embedding.source import Embedded
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
-from dubito.files.formulas import safe_cell
-from dubito.files.writing import csv_text
+from dubito.io.cells import safe_cell
+from dubito.io.picks import csv_text
+from dubito.request.arrays import check_integer, check_memory_limit, read_number
 
 SOME_LEFT_OUT = 4
 """The exit code where a pool was written and lacks some of its source."""
 MOST_SHOWN = 10
-"""Problems that are told one by one."""
+"""Problems that are reported one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +47,9 @@ def read_asked(
 ) -> EmbedCall:
     """Check what can be checked before anything is read."""
     if not os.path.isdir(os.path.dirname(os.path.abspath(out))):
-        raise MissingFile(f"{out} cannot be written: its folder does not exist", mend="make it first.")
+        raise MissingFile(f"{out} cannot be written: its folder does not exist", hint="make it first.")
     if os.path.realpath(out) == os.path.realpath(source):
-        raise InvalidArgument(f"{out} is read, and would be lost", mend="write to another file.")
+        raise InvalidArgument(f"{out} is read, and would be lost", hint="write to another file.")
     return EmbedCall(
         source,
         embedder,
@@ -72,7 +71,7 @@ def read_option(text: str) -> tuple[str, object]:
     """
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise InvalidArgument(f"--option {text} is not KEY=VALUE", mend="write size=224, for one.")
+        raise InvalidArgument(f"--option {text} is not KEY=VALUE", hint="write size=224, for one.")
     return name.strip(), value
 
 
@@ -81,9 +80,9 @@ def check_errors_file(path: str | None, force: bool) -> None:
     if path is None:
         return
     if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-        raise MissingFile(f"{path} cannot be written: its folder does not exist", mend="make it first.")
+        raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="make it first.")
     if os.path.exists(path) and not force and not _is_list(path):
-        raise OutputExists(f"{path} exists", mend="pass --force to replace it, or another path.")
+        raise OutputExists(f"{path} exists", hint="pass --force to replace it, or another path.")
 
 
 def _is_list(path: str) -> bool:
@@ -151,13 +150,13 @@ def finish(embedded: Embedded, errors: str | None, as_json: bool, quiet: bool) -
         files.write_atomically(errors, problem_list(embedded))
     if as_json:
         print(json.dumps(summary(embedded)))
-    say(told(embedded), quiet=quiet)
+    say(described(embedded), quiet=quiet)
     say(f"next: {program_name()} select {shlex.quote(embedded.path or '')} -b 50 -o batch.csv", quiet=quiet)
     if embedded.left_out:
         raise typer.Exit(SOME_LEFT_OUT)
 
 
-def told(embedded: Embedded) -> str:
+def described(embedded: Embedded) -> str:
     """The summary in a line."""
     made = f"{embedded.n_rows:,} {embedded.takes} embedded by {embedded.embedder}, {embedded.width:,} numbers each"
     now = embedded.n_rows + len(embedded.left_out) - embedded.n_before

@@ -8,16 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dubito.checks import check_choice, check_integer, read_number
-from dubito.cli.printing.messages import Bar, program_name, say
-from dubito.cli.printing.plain import put
+from dubito.cli.output import Bar, program_name, put, say
 from dubito.errors import InvalidArgument
-from dubito.files import write_atomically
-from dubito.optional import require
+from dubito.io import write_atomically
+from dubito.registry import require
+from dubito.request.arrays import check_choice, check_integer, read_number
 
 if TYPE_CHECKING:
-    from dubito.labelling.contents import Contents
-    from dubito.labelling.project import Project
+    from dubito.labeling.contents import Contents
+    from dubito.labeling.project import Project
 
 SHORTEST_TOKEN, FEWEST_LETTERS = 16, 8
 
@@ -52,18 +51,18 @@ def read_asked(
     audit: str | None,
 ) -> LabelCall:
     """Check what can be checked before anything is read."""
-    from dubito.labelling.project import Settings
-    from dubito.web.serving import is_local, read_public
+    from dubito.labeling.project import Settings
+    from dubito.labeling.web.serving import is_local, read_public
 
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
-        mend = f"choose {SHORTEST_TOKEN} letters or more, without spaces."
-        raise InvalidArgument("--token is too short, or has letters beyond ASCII", mend=mend)
+        hint = f"choose {SHORTEST_TOKEN} letters or more, without spaces."
+        raise InvalidArgument("--token is too short, or has letters beyond ASCII", hint=hint)
     if token is not None and len(set(token)) < FEWEST_LETTERS:
-        mend = 'choose one at random: python -c "import secrets; print(secrets.token_urlsafe())"'
-        raise InvalidArgument(f"--token has fewer than {FEWEST_LETTERS} different letters", mend=mend)
+        hint = 'choose one at random: python -c "import secrets; print(secrets.token_urlsafe())"'
+        raise InvalidArgument(f"--token has fewer than {FEWEST_LETTERS} different letters", hint=hint)
     if not is_local(host) and token is None:
         problem = f"--host {host} lets others reach this page, and no token was chosen"
-        raise InvalidArgument(problem, mend="set one in the variable DUBITO_TOKEN, and give it to those who label.")
+        raise InvalidArgument(problem, hint="set one in the variable DUBITO_TOKEN, and give it to those who label.")
     settings: dict[str, Any] = {}
     if batch is not None:
         settings["batch"] = check_integer("batch", read_number(batch), least=1)
@@ -80,7 +79,7 @@ def read_port(text: str) -> int:
     """A number that a port can have."""
     port = check_integer("port", read_number(text), least=0)
     if port > 65535:
-        raise InvalidArgument("is no port", argument="port", value=port, mend="choose one below 65536.")
+        raise InvalidArgument("is no port", argument="port", value=port, hint="choose one below 65536.")
     return port
 
 
@@ -97,7 +96,7 @@ def read_share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0.0 <= value <= 1.0:
-        raise InvalidArgument("is no share", argument="audit", value=text, mend="write 5%, or 0 for none.")
+        raise InvalidArgument("is no share", argument="audit", value=text, hint="write 5%, or 0 for none.")
     return value
 
 
@@ -112,15 +111,15 @@ def open_source(
     quiet: bool,
 ) -> "tuple[Project, Contents]":
     """The project, made where there is none, with the settings that were given."""
-    from dubito.labelling import demo as digits
-    from dubito.labelling.making import open_project, with_settings
-    from dubito.labelling.project import Settings
+    from dubito.labeling import creation as digits
+    from dubito.labeling.creation import open_project, with_settings
+    from dubito.labeling.project import Settings
 
     def tell(line: str) -> None:
         say(line, quiet=quiet)
 
     if source is None and not demo:
-        raise InvalidArgument("SOURCE is missing", mend="name a folder or a table, or try dubito label --demo.")
+        raise InvalidArgument("SOURCE is missing", hint="name a folder or a table, or try dubito label --demo.")
     names = [name.strip() for name in (classes or "").split(",") if name.strip()]
     place = digits.demo_source(source) if demo else source
     assert place is not None
@@ -142,27 +141,27 @@ def open_source(
 
 def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: bool, quiet: bool) -> None:
     """Serve until Ctrl-C, after saying where."""
-    from dubito.labelling.desk import Desk
-    from dubito.labelling.noticing import lost_labels
-    from dubito.labelling.project import read_token
-    from dubito.web.serving import address_of, open_socket, serve
+    from dubito.labeling.project import read_token
+    from dubito.labeling.project_checks import lost_labels
+    from dubito.labeling.service import LabelingService
+    from dubito.labeling.web.serving import address_of, open_socket, serve
 
     lost = lost_labels(project)
     if lost is not None:
         say(f"warning: {lost}")
-    desk = Desk(project, contents)
+    service = LabelingService(project, contents)
     try:
         token = asked.token or read_token(project)[0]
         opened = open_socket(asked.host, asked.port)
     except BaseException:
-        desk.close()
+        service.close()
         raise
     address = address_of(opened, asked.host)
     if asked.public is not None:
         say(f"listening on {address}, for the server at {asked.public}", quiet=quiet)
         address = f"{asked.public}/"
-    desk.lock.tell(address)
-    say(f"{len(contents):,} items, {len(desk.state.book.labels):,} labelled, in {project.folder}", quiet=quiet)
+    service.lock.tell(address)
+    say(f"{len(contents):,} items, {len(service.state.book.labels):,} labelled, in {project.folder}", quiet=quiet)
     put([address if asked.token else f"{address}?token={token}"])
     say("label there; Ctrl-C stops, and the same command goes on.", quiet=quiet)
 
@@ -171,21 +170,21 @@ def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: 
             threading.Thread(target=webbrowser.open, args=(f"{address}?token={token}",), daemon=True).start()
 
     with suppress(KeyboardInterrupt):  # The way to stop it; everything is closed by then.
-        serve(desk, token, opened, asked.host, ready, asked.public)
+        serve(service, token, opened, asked.host, ready, asked.public)
     again = program_name()
     say(f"stopped; {again} label {os.path.relpath(project.folder)} goes on.", quiet=quiet)
 
 
 def update_project(path: str, probabilities: str | None, *, none: bool, quiet: bool) -> None:
     """Keep the probabilities of the user's own model, or forget them."""
-    from dubito.labelling.contents import read_contents
-    from dubito.labelling.making import project_folder
-    from dubito.labelling.own import drop_own, keep_own
-    from dubito.labelling.project import read_project
+    from dubito.labeling.contents import read_contents
+    from dubito.labeling.creation import project_folder
+    from dubito.labeling.project import read_project
+    from dubito.labeling.user_probabilities import drop_own, keep_own
 
     project = read_project(project_folder(path))
     if none == (probabilities is not None):
-        raise InvalidArgument("there is nothing to do, or two things", mend="pass --probabilities FILE, or --none.")
+        raise InvalidArgument("there is nothing to do, or two things", hint="pass --probabilities FILE, or --none.")
     if probabilities is None:
         drop_own(project)
         say("the next rounds go by dubito's own model.", quiet=quiet)
@@ -197,12 +196,12 @@ def update_project(path: str, probabilities: str | None, *, none: bool, quiet: b
 def export_project(folder: str, to: str, output: str, *, force: bool, quiet: bool) -> None:
     """Write the labels of a project for another tool."""
     require("sqlalchemy", extra="label")
-    from dubito.labelling.exporting import FORMATS, export_labels
-    from dubito.labelling.handing import read_state
+    from dubito.labeling.export import FORMATS, export_labels
+    from dubito.labeling.project_export import read_state
 
     if to == "folders":
         problem = f"--to folders is for picks that people sort into classes, and {folder} has labels already"
-        raise InvalidArgument(problem, mend="pass --to csv: it has the path of each picture, and its label.")
+        raise InvalidArgument(problem, hint="pass --to csv: it has the path of each picture, and its label.")
     state = read_state(folder)
     found = export_labels(state, check_choice("to", to, tuple(FORMATS)), safe=True)
     write_atomically(output, found.data, new=not force)

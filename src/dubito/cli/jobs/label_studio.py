@@ -7,29 +7,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dubito.checks import check_integer, read_number
-from dubito.cli.inputs.carried import read_carried
-from dubito.cli.inputs.files import Inputs, read_inputs
-from dubito.cli.inputs.labels import note_twins, read_labels
-from dubito.cli.inputs.scaling import is_wanted, read_when
+from dubito.cli.inputs.features import is_wanted, read_when
+from dubito.cli.inputs.pool import Inputs, read_inputs
+from dubito.cli.inputs.row_columns import note_twins, read_labels
+from dubito.cli.inputs.rows import read_carried
 from dubito.cli.jobs.select import Method
-from dubito.cli.printing.messages import say
+from dubito.cli.output import say
 from dubito.errors import InvalidArgument, InvalidData, OutputExists
-from dubito.exchange.answers import Gathered
-from dubito.exchange.items import LOCAL_FILES, Item, Said, items_of, read_items, refuse_unknown
-from dubito.files import Columns, open_source, output_format, write_atomically
-from dubito.files.disk import held
-from dubito.files.writing import render_columns
+from dubito.integrations.exchange.answers import Gathered
+from dubito.integrations.exchange.items import LOCAL_FILES, Item, Said, items_of, read_items, refuse_unknown
+from dubito.integrations.label_studio.client import Patience, Server, read_token
+from dubito.integrations.label_studio.picking import PoolPicker, Suggestion
+from dubito.integrations.label_studio.projects import StudioProject, find_project, pull
+from dubito.integrations.label_studio.pushing import check_sampling, check_storage, push
+from dubito.integrations.label_studio.watching import WatchPlan, wait_for_server, watch
+from dubito.io import Columns, open_source, output_format, write_atomically
+from dubito.io.durable import held
+from dubito.io.picks import render_columns
 from dubito.matrix import AnyArray, len_of
-from dubito.names.columns import ROW
-from dubito.names.labels import label_keys
-from dubito.studio.picking import PoolPicker, Suggestion
-from dubito.studio.projects import StudioProject, find_project
-from dubito.studio.pulling import pull
-from dubito.studio.pushing import check_sampling, check_storage, push
-from dubito.studio.server import Patience, Server
-from dubito.studio.tokens import read_token
-from dubito.studio.watching import WatchPlan, wait_for_server, watch
+from dubito.request.arrays import check_integer, read_number
+from dubito.request.columns import ROW
+from dubito.request.labels import label_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +46,8 @@ class Showing:
         folder = os.path.normpath(self.local_files)
         root = os.path.normpath(self.document_root or os.path.dirname(folder))
         if self.prefix or not os.path.isabs(folder) or os.path.commonpath([folder, root]) != root or folder == root:
-            mend = f"pass a folder below {root}, from the root of the server's disk, and no --prefix."
-            raise InvalidArgument("cannot be shown", argument="local_files", value=self.local_files, mend=mend)
+            hint = f"pass a folder below {root}, from the root of the server's disk, and no --prefix."
+            raise InvalidArgument("cannot be shown", argument="local_files", value=self.local_files, hint=hint)
         return f"{LOCAL_FILES}{os.path.relpath(folder, root)}/"
 
     def permit(self, project: StudioProject) -> None:
@@ -96,7 +94,7 @@ def _refuse_other(path: str) -> None:
     """Refuse to replace a table that is none of ours: ours hold nothing that the server has not."""
     names = set(open_source(path).names) if os.path.getsize(path) else set[str]()
     if names and not {"annotators", "agreement"} <= names and "why" not in names:
-        raise OutputExists(f"{path} exists, and is no table of labels from here", mend="pass --force to replace it.")
+        raise OutputExists(f"{path} exists, and is no table of labels from here", hint="pass --force to replace it.")
 
 
 def _refuse_strange(path: str, found: Gathered) -> None:
@@ -106,7 +104,7 @@ def _refuse_strange(path: str, found: Gathered) -> None:
     now = {*found.names, *found.skipped, *found.tied}
     if before and now and not before & now:
         problem = f"{path} has labels of other items, such as {min(before)!r}: of another project, it seems"
-        raise OutputExists(problem, mend="pass another file with -o, or --force to replace it.")
+        raise OutputExists(problem, hint="pass another file with -o, or --force to replace it.")
 
 
 def names_in(text: str | None) -> list[str]:
@@ -125,7 +123,7 @@ def connect(url: str, token_file: str | None, timeout: str, *, quiet: bool) -> S
 def _seconds(name: str, text: str) -> float:
     value = read_number(text)
     if not isinstance(value, int | float) or not 0.0 < value <= 3600.0:
-        raise InvalidArgument("is no time", argument=name, value=text, mend="pass seconds, above 0 and up to 3600.")
+        raise InvalidArgument("is no time", argument=name, value=text, hint="pass seconds, above 0 and up to 3600.")
     return float(value)
 
 
@@ -143,10 +141,10 @@ def read_suggestions(
     """The picks, with guesses where a pool and labels are named."""
     items = read_items(picks, shown.column, shown.address(), to_look_at=True)
     if not items:
-        raise InvalidData(f"{picks} holds no picks", mend="let dubito select write some.")
+        raise InvalidData(f"{picks} holds no picks", hint="let dubito select write some.")
     if pool is None:
         if labelled:
-            raise InvalidArgument("--labelled alone says nothing here", mend="pass --pool, too, for a model to guess.")
+            raise InvalidArgument("--labelled alone says nothing here", hint="pass --pool, too, for a model to guess.")
         return [Suggestion(item) for item in items]
     found, labels, table = _read_pool(pool, labelled, columns)
     rows = [Item(name, items[0].key, items[0].kind, "", {}) for name in label_keys(next(iter(table.values())))]

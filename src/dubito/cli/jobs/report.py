@@ -7,21 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from dubito.checks import check_real, read_number
-from dubito.cli.jobs.about import read_about
-from dubito.cli.printing.messages import show
-from dubito.cli.printing.plain import plain_cells, put
+from dubito.cli.jobs.run import read_about
+from dubito.cli.output import plain_cells, put, show
 from dubito.errors import DubitoError, InvalidArgument
-from dubito.experiments.datasets.dataset import read_dataset
-from dubito.experiments.datasets.images import COLLECTIONS, load_images
-from dubito.experiments.findings.pairs import shown_p
-from dubito.experiments.findings.saved import NOT_REACHED, shown_saved
-from dubito.experiments.findings.sentences import notes
-from dubito.experiments.findings.summary import Summary, finding
+from dubito.experiments.data import read_dataset
+from dubito.experiments.images import COLLECTIONS, load_images
 from dubito.experiments.models.kinds import model_as_table
-from dubito.experiments.plans.experiment import Data, Experiment
-from dubito.experiments.runs.run import read_folder, read_headers, read_rounds
-from dubito.reports import About, Written, shown_facts, write_report
+from dubito.experiments.plan import Data, Experiment
+from dubito.experiments.report import About, Written, shown_facts, write_report
+from dubito.experiments.runner import read_folder, read_headers, read_rounds
+from dubito.experiments.statistics import shown_p
+from dubito.experiments.summary import NOT_REACHED, Summary, finding, notes, shown_saved
+from dubito.request.arrays import check_real, read_number
 
 
 def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
@@ -31,8 +28,8 @@ def read_targets(given: Sequence[str] | None) -> tuple[float, ...]:
         value = read_number(text.removesuffix("%"))
         share = check_real("target", value, least=0.0) / (100.0 if text.endswith("%") else 1.0)
         if not 0.0 < share <= 1.0:
-            mend = "pass a share such as 0.9, or 90%."
-            raise InvalidArgument("is no accuracy", argument="target", value=text, mend=mend)
+            hint = "pass a share such as 0.9, or 90%."
+            raise InvalidArgument("is no accuracy", argument="target", value=text, hint=hint)
         found.append(share)
     return tuple(found)
 
@@ -44,14 +41,14 @@ def about_run(experiment: Experiment, folder: Path) -> About:
     latest = headers[-1] if headers else {}
     classes = list(kept.classes) or latest.get("classes")
     facts = {
-        "data": _data_told(experiment.data, kept.shape),
+        "data": _data_described(experiment.data, kept.shape),
         "pool": experiment.pool,
         "model": ", ".join(f"{key} = {value}" for key, value in model_as_table(experiment.model).items()),
         "weights": latest.get("weights"),
-        "schedule": schedule_told(experiment),
+        "schedule": schedule_described(experiment),
         "strategies": ", ".join(arm.name for arm in experiment.strategies),
         "seeds": f"{len(experiment.seeds)}: {', '.join(str(seed) for seed in experiment.seeds)}",
-        "versions": _versions_told(latest),
+        "versions": _versions_described(latest),
         "machine": latest.get("machine"),
         "begun": headers[0].get("started") if headers else None,
         "command": kept.command,
@@ -65,7 +62,7 @@ def about_run(experiment: Experiment, folder: Path) -> About:
     )
 
 
-def _versions_told(header: Mapping[str, object]) -> str | None:
+def _versions_described(header: Mapping[str, object]) -> str | None:
     versions = header.get("versions")
     if not isinstance(versions, dict):
         return None
@@ -73,14 +70,14 @@ def _versions_told(header: Mapping[str, object]) -> str | None:
     return ", ".join([*packages, f"Python {header.get('python')}"])
 
 
-def _data_told(data: Data, shape: object) -> str:
+def _data_described(data: Data, shape: object) -> str:
     source = data.path or data.images or data.builtin or "handed in by Python"
     test = data.test or ("" if data.test_share is None else f"{data.test_share:.0%} of every class, drawn by the seed")
     rows = "" if data.rows is None else f"{data.rows:,} rows of the training part, drawn by the seed"
     return "; ".join(filter(None, [source, str(shape or ""), rows, f"tested on {test}" if test else ""]))
 
 
-def schedule_told(experiment: Experiment) -> str:
+def schedule_described(experiment: Experiment) -> str:
     """The schedule in words."""
     schedule, goes_on = experiment.schedule, experiment.model.goes_on and not experiment.schedule.from_scratch
     again = "training goes on from round to round" if goes_on else "trained from scratch each round"
@@ -106,7 +103,7 @@ def make_report(folder: Path, output: Path, targets: Sequence[float], force: boo
     experiment = read_folder(folder)
     rounds = read_rounds(folder)
     if not rounds:
-        raise InvalidArgument(f"{folder} has no records yet", mend="run or resume it first.")
+        raise InvalidArgument(f"{folder} has no records yet", hint="run or resume it first.")
     detail = f"{experiment.name}, {experiment.model.kind} model" + (
         "" if experiment.pool == "clean" else f", {experiment.pool} pool"
     )
@@ -136,10 +133,10 @@ def tell(
         print(json.dumps({**content, "files": [str(path) for path in files]}, indent=1))
         return
     show_table(written.summary)
-    put([*found(written), *targets_told(written.summary, asked), *advice, "", *paths(written, also)])
+    put([*found(written), *targets_described(written.summary, asked), *advice, "", *paths(written, also)])
 
 
-def targets_told(summary: Summary, asked: Sequence[float]) -> Iterator[str]:
+def targets_described(summary: Summary, asked: Sequence[float]) -> Iterator[str]:
     """For every accuracy asked about, the labels that each strategy needs."""
     for target in asked:
         place = summary.targets.index(target)

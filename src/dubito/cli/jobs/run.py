@@ -4,24 +4,25 @@ import json
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from dubito.checks import check_integer, read_number
-from dubito.cli.printing.board import Board
-from dubito.cli.printing.failures import Stopped
-from dubito.cli.printing.messages import program_name, say, show
-from dubito.cli.printing.plain import plain_cells, put
-from dubito.errors import MissingFile
-from dubito.experiments.cells.journal import NAME as JOURNAL
-from dubito.experiments.cells.sources import DataSource
-from dubito.experiments.datasets.images import COLLECTIONS
-from dubito.experiments.lanes.studio import rows_trained
+from dubito.cli.output import Board, Stopped, plain_cells, program_name, put, say, show
+from dubito.errors import InvalidData, MissingFile
+from dubito.experiments.data import Dataset
+from dubito.experiments.data_sources import DataSource
+from dubito.experiments.downloads import DATA_VARIABLE
+from dubito.experiments.images import COLLECTIONS
+from dubito.experiments.journal import NAME as JOURNAL
+from dubito.experiments.journal import DamagedLine, Record, sealed, unsealed
 from dubito.experiments.models.base import StartsFromWeights
 from dubito.experiments.models.networks.network import Slow
-from dubito.experiments.plans.experiment import Experiment
-from dubito.experiments.published.folders import DATA_VARIABLE
+from dubito.experiments.plan import Experiment
 from dubito.experiments.records import Round, curves
-from dubito.experiments.runs.run import EXPERIMENT, is_finished, lines_unchecked, read_rounds, run_experiment
+from dubito.experiments.runner import EXPERIMENT, is_finished, lines_unchecked, read_rounds, run_experiment
+from dubito.experiments.side_by_side import rows_trained
+from dubito.io import write_atomically
+from dubito.request.arrays import check_integer, read_number
 
 MOST_WORKERS = 8
 
@@ -166,7 +167,7 @@ def latest_unfinished(runs: Path) -> Path:
         if not is_finished(folder):
             return folder
     there = f"every run in {runs} is done" if found else f"{runs} holds no run"
-    raise MissingFile(f"{there}: there is nothing to resume", mend="begin one with dubito run FILE.toml.")
+    raise MissingFile(f"{there}: there is nothing to resume", hint="begin one with dubito run FILE.toml.")
 
 
 def latest(runs: Path) -> Path:
@@ -174,7 +175,7 @@ def latest(runs: Path) -> Path:
     found = by_recency(runs)
     if not found:
         raise MissingFile(
-            f"{runs} holds no run", mend="pass the folder of one, or begin one with dubito run FILE.toml."
+            f"{runs} holds no run", hint="pass the folder of one, or begin one with dubito run FILE.toml."
         )
     return found[0]
 
@@ -188,3 +189,53 @@ def last_worked_on(folder: Path) -> float:
     """When a run's journal was last written to."""
     journal = folder / "journal.jsonl"
     return (journal if journal.exists() else folder / EXPERIMENT).stat().st_mtime
+
+
+# ``about.json`` in a run's folder: the command, and what was read from the data, for when the report is made again.
+
+ABOUT = "about.json"
+
+
+@dataclass(frozen=True, slots=True)
+class AboutRun:
+    """What a report says besides what the records hold; None where nothing was kept."""
+
+    command: str | None = None
+    shape: str | None = None
+    classes: tuple[str, ...] = ()
+
+
+def save_about(folder: Path, data: Dataset, command: str) -> None:
+    """Keep what the report says of the data and the command."""
+    shape = f"{len(data.labels):,} rows of {data.features[0].size:,} features in {len(data.classes)} classes"
+    test = f", and {len(data.test_labels):,} rows to test on" if data.has_test else ""
+    record = {"schema": 1, "checks": True, "command": command, "shape": shape + test, "classes": list(data.classes)}
+    write_atomically(str(folder / ABOUT), sealed(record))
+
+
+def read_about(folder: Path) -> AboutRun:
+    """What was kept; a file that was damaged is refused by its name."""
+    path = folder / ABOUT
+    if not path.exists():
+        return AboutRun()
+    try:
+        record, _ = unsealed(path.read_bytes())
+    except DamagedLine as error:
+        raise _damaged(path, f"it {error}") from None
+    classes = record.get("classes", [])
+    if not isinstance(classes, list) or not all(isinstance(each, str) for each in classes):
+        raise _damaged(path, "its 'classes' are no names")
+    return AboutRun(_text(path, record, "command"), _text(path, record, "shape"), tuple(classes))
+
+
+def _text(path: Path, record: Record, name: str) -> str | None:
+    value = record.get(name)
+    if value is not None and not isinstance(value, str):
+        raise _damaged(path, f"its {name!r} is no text")
+    return value
+
+
+def _damaged(path: Path, what: str) -> InvalidData:
+    return InvalidData(
+        f"{path} was changed or damaged: {what}", hint="delete it, and the report does without the command it tells."
+    )

@@ -1,32 +1,171 @@
 """What ``dubito select`` does once its options are read."""
 
+import json
 import os
-from collections.abc import Iterator, Mapping
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
 
-from dubito.checks import check_candidates, check_choice, check_integer, check_memory_limit, read_number
-from dubito.cli.inputs.files import Inputs, note
-from dubito.cli.inputs.labelled import LabelledInputs
-from dubito.cli.inputs.labels import labels_argument
-from dubito.cli.inputs.rows import own_candidates, read_candidate_rows, read_earlier
-from dubito.cli.inputs.scaling import When, is_wanted, told_scale
-from dubito.cli.jobs.target import Target
-from dubito.cli.printing.failures import naming_files
-from dubito.cli.printing.messages import Bar, say
-from dubito.files import Columns, read_picks
-from dubito.files.disk import held
-from dubito.fitting.estimators import find_model
-from dubito.fitting.record import NO_MODEL
-from dubito.limits import Limits
+from dubito.api import forecast, select
+from dubito.arguments import Wanted, build_request, check_points, check_terms, with_model
+from dubito.cli.inputs.features import When, describe_scale, is_wanted
+from dubito.cli.inputs.labeled import LabelledInputs
+from dubito.cli.inputs.pool import Inputs, note
+from dubito.cli.inputs.row_columns import labels_argument
+from dubito.cli.inputs.rows import own_candidates, picture_folders, read_candidate_rows, read_earlier
+from dubito.cli.output import Bar, Stopped, naming_files, put, put_data, say
+from dubito.core.constraints import Limits
+from dubito.core.problem import Interrupted, Metric, Progress, Request, Selection
+from dubito.doubt.reading import Sources
+from dubito.errors import InvalidArgument, MissingFile, OutputExists
+from dubito.io import (
+    FORMATS,
+    Columns,
+    Format,
+    add_round,
+    output_format,
+    read_picks,
+    render_selection,
+    save_selection,
+    split_spec,
+    write_atomically,
+)
+from dubito.io.cells import is_formula
+from dubito.io.durable import held
+from dubito.io.lookup import DOUBT_ROLES
+from dubito.io.source import suffix_of
 from dubito.matrix import BoolArray, IntArray, len_of
-from dubito.names.labels import EMPTY
-from dubito.problem import Interrupted, Metric, Progress, Selection
-from dubito.selecting import select
-from dubito.strategies import Strategy, build_strategy
+from dubito.models.estimators import find_model
+from dubito.models.fit import NO_MODEL
+from dubito.request.arrays import check_choice, check_integer, check_memory_limit, read_number
+from dubito.request.labels import EMPTY
+from dubito.request.rows import check_candidates
+from dubito.strategies import Strategy, build_strategy, configure_strategy
+
+# Where the picks of ``dubito select`` go: checked before anything is computed, written and told in the end.
+
+BINARY = ("parquet", "npy")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the picks go."""
+
+    path: str | None
+    """None for stdout."""
+    format: Format
+    append: bool
+    force: bool
+    safe_csv: bool = False
+    """Whether text that looks like a formula is kept from being one."""
+
+    def for_spreadsheets(self, wanted: bool | None) -> "Target":
+        """Files of CSV are opened by spreadsheets, so that text stays text there unless something else is said."""
+        is_file = self.path is not None and self.format == "csv"
+        return replace(self, safe_csv=is_file if wanted is None else wanted)
+
+
+def check_target(output: str | None, format: str | None, as_json: bool, append: bool, force: bool) -> Target:
+    """Refuse an output that could not be written, before anything is computed."""
+    if as_json and format not in (None, "json"):
+        raise InvalidArgument(f"--json and --format {format} disagree", hint="pass one of them.")
+    path = None if output == "-" else output
+    wanted = "json" if as_json else format
+    if path is None:
+        if append:
+            raise InvalidArgument("--append has no file to add to", hint="pass -o FILE.")
+        chosen = output_format("stdout", wanted or "csv")
+        if chosen in BINARY and sys.stdout.isatty():
+            raise InvalidArgument("is not for a terminal", argument="format", value=chosen, hint="pass -o FILE.")
+        return Target(None, chosen, append, force)
+    chosen, suffix = output_format(path, wanted), suffix_of(path)[1:]
+    if suffix in FORMATS and suffix != chosen:
+        asked = "--json" if as_json else f"--format {chosen}"
+        raise InvalidArgument(
+            f"{asked} and -o {path} disagree", hint=f"leave {asked} out, or give the file another suffix."
+        )
+    if append and force:
+        raise InvalidArgument("--append adds to the file and --force replaces it", hint="pass one of them.")
+    if append and chosen == "json":
+        raise InvalidArgument(
+            f"{path}: json describes one run and cannot be added to", hint="use csv, jsonl, parquet or npy."
+        )
+    if os.path.isfile(path) and not (append or force):
+        raise OutputExists(f"{path} exists", hint="pass --force to replace it, --append to add to it, or another path.")
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="make it first.")
+    return Target(path, chosen, append, force)
+
+
+def refuse_inputs(target: Target, sheet: str | None, inputs: Iterable[str | None]) -> None:
+    """Refuse an output that is one of the files that are read, alone or in a folder of shards: inputs never change."""
+    read = [os.path.realpath(split_spec(spec)[0]) for spec in inputs if spec is not None]
+    for output in (None if target.append else target.path, sheet):
+        place = None if output is None or not os.path.isfile(output) else os.path.realpath(output)
+        if place is not None and (place in read or (os.path.dirname(place) in read and _is_shard(place))):
+            raise InvalidArgument(f"{output} is read, and would be lost", hint="write to another file.")
+
+
+def _is_shard(path: str) -> bool:
+    """Whether other files of its kind stand beside it."""
+    return sum(suffix_of(name) == suffix_of(path) for name in os.listdir(os.path.dirname(path))) > 1
+
+
+def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence[str] = ()) -> None:
+    """Write the picks and say what they are; an interrupted run says so in its exit code, too."""
+    where = "to stdout" if target.path is None else f"to {target.path}"
+    if len(selection):
+        write(selection, target)
+    if not selection.complete:
+        kept = f"they went {where}" if len(selection) else "nothing was written"
+        raise Stopped(f"interrupted after {len(selection)} pick{'' if len(selection) == 1 else 's'}; {kept}.")
+    engine = "" if selection.engine is None else f" on the {selection.engine} engine"
+    radius = "" if selection.radius is None else f", radius {selection.radius:.4g}"
+    covered = "" if selection.covered is None else "".join(f", covering {x:.1%}" for x in selection.covered[-1:])
+    spent = "" if selection.spent is None else f", costing {selection.spent:.6g}"
+    say(
+        f"{len(selection)} of {selection.n_pool} rows picked by {selection.strategy}{engine} "
+        f"in {selection.seconds:.2f} s{radius}{covered}{spent}; written {where}.",
+        quiet=quiet,
+    )
+    for described in selection.notes:
+        say(described, quiet=quiet)
+    if target.safe_csv and target.format == "csv":
+        tell_marks(selection, where.removeprefix("to "), quiet)
+    if target.path is not None:
+        files = dict.fromkeys([*labelled, target.path])
+        options = " ".join(f"--labelled {shlex.quote(path)}" for path in files)
+        say(f"next round: label them, train your model again if you have one, and pass {options}", quiet=quiet)
+
+
+def tell_marks(selection: Selection, where: str, quiet: bool) -> None:
+    """Say where text is not as it was, so that nobody joins by it unawares."""
+    columns = selection.columns()
+    n_marked = {name: sum(map(is_formula, values)) for name, values in columns.items()}
+    described = ", ".join(f"{count} in {name}" for name, count in n_marked.items() if count)
+    if described:
+        say(
+            f"text that begins like a formula has an apostrophe before it in {where} ({described}), for spreadsheets; "
+            "dubito takes it off again. --no-safe-csv writes it as it is.",
+            quiet=quiet,
+        )
+
+
+def write(selection: Selection, target: Target) -> None:
+    """To stdout, to a file that is replaced whole, or below what a file holds, which is ours by now."""
+    if target.path is None:
+        put_data(render_selection(selection, target.format, safe_csv=target.safe_csv))
+    elif target.append:
+        add_round(selection, target.path, format=target.format, safe_csv=target.safe_csv)
+    else:
+        more = {"force": target.force, "safe_csv": target.safe_csv}
+        save_selection(selection, target.path, format=target.format, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +236,7 @@ def read_method(
 def with_scale(method: Method, found: Inputs, when: When) -> Method:
     """The method with features standardised or not, and a note where that was not asked for."""
     names = found.pool.feature_names
-    advice = told_scale(when, names, found.pool.features)
+    advice = describe_scale(when, names, found.pool.features)
     if advice is not None:
         note(advice)
     return replace(method, standardise=is_wanted(when, names))
@@ -179,3 +318,103 @@ def call_select(found: Inputs, allowed: IntArray | None, method: Method, progres
 def candidates_of(found: Inputs, allowed: IntArray | None) -> BoolArray | None:
     """Rows that may be picked as a mask, which nobody can take for ids."""
     return None if allowed is None else np.isin(np.arange(len_of(found.pool.features)), allowed)
+
+
+# What ``dubito select --dry-run`` does: everything but picking.
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunFacts:
+    """What a dry run tells."""
+
+    n: int
+    d: int
+    dtype: str
+    labelled: int
+    candidates: int
+    budget: int
+    strategy: str
+    engine: str | None
+    """Which would run; None for a strategy without an engine."""
+    megabytes: float | None
+    """Memory beyond the inputs, at most; None where that is not known."""
+    seconds: float | None
+    notes: tuple[str, ...] = ()
+    """What a person should know of it: on stderr, and in JSON."""
+
+
+def show_dry_run(found: Inputs, allowed: IntArray | None, method: Method, as_json: bool, quiet: bool) -> None:
+    """Print what would be done."""
+    with naming_files(found.files, found.place):
+        strategy = configure_strategy(method.strategy, method.engine)
+        facts = asdict(foretell(strategy, read_request(found, allowed, method)))
+    for described in facts["notes"]:
+        say(described, quiet=quiet)
+    if as_json:
+        print(json.dumps({"schema": 1, **facts}, indent=2))
+    else:
+        del facts["notes"]
+        for name, value in facts.items():
+            put([f"{name:<12}{'none' if value is None else value}"])
+
+
+def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Request:
+    """The request of the run that would follow, after all the checks of `dubito.select`."""
+    features = found.pool.features
+    terms = check_terms(method.engine, method.memory_limit, method.seed, progress=None)
+    named = found.labelled.argument(features)
+    points = check_points(features, named, method.metric)
+    probabilities, logits, doubt = map(found.doubt.get, DOUBT_ROLES)
+    doubts = Sources(probabilities, logits, doubt, method.temperature, labels_argument(found), named)
+    wanted = Wanted(method.model, EMPTY)
+    points, doubts, limits = with_model(points, doubts, method.limits(found), method.strategy, wanted, terms.seed)
+    return build_request(points, terms, method.budget, candidates_of(found, allowed), doubts, limits=limits)
+
+
+def foretell(strategy: Strategy, request: Request) -> DryRunFacts:
+    """Sizes, engine and cost."""
+    engine, cost, taken, note = forecast(strategy, request)
+    (n, d), dtype = request.pool.shape, str(request.pool.dtype)
+    megabytes, seconds = (None, None) if cost is None else (round(cost.bytes / 1e6, 1), round(cost.seconds, 2))
+    sizes = (n, d, dtype, len_of(request.references), len(request.candidates), request.budget)
+    notes = (*request.notes, *([] if note is None else [note]))
+    return DryRunFacts(*sizes, taken, engine, megabytes, seconds, notes)
+
+
+# The contact sheet of ``dubito select``: picks as a page to label from.
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Where a contact sheet goes, and where its pictures come from."""
+
+    path: str
+    folders: tuple[Path, ...]
+    force: bool
+
+    def write(self, selection: Selection, *, quiet: bool) -> None:
+        """Render the picks and say where they are."""
+        from dubito.experiments.contact_sheet import Sheet, picture_column, picture_paths, render_sheet
+
+        names = [str(name) for name in (selection.indices if selection.ids is None else selection.ids).tolist()]
+        texts = {name: [str(value) for value in values] for name, values in selection.carried.items()}
+        shown = picture_column({**texts, "": names})
+        pictures = None if shown is None else picture_paths({**texts, "": names}[shown], self.folders)
+        lost = pictures is not None and None in pictures
+        shown_texts = {name: values for name, values in texts.items() if name != shown or lost}
+        title = f"{len(selection)} picks by {selection.strategy}"
+        page = render_sheet(Sheet(title, names, selection.priorities.tolist(), shown_texts, pictures))
+        write_atomically(self.path, page.encode("utf-8", "replace"), new=not self.force)
+        kind = "texts" if pictures is None else f"{sum(path is not None for path in pictures)} pictures"
+        say(f"a page of {len(selection)} picks ({kind}) is written to {self.path}.", quiet=quiet)
+
+
+def check_sheet(path: str, pool: str, pictures: str | None, force: bool) -> Page:
+    """Refuse a page that could not be written, before anything is computed."""
+    if not path.lower().endswith((".html", ".htm")):
+        raise InvalidArgument(f"--sheet {path} is no page", hint="give it the suffix .html.")
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise MissingFile(f"{path} cannot be written: its folder does not exist", hint="make it first.")
+    if os.path.exists(path) and not force:
+        raise OutputExists(f"{path} exists", hint="pass --force to replace it, or another path.")
+    return Page(path, tuple(picture_folders(pool, pictures)), force)

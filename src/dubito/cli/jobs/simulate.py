@@ -7,23 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dubito.checks import check_integer, check_real, read_number
-from dubito.cli.jobs.about import ABOUT, save_about
-from dubito.cli.jobs.report import schedule_told
-from dubito.cli.printing.board import Board
-from dubito.cli.printing.failures import Stopped
-from dubito.cli.printing.messages import say
-from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists
-from dubito.experiments.cells.sources import DataSource
-from dubito.experiments.cells.stage import training_rows
-from dubito.experiments.datasets.dataset import Dataset
+from dubito.cli.jobs.report import schedule_described
+from dubito.cli.jobs.run import ABOUT, save_about
+from dubito.cli.output import Board, Stopped, say
+from dubito.errors import InvalidArgument, InvalidData, MissingFile, OutputExists, in_library, named
+from dubito.experiments.data import Dataset
+from dubito.experiments.data_sources import DataSource
 from dubito.experiments.models.base import Model
 from dubito.experiments.models.kinds import model_from_table
-from dubito.experiments.plans.arms import Arm, parse_strategy
-from dubito.experiments.plans.experiment import Data, Experiment, Schedule
-from dubito.experiments.runs.run import check_folder, run_experiment
-from dubito.files import Columns, open_source, split_spec
-from dubito.wording import in_library, named
+from dubito.experiments.plan import Arm, Data, Experiment, Schedule, parse_strategy
+from dubito.experiments.rounds import training_rows
+from dubito.experiments.runner import check_folder, run_experiment
+from dubito.io import Columns, open_source, split_spec
+from dubito.request.arrays import check_integer, check_real, read_number
 
 STRATEGIES = ("random", "auto", "margin", "least-confidence", "coreset", "doubt-coreset", "doubt-coreset:strength=0.5")
 """Compared where none is named."""
@@ -99,7 +95,7 @@ def read_model(text: str) -> Model:
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not name or not equals or not value:
             problem = f"has the setting {part.strip()!r}"
-            raise InvalidArgument(problem, argument="model", value=text, mend="write kind:name=value,name=value.")
+            raise InvalidArgument(problem, argument="model", value=text, hint="write kind:name=value,name=value.")
         table[name.replace("-", "_")] = read_number(value)
     try:
         return model_from_table(table)
@@ -116,7 +112,7 @@ def check_committee(arms: Sequence[Arm], model: Model, text: str) -> None:
             f"asks a committee, and {named('model', text)} has none",
             argument="strategy",
             value=asking[0],
-            mend=f"pass {named('model', f'{text}{join}samples=10')}.",
+            hint=f"pass {named('model', f'{text}{join}samples=10')}.",
         )
 
 
@@ -165,7 +161,7 @@ def read_data(draft: Experiment, data: str, test: str | None = None, missing: st
         opened = open_source(path)
         if not any(entry.ndim == 1 for entry in opened.entries.values()):
             raise MissingFile(
-                f"{path} holds no labels, only {opened.listing()}", mend="add an array labels, one class a row."
+                f"{path} holds no labels, only {opened.listing()}", hint="add an array labels, one class a row."
             )
     source.whole()
     return source
@@ -181,7 +177,7 @@ def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:
                 f"takes at most {most:,} points, and the training part has {n_train:,}",
                 argument="strategy",
                 value=arm.name,
-                mend="leave it out, or take coreset.",
+                hint="leave it out, or take coreset.",
             )
     return replace(draft, schedule=sizes.schedule(n_train, len(data.classes), n_clean))
 
@@ -189,7 +185,7 @@ def scheduled(draft: Experiment, data: Dataset, sizes: Sizes) -> Experiment:
 def open_run(experiment: Experiment, folder: Path, force: bool) -> None:
     """Refuse a folder that holds something else, or clear it of an earlier run if that is wanted."""
     if folder.is_file():
-        raise OutputExists(f"{folder} is a file", mend="pass -o with another folder.")
+        raise OutputExists(f"{folder} is a file", hint="pass -o with another folder.")
     if force:
         clear_run(folder)
     elif (folder / "experiment.toml").exists():
@@ -198,11 +194,11 @@ def open_run(experiment: Experiment, folder: Path, force: bool) -> None:
         except InvalidArgument:
             raise OutputExists(
                 f"{folder} holds a run with other settings",
-                mend="pass --force to begin anew, or -o with another folder.",
+                hint="pass --force to begin anew, or -o with another folder.",
             ) from None
     elif folder.is_dir() and any(folder.iterdir()):
         raise OutputExists(
-            f"{folder} holds other files", mend="pass -o with another folder, or --force to write into it."
+            f"{folder} holds other files", hint="pass -o with another folder, or --force to write into it."
         )
 
 
@@ -220,7 +216,7 @@ def run(
     data = source.whole()
     cells = len(experiment.strategies) * len(experiment.seeds)
     processes = read_workers(workers, cells, data.features.size)
-    say(f"{experiment.name}: {schedule_told(experiment)}; {cells} runs into {folder}", quiet=quiet)
+    say(f"{experiment.name}: {schedule_described(experiment)}; {cells} runs into {folder}", quiet=quiet)
     folder.mkdir(parents=True, exist_ok=True)
     save_about(folder, data, command)
     play(experiment, folder, processes, source, quiet)

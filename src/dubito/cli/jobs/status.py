@@ -4,14 +4,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dubito.cli.inputs.files import Inputs, read_columns, read_inputs
-from dubito.cli.inputs.labels import note_twins, read_labels
-from dubito.cli.inputs.missing import read_missing, settle
-from dubito.cli.printing.failures import naming_files
-from dubito.cli.printing.plain import put
-from dubito.files import Columns
-from dubito.fitting.folds import Share
-from dubito.fitting.standing import LabelsSoFar, stand
+from dubito.cli.inputs.pool import Inputs, read_columns, read_inputs, read_missing, settle
+from dubito.cli.inputs.row_columns import note_twins, read_labels
+from dubito.cli.output import naming_files, put
+from dubito.io import Columns
+from dubito.models.held_out import Share
+from dubito.models.progress import LabelsSoFar, stand
 
 MOST_SHOWN = 30
 """Classes that are listed, the most frequent first."""
@@ -77,7 +75,7 @@ def show(found: LabelsSoFar, as_json: bool) -> None:
     ranked = sorted(found.counts.items(), key=lambda each: -each[1])
     shown = ", ".join(f"{name} {n}" for name, n in ranked[:MOST_SHOWN]) + (", ..." if len(ranked) > MOST_SHOWN else "")
     lines = [f"labelled    {found.fitted.n_labels} of {found.n_pool} rows" + (f": {shown}" if shown else "")]
-    lines.append(f"model       {found.fitted.told()}")
+    lines.append(f"model       {found.fitted.described()}")
     if found.foreseen is not None:
         lines.append(f"last batch  {found.foreseen} named right before the model had seen them")
     lines.append(f"covered     {found.covered:.1%} of the pool, by labels near it")

@@ -5,19 +5,15 @@ from dataclasses import replace
 
 import torch
 
+from dubito.core.problem import Problem
 from dubito.engines.cluster.hardware import Hardware
-from dubito.engines.cluster.messages import Points, Start
-from dubito.engines.cluster.shares import levels_in, n_levelled
-from dubito.engines.cuda.bounds import DeviceBounds
-from dubito.engines.cuda.fronts import FirstRows, Fronts, first_unpicked
+from dubito.engines.cluster.messages import Points, Start, levels_in, n_levelled
+from dubito.engines.cuda.bounds import DeviceBounds, FirstRows, Fronts, first_unpicked
 from dubito.engines.cuda.memory import SMALLEST_FRONT, DevicePlan, out_of_memory, plan_memory
-from dubito.engines.cuda.points import DevicePoints, DeviceSource, Tensor, to_device
-from dubito.engines.cuda.shapes import DeviceReferences
-from dubito.engines.cuda.solver import bytes_of_feature, free_bytes
-from dubito.engines.cuda.starting import farthest_from
+from dubito.engines.cuda.points import DevicePoints, DeviceReferences, DeviceSource, Tensor, to_device
+from dubito.engines.cuda.solver import bytes_of_feature, farthest_from, free_bytes
 from dubito.engines.lazy.frontier import Fresh
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
-from dubito.problem import Problem
 
 NONE = torch.empty(0, dtype=torch.int64)
 ENOUGH = 0.875
@@ -25,7 +21,7 @@ ENOUGH = 0.875
 
 
 class DeviceCandidates:
-    """See `dubito.engines.cluster.hosted.Candidates`."""
+    """See `dubito.engines.cluster.candidates.Candidates`."""
 
     def __init__(self, problem: Problem, start: Start, hardware: Hardware) -> None:
         """Bound every candidate by what is labelled and picked; in smaller blocks where memory runs out."""
@@ -150,7 +146,7 @@ class DeviceCandidates:
             raise out_of_memory((n, d), len(self.bounds.references.exact), sizes.working_bytes(d), self.free)
 
     def levels(self, size: int) -> tuple[IntArray, FloatArray]:
-        """See `dubito.engines.cluster.shares.levels_of`."""
+        """See `dubito.engines.cluster.messages.levels_of`."""
         value = self.bounds.value
         top = torch.topk(value, min(len(value), n_levelled(size))).values
         return levels_in(top[top >= 0.0].cpu().numpy())

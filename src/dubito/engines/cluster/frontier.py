@@ -4,16 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dubito.core.problem import Configuration, Problem
 from dubito.doubt import uncertainty
-from dubito.engines.cluster.messages import NOTHING, Answer, Errand, Facts, Orders, Points, Start, joined
-from dubito.engines.cluster.room import whole_sum
-from dubito.engines.cluster.shares import Shares
+from dubito.engines.cluster.candidates import whole_sum
+from dubito.engines.cluster.messages import NOTHING, Answer, Errand, Facts, Orders, Points, Shares, Start, joined
 from dubito.engines.cluster.workers import Workers
 from dubito.engines.cpu.kernels import CpuKernels
 from dubito.engines.lazy.front import Front, Threshold
 from dubito.engines.lazy.frontier import Fresh
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
-from dubito.problem import Configuration, Problem
 
 FRONT_ROWS = 2048
 """Candidates in a merged front: a round goes over the network, so that it should bring many picks."""
@@ -34,7 +33,7 @@ class Placed:
     """Whether so little is labelled that a shard's other problem is meant, where it has one."""
 
     def of(self, shard: int) -> tuple[int, IntArray, bool]:
-        """What one shard is told."""
+        """What one shard is sent."""
         return int(self.starts[shard]), self.left_out, self.is_early
 
     def restore(self, shard: int) -> list[tuple[str, tuple[object, ...]]]:
@@ -140,13 +139,13 @@ class ClusterFrontier:
         return Start(references, self.largest_feature, self.problem.budget, picks, self.apart, n_candidates)
 
     def restore(self, shard: int) -> list[tuple[str, tuple[object, ...]]]:
-        """What a shard made anew must hear; picks that are still to be told are told with the next round."""
+        """What a shard made anew must hear; picks that are still to be reported are reported with the next round."""
         calls = self.placed.restore(shard)
         if self.is_adding:
             calls.append(("add_up", ()))
         if self.is_started:
-            told = self.picked.take(np.arange(len(self.picked) - len(self.pending)))
-            calls += [("start", (self._begun(told),)), ("drop", (self.dropped,))]
+            described = self.picked.take(np.arange(len(self.picked) - len(self.pending)))
+            calls += [("start", (self._begun(described),)), ("drop", (self.dropped,))]
         return calls
 
     # A round
@@ -217,7 +216,7 @@ class ClusterFrontier:
         self.traffic.rounds += 1
         return self.seen.rows[:n_wanted]
 
-    # What is told
+    # What is reported
 
     def largest(self) -> float:
         """After the last front."""

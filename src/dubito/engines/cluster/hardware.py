@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-from dubito.coverage import CoverageProblem
-from dubito.engines.cluster.hosted import Candidates, HostCandidates
+from dubito.core.coverage_reference import CoverageProblem
+from dubito.core.problem import Problem
+from dubito.engines.cluster.candidates import Candidates, HostCandidates
 from dubito.engines.cluster.messages import Start
 from dubito.engines.cuda.engine import missing
-from dubito.errors import InvalidArgument
-from dubito.problem import Problem
-from dubito.wording import named
+from dubito.errors import InvalidArgument, named
 
 Kind = Literal["auto", "cpu", "cuda"]
 """What workers should compute on; by ``"auto"`` a GPU where there is one."""
@@ -30,9 +29,9 @@ class Hardware:
         """The same, or the CPU where the device cannot be used and need not."""
         reasons = [] if self.device is None else missing(self.device, n_features)
         if reasons and self.is_asked:
-            mend = f"mend that on every node that has a GPU, or pass {named('workers', 'cpu')}."
+            hint = f"fix that on every node that has a GPU, or pass {named('workers', 'cpu')}."
             problem = f"cannot be had of a worker: {reasons[0]}"
-            raise InvalidArgument(problem, argument="workers", value="cuda", mend=mend)
+            raise InvalidArgument(problem, argument="workers", value="cuda", hint=hint)
         return HOST if reasons else self
 
     def takes(self, problem: Problem | CoverageProblem) -> bool:
@@ -48,7 +47,7 @@ class Hardware:
 
     def covering(self) -> Any:
         """What covers on the device."""
-        return import_module("dubito.engines.cluster.covering.device")
+        return import_module("dubito.engines.cluster.coverage.device")
 
 
 HOST = Hardware()

@@ -6,16 +6,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dubito.coverage import CoverageProblem
-from dubito.distances import read_rows, settle
+from dubito.core.coverage_reference import CoverageProblem
+from dubito.core.distances import read_rows, settle
+from dubito.core.problem import Problem
+from dubito.engines.cluster.candidates import Candidates, Sums
 from dubito.engines.cluster.hardware import HOST, Hardware
-from dubito.engines.cluster.hosted import Candidates
 from dubito.engines.cluster.messages import NOTHING, Answer, Errand, Facts, Orders, Points, Start
-from dubito.engines.cluster.room import Sums
 from dubito.engines.lazy.front import Threshold
 from dubito.engines.lazy.frontier import Fresh
 from dubito.matrix import AnyArray, FloatArray, IntArray, blocks, len_of, rows_per_read
-from dubito.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

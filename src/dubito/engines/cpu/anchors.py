@@ -9,15 +9,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from dubito import compiled
+from dubito import native as compiled
+from dubito.core.problem import Problem
 from dubito.engines.cpu.memory import CpuPlan
 from dubito.engines.cpu.products import closest, pack, product
 from dubito.engines.cpu.references import References
 from dubito.engines.cpu.rowsteps import Grouped, RowSteps
 from dubito.engines.cpu.sketch import Sketch
-from dubito.engines.lazy.rounding import FLOOR, Float32Array, squared_lengths
+from dubito.engines.lazy.bounds import FLOOR, Float32Array, squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, blocks
-from dubito.problem import Problem
 
 CHOICE = 1024
 """References that anchors are chosen from."""

@@ -4,12 +4,12 @@ import time
 
 import numpy as np
 
+from dubito.core.problem import Problem
 from dubito.engines.base import Estimate
 from dubito.engines.cpu.kernels import ANCHORS
 from dubito.engines.cpu.memory import default_bytes, plan_memory
 from dubito.engines.cpu.sketch import NARROWEST, SKETCH_WIDTH
 from dubito.matrix import len_of
-from dubito.problem import Problem
 
 PICK_SECONDS, STEP_SECONDS = 10e-6, 180e-6
 """One greedy pick inside a front, and one step of a beam, with NumPy's overhead."""

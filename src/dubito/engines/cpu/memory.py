@@ -38,7 +38,7 @@ def plan_memory(n_pool: int, d: int, limit: int | None) -> CpuPlan:
             f"cannot hold what {n_pool} rows of {d} features need",
             argument="memory_limit",
             value=limit,
-            mend=f"pass at least {least} bytes ({-(-least // 10**6)} MB).",
+            hint=f"pass at least {least} bytes ({-(-least // 10**6)} MB).",
         )
     share = min(1.0, working / (2 * block_bytes(d, FIRST_FRONT, REFRESH_ROWS, REFERENCE_ROWS)))
     return CpuPlan(

@@ -8,15 +8,15 @@ these picks. Contenders are settled as `dubito.engines.lazy.front` does it: pick
 
 import numpy as np
 
-from dubito.distances import read_rows, settle
+from dubito.core.distances import read_rows, settle
+from dubito.core.problem import Problem, Solution
+from dubito.core.reference import cold_order
 from dubito.engines.cpu.sketch import plain_sketch
+from dubito.engines.lazy.bounds import FLOOR, ROUND_UP, SMALLEST, Float32Array, front_slack
 from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.front import Front, FrontPicking, Threshold
-from dubito.engines.lazy.progress import Reporter
-from dubito.engines.lazy.rounding import FLOOR, ROUND_UP, SMALLEST, Float32Array, front_slack
+from dubito.engines.lazy.frontier import Reporter
 from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of
-from dubito.problem import Problem, Solution
-from dubito.reference import cold_order
 
 FEW = 16
 """Rows that say where the points lie."""
@@ -35,11 +35,11 @@ UNSURE = 2.0**-10
 
 
 class NotPlain(Exception):
-    """So many candidates are level that the lazy way is quicker; ``told`` picks were told of already."""
+    """So many candidates are level that the lazy way is quicker; ``described`` picks were reported already."""
 
-    def __init__(self, told: int) -> None:
-        super().__init__(told)
-        self.told = told
+    def __init__(self, described: int) -> None:
+        super().__init__(described)
+        self.described = described
 
 
 def solve(problem: Problem) -> Solution:
@@ -81,7 +81,7 @@ class Plain:
         """About |y|² - 2·x·y for the nearest reference y that all were compared with."""
         self._compare(labelled, labelled_sizes)
         self.picks: list[int] = []
-        self.n_compared = self.n_exact = self.n_settled = self.told = 0
+        self.n_compared = self.n_exact = self.n_settled = self.described = 0
         """Picks that all were compared with, picks that are among ``others``, pairs settled, and picks told of."""
         self.others = np.empty((self.n_labelled + problem.budget + 1, d))
         """References in float64, shifted."""
@@ -141,10 +141,10 @@ class Plain:
             self.n_compared = len(self.picks)
             highest = self._highest()
             self._pick_first(highest, limit)
-            # That all are picked is told once all is known of them.
+            # That all are picked is reported once all is known of them.
             if reporter is not None and len(self.picks) < self.problem.budget:
-                self.told = len(self.picks)
-                reporter.report(self.told, highest.max)
+                self.described = len(self.picks)
+                reporter.report(self.described, highest.max)
 
     def _highest(self) -> FloatArray:
         """(n,) upper bounds on squared priorities; -1 where picked."""
@@ -169,7 +169,7 @@ class Plain:
         if threshold.row < 0.0 <= threshold.value:
             self.size *= 2
             if self.size > TOO_MANY and np.isfinite(self.most_settled):
-                raise NotPlain(self.told)
+                raise NotPlain(self.described)
         else:
             # Nothing positive is left: the lowest indices meet the budget.
             self.picks += places[: limit - len(self.picks)].tolist()
@@ -207,7 +207,7 @@ class Plain:
         which, nearest = np.nonzero(squared <= (squared.min(axis=1) + slack)[:, None])
         self.n_settled += len(which)
         if self.n_settled > self.most_settled:
-            raise NotPlain(self.told)
+            raise NotPlain(self.described)
         exact = np.full(len(places), np.inf)
         for span in blocks(len(which), max(1, PAIR_VALUES // problem.pool.shape[1])):
             rows = read_rows(problem.pool, problem.candidates[places[which[span]]], problem.metric)

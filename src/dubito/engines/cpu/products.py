@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dubito import compiled
-from dubito.engines.lazy.rounding import Float32Array
+from dubito import native as compiled
+from dubito.engines.lazy.bounds import Float32Array
 from dubito.matrix import AnyArray
 from dubito.threads import n_threads
 

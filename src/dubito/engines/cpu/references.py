@@ -7,12 +7,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dubito.distances import read_rows
+from dubito.core.distances import read_rows
+from dubito.core.problem import Metric, Problem
 from dubito.engines.cpu.products import PANEL
 from dubito.engines.cpu.sketch import Sketch, whole
-from dubito.engines.lazy.rounding import Float32Array, squared_lengths
+from dubito.engines.lazy.bounds import Float32Array, squared_lengths
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of
-from dubito.problem import Metric, Problem
 
 ReadRows = Callable[[Matrix, IntArray, Metric], AnyArray]
 

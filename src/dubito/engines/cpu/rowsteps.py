@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dubito import compiled
+from dubito import native as compiled
+from dubito.core.problem import Problem
 from dubito.engines.cpu.products import PANEL, pack
 from dubito.engines.cpu.references import References, Room
 from dubito.engines.cpu.sketch import Sketch, is_single
-from dubito.engines.lazy.rounding import (
+from dubito.engines.lazy.bounds import (
     BEYOND,
     FLOOR,
     FLOOR_LENGTH,
@@ -25,7 +26,6 @@ from dubito.engines.lazy.rounding import (
     Float32Array,
 )
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
-from dubito.problem import Problem
 from dubito.threads import n_threads
 
 WIDE = 4096

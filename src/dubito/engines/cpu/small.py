@@ -8,19 +8,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from dubito import compiled
-from dubito.distances import read_rows
+from dubito import native as compiled
+from dubito.core.distances import read_rows
+from dubito.core.problem import Configuration, Problem, Solution
+from dubito.core.reference import cold_order
 from dubito.engines.cpu.anchors import read_candidates
 from dubito.engines.cpu.products import PANEL
 from dubito.engines.cpu.rowsteps import RowSteps, SmallRun, row_steps
 from dubito.engines.cpu.sketch import Sketch, plain_sketch
+from dubito.engines.lazy.bounds import FLOOR, Float32Array, squared_lengths
 from dubito.engines.lazy.configurations import finished
-from dubito.engines.lazy.progress import Reporter
-from dubito.engines.lazy.rounding import FLOOR, Float32Array, squared_lengths
-from dubito.engines.lazy.unbroken import persistently
+from dubito.engines.lazy.frontier import Reporter
+from dubito.engines.lazy.interrupts import retry_on_interrupt
 from dubito.matrix import FloatArray, blocks, len_of
-from dubito.problem import Configuration, Problem, Solution
-from dubito.reference import cold_order
 
 FEW = 16
 """Rows that say where the points lie."""
@@ -61,7 +61,7 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
             radius = float(np.sqrt(run.squared[n_picks]))
         return finished(problem, problem.candidates[run.places[:n_picks]], run.squared[:n_picks], radius)
 
-    found, is_quiet = persistently(finish)
+    found, is_quiet = retry_on_interrupt(finish)
     try:
         if complete:
             reporter.report(len(found.indices), lambda: (found.radius or 0.0) ** 2)

@@ -3,27 +3,358 @@
 What all configurations hold is the base: references like any other. A configuration's own few picks stand in every
 front. Each front says how many steps it allowed; one that allowed none, though all in it was fresh, grows.
 
-Steps are made in one block of threads where the device lets it (`dubito.engines.cuda.block`), or else across the GPU
-(`dubito.engines.cuda.tables`): slower by far, and for smaller fronts.
+Steps are made in one block of threads where the device lets it (`dubito.engines.cuda.beam`), or else across the GPU
+(`dubito.engines.cuda.beam`): slower by far, and for smaller fronts.
 """
 
-from typing import NamedTuple
+import ctypes
+from ctypes import c_int, c_void_p
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import triton
 
-from dubito.engines.cuda.block import MOST_OWN, block_program, largest_front, run_in_block
-from dubito.engines.cuda.board import DeviceBoard, DeviceFront, StepsTaken
-from dubito.engines.cuda.bounds import DeviceBounds
-from dubito.engines.cuda.fronts import Fronts, first_unpicked
+from dubito.core.problem import Configuration, Problem, Solution
+from dubito.engines.cuda.bounds import DeviceBounds, Fronts, first_unpicked
 from dubito.engines.cuda.points import Tensor, to_device
-from dubito.engines.cuda.programs.steps import PLACES
-from dubito.engines.cuda.tables import run_steps
+from dubito.engines.cuda.programs import native
+from dubito.engines.cuda.programs.grid import multiprocessors
+from dubito.engines.cuda.programs.pairs import near_pairs
+from dubito.engines.cuda.programs.settling import settle
+from dubito.engines.cuda.programs.steps import ALIVE, CONTROLS, HIGHEST_KEY, PLACES, STEPS_MADE, make_steps, start_rows
 from dubito.engines.lazy.configurations import finished_beam
-from dubito.engines.lazy.progress import Reporter
+from dubito.engines.lazy.front import Threshold
+from dubito.engines.lazy.frontier import Reporter
 from dubito.matrix import FloatArray, IntArray
-from dubito.problem import Configuration, Problem, Solution
+
+# A front of a beam on a device: exact priorities turned into keys.
+
+NEVER = HIGHEST_KEY.value
+"""A key above all: a pick that leaves a candidate alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceBoard:
+    """A front of n candidates as configurations see it: keys, and the few that a pick lowers."""
+
+    start: Tensor
+    """(n,) int32 keys before a configuration's own picks."""
+    picks: Tensor
+    """int64 places, in any order, of picks that lower a candidate,"""
+    others: Tensor
+    """of these candidates,"""
+    left: Tensor
+    """and int32 keys that they leave to them."""
+    gains: Tensor
+    """(n,) int64 scores."""
+    bar: Tensor
+    """(1,) int32 keys from here on come before everything outside; -1 where nothing is outside."""
+    n_keys: int
+    """Above all keys."""
+
+    def lowered(self, n_columns: int) -> Tensor:
+        """(n, columns) int32 keys that a pick leaves to each candidate; `NEVER` where it leaves it alone."""
+        rows = torch.full((len(self.start), n_columns), NEVER, dtype=torch.int32, device=self.start.device)
+        rows.view(-1)[self.picks * n_columns + self.others] = self.left
+        return rows
+
+    def by_pick(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Whom picks lower and to which keys, int32, in the order of picks; and (n + 1,) where each pick's begin."""
+        picks, order = torch.sort(self.picks)
+        places = torch.arange(len(self.start) + 1, device=picks.device)
+        return torch.searchsorted(picks, places, out_int32=True), self.others[order].int(), self.left[order]
+
+
+@dataclass(frozen=True, slots=True)
+class StepsTaken:
+    """What came of a front: configurations (w, n) as rows of keys, their scores, and each step's picks."""
+
+    keys: Tensor
+    totals: Tensor
+    parents: Tensor
+    """(steps, w) ranks, one step before."""
+    picks: Tensor
+    """(steps, w) places in the front."""
+    heights: Tensor
+    """(steps, w) keys of the picks when picked."""
+
+
+class DeviceFront:
+    """Candidates ascending by number, with exact priorities, and the keys that stand for them."""
+
+    def __init__(self, bounds: DeviceBounds, rows: Tensor) -> None:
+        self.bounds, self.rows = bounds, rows
+        self.start = bounds.value[rows]
+        references = bounds.references
+        self.exact = references.widen(bounds.exact(rows))
+        self.weights = bounds.weights[rows]
+        self.pairs = self._near()
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of which one may lower the other."""
+        return len(self.pairs[0])
+
+    def _near(self) -> tuple[Tensor, Tensor]:
+        bounds, references, start = self.bounds, self.bounds.references, self.start
+        own = references.shape_of(self.exact)
+        # Nothing can lower a priority of 0, and a weight of 0 is not to be divided by.
+        if bounds.by_pick:
+            heights, scales = torch.where(start > 0.0, start, -1.0), self.weights
+        else:
+            heights, scales = start, torch.where(start > 0.0, self.weights, 1.0)
+        places = torch.arange(len(self.rows), device=self.rows.device)
+        return near_pairs(
+            own, own, places, heights, scales, bounds.constants, references.shape.precise,
+            self.weights if bounds.by_pick else None,
+        )  # fmt: skip
+
+    def board(self, threshold: Threshold, scores: Tensor) -> DeviceBoard:
+        """Every priority that a candidate can come to have, as a key; from here on `squared_of` has them back."""
+        picks, others, left = self._effects()
+        n, device = len(self.rows), self.rows.device
+        whose = torch.cat([torch.arange(n, device=device), others])
+        values = torch.cat([self.start, left])
+        order = in_order(values, whose)
+        self.squared = values[order]
+        """Ascending: of each key."""
+        keys = torch.empty(len(order), dtype=torch.int32, device=device)
+        keys[order] = torch.arange(len(order), dtype=torch.int32, device=device)
+        bar = self._bar(threshold, self.rows[whose[order]])
+        return DeviceBoard(keys[:n], picks, others, keys[n:], scores[self.rows], bar, len(order))
+
+    def _effects(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Picks, candidates, and the squared priorities that these picks leave to these candidates, if lower."""
+        squared = settle(self.exact, self.exact, self.pairs)
+        lefts, rights = (places.long() for places in self.pairs)
+        picks, others = torch.cat([lefts, rights]), torch.cat([rights, lefts])
+        left = torch.cat([squared, squared]) * self.weights[picks if self.bounds.by_pick else others]
+        is_lower = left < self.start[others]
+        return picks[is_lower], others[is_lower], left[is_lower]
+
+    def _bar(self, threshold: Threshold, rows: Tensor) -> Tensor:
+        """The first key that comes before the threshold; ``rows`` are those of the keys."""
+        if threshold.row < 0:
+            return torch.full((1,), -1, dtype=torch.int32, device=rows.device)
+        is_behind = (self.squared == threshold.value) & (rows >= threshold.row)
+        return ((self.squared < threshold.value) | is_behind).sum(dtype=torch.int32).reshape(1)
+
+    def squared_of(self, keys: Tensor) -> Tensor:
+        """Squared priorities; -1 where picked."""
+        return torch.where(keys >= 0, self.squared[keys.clamp(min=0).long()], -1.0)
+
+
+def in_order(values: Tensor, candidates: Tensor) -> Tensor:
+    """The order by (value, smallest first; candidate, highest first)."""
+    by_candidate = torch.sort(candidates, descending=True).indices
+    return by_candidate[torch.sort(values[by_candidate], stable=True).indices]
+
+
+# Steps of a beam inside a front: the tables that programs share, and the launch that makes the steps.
+
+CHILDREN = 512
+"""Children looked through at a time."""
+STEP_WARPS = 8
+LEAST = -(2**62)
+"""Below what every child is worth."""
+
+
+class Tables(NamedTuple):
+    """What the programs of `dubito.engines.cuda.programs.steps` share, in the order they take it.
+
+    W is the width, and children its square, filled up to powers of two. Where there are two of a table, the one is as
+    the last step left it and the other is being made.
+    """
+
+    keys: Tensor
+    """(2, width, columns) int32 of each configuration; -1 where it picked."""
+    lowered: Tensor
+    """(n, columns) int32, of the board."""
+    gains: Tensor
+    """(columns,) int64, of the board, and 0 beyond it."""
+    totals: Tensor
+    """(2, width) int64 scores of the configurations."""
+    apart: Tensor
+    """(2, W, W) int32 how many picks of the one the other lacks."""
+    odd: Tensor
+    """(2, W, W) int32 the sum of their places: where there is one such pick, its place."""
+    short: Tensor
+    """(width, 2·W) int64 a configuration's highest candidates: key, then place."""
+    short_gains: Tensor
+    """(width, 2·W) int64 scores of these."""
+    proposals: Tensor
+    """(children + W,) int32 the place that each child would pick; the last configuration reads W of them, too."""
+    worth: Tensor
+    """(children + W,) int64 what children are ranked by; negative where there is none."""
+    twins: Tensor
+    """(W, W) int32 what a later configuration must not pick, lest it be the same set; -1 where it may."""
+    order: Tensor
+    """(children,) int32 children by rank: child, then place, then a bit that is 1 where it does not live on."""
+    parents: Tensor
+    """(limit, width) int32, of `StepsTaken`."""
+    picks: Tensor
+    """(limit, width) int32, of `StepsTaken`."""
+    heights: Tensor
+    """(limit, width) int32, of `StepsTaken`."""
+    bar: Tensor
+    """(1,) int32, of the board."""
+    control: Tensor
+    """(4,) int32 by which programs meet, stop and say what came of it."""
+
+
+def run_steps(
+    board: DeviceBoard, own: Tensor, is_held: Tensor, totals: Tensor, width: int, limit: int, n_columns: int
+) -> StepsTaken:
+    """Step at most ``limit`` times, while all proposals of all configurations come before what is outside.
+
+    ``own`` (u,) are places that some configurations picked before, ``is_held`` (configurations, u) says which did,
+    and ``totals`` are their scores, small enough to be multiplied by the number of children. ``n_columns`` has room for
+    the board: a power of two, from twice that of the width to `PLACES`.
+    """
+    n, n_live, n_slots = len(board.start), len(totals), triton.next_power_of_2(width)
+    n_children = max(triton.next_power_of_2(width * width), 2 * n_slots)
+    tables = _lay_out(board, width, limit, n_slots, n_columns, n_children)
+    start = torch.nn.functional.pad(board.start, (0, n_columns - n), value=-1)
+    start_rows[(n_live,)](tables.keys, tables.lowered, start, own, is_held.int(), len(own), n_columns)
+    tables.totals[0, :n_live] = totals
+    only = is_held[:, None] & ~is_held[None]
+    tables.apart[0, :n_live, :n_live] = only.sum(dim=2)
+    tables.odd[0, :n_live, :n_live] = (only * own).sum(dim=2)
+    make_steps[(min(width, multiprocessors(totals.device)),)](
+        *tables, width, n_live, limit,
+        n_slots, n_columns, n_children, min(CHILDREN, n_children), num_warps=STEP_WARPS,
+    )  # fmt: skip
+    control = tables.control.tolist()
+    made, n_live = control[STEPS_MADE.value], control[ALIVE.value]
+    last = made % 2
+    return StepsTaken(
+        tables.keys[last, :n_live, :n],
+        tables.totals[last, :n_live],
+        tables.parents[:made],
+        tables.picks[:made],
+        tables.heights[:made],
+    )
+
+
+def _lay_out(board: DeviceBoard, width: int, limit: int, n_slots: int, n_columns: int, n_children: int) -> Tables:
+    """Tables as they are before the first step, but for what the configurations bring."""
+
+    # One by one, since a kernel is compiled anew for an address that is not aligned.
+    def full(*shape: int, value: int = 0, dtype: Tensor = torch.int32) -> Tensor:
+        return torch.full(shape, value, dtype=dtype, device=board.start.device)
+
+    return Tables(
+        keys=full(2, width, n_columns),
+        lowered=board.lowered(n_columns),
+        gains=torch.nn.functional.pad(board.gains, (0, n_columns - len(board.gains))),
+        totals=full(2, width, dtype=torch.int64),
+        apart=full(2, n_slots, n_slots),
+        odd=full(2, n_slots, n_slots),
+        short=full(width, 2 * n_slots, dtype=torch.int64),
+        short_gains=full(width, 2 * n_slots, dtype=torch.int64),
+        proposals=full(n_children + n_slots),
+        worth=full(n_children + n_slots, value=LEAST, dtype=torch.int64),
+        twins=full(n_slots, n_slots, value=-1),
+        order=full(n_children, value=1),
+        parents=full(limit, width),
+        picks=full(limit, width),
+        heights=full(limit, width),
+        bar=board.bar,
+        control=full(CONTROLS),
+    )
+
+
+# Steps of a beam inside a front, in one block of threads: for beams no wider than a block has warps.
+#
+# The threads of a block meet in a fraction of the time that programs across a GPU take, and have memory of their own.
+# `programs/block/` has the program; a front may be larger here than there.
+
+SLOTS = 128
+"""Candidates on the short list."""
+PITCH = SLOTS + 1
+"""Numbers from one configuration's keys to the next one's: a column of them does not lie in one bank of memory."""
+MOST_OWN = SLOTS // 2
+"""Picks of some configurations alone, in all, that there is room for on the list."""
+WIDEST_BLOCK = 32
+LEAST_WARPS = 16
+"""Narrow beams have helpers that draw the list."""
+WARP = 32
+BUCKETS = 512
+"""Into which keys are sorted in search of the highest."""
+SHARED_BYTES, DRAWING_BYTES = 8784, 6144
+"""Room for `Shared` and `Drawing`, whose sizes the compiler checks."""
+CHILD_BYTES = 16
+LARGEST_BLOCK_FRONT = SLOTS * SLOTS
+"""Keys of a whole front lie for a while where later each pair on the list has one."""
+STUCK = 2
+SOURCES = tuple(
+    Path(native.__file__).parent / "block" / f"{name}.cu" for name in ("state", "list", "children", "steps")
+)
+CONSTANTS = tuple(
+    f"{name}={value}"
+    for name, value in {
+        "SLOTS": SLOTS, "PITCH": PITCH, "WIDEST": WIDEST_BLOCK, "MOST_OWN": MOST_OWN, "BUCKETS": BUCKETS,
+        "SHARED_BYTES": SHARED_BYTES, "DRAWING_BYTES": DRAWING_BYTES,
+    }.items()
+)  # fmt: skip
+
+
+class BlockTask(ctypes.Structure):
+    """What the program takes: `Task` of ``state.cu``."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("start", "starts", "others", "left", "bar", "gains", "own", "is_held")),
+        *((name, c_void_p) for name in ("totals", "base", "keys", "last_totals", "past", "control")),
+        *((name, c_int) for name in ("n", "n_keys", "n_own", "n_live", "width", "limit")),
+    )
+
+
+def block_program(device: Any) -> Any:
+    """The program on a device; None where it cannot be had."""
+    if device.type != "cuda":
+        return None
+    return native.native_program(SOURCES, "make_block_steps", CONSTANTS, device.index or 0)
+
+
+def shared_bytes(width: int, n: int) -> int:
+    """Of shared memory, for a front of n candidates."""
+    # What is needed while a list is drawn lies where keys of configurations, and children, lie in between.
+    n_either = max(-(-width * PITCH // 4) * 16, DRAWING_BYTES) + max(CHILD_BYTES * width * width, n)
+    return SHARED_BYTES + 4 * SLOTS * SLOTS + n_either
+
+
+def largest_front(most_shared: int, width: int) -> int:
+    """Candidates in a front, at most; 0 where the beam is too wide, or the device's blocks too small for it."""
+    if width > WIDEST_BLOCK or shared_bytes(width, 0) > most_shared:
+        return 0
+    return min(LARGEST_BLOCK_FRONT, most_shared - shared_bytes(width, 0) + CHILD_BYTES * width * width)
+
+
+def run_in_block(
+    program: Any, board: DeviceBoard, own: Tensor, is_held: Tensor, totals: Tensor, width: int, limit: int
+) -> tuple[StepsTaken, bool]:
+    """See `dubito.engines.cuda.beam.run_steps`; and whether the list was too short to go on."""
+    n, n_live, device = len(board.start), len(totals), totals.device
+    base, control = torch.empty(n, dtype=torch.int32, device=device), torch.empty(3, dtype=torch.int32, device=device)
+    keys = torch.empty((width, n), dtype=torch.int32, device=device)
+    last_totals = torch.empty(width, dtype=torch.int64, device=device)
+    # Ranks that no configuration has name the first one as their parent.
+    past = torch.zeros((limit, width, 4), dtype=torch.int32, device=device)
+    own, held, totals = own.contiguous(), is_held.contiguous(), totals.contiguous()
+    tensors = (
+        board.start, *board.by_pick(), board.bar, board.gains, own, held,
+        totals, base, keys, last_totals, past, control,
+    )  # fmt: skip
+    task = BlockTask(*(each.data_ptr() for each in tensors), n, board.n_keys, len(own), n_live, width, limit)
+    program.run(task, WARP * max(width, LEAST_WARPS), shared_bytes(width, n))
+    made, n_live, outcome = control.tolist()
+    parents, picks, heights, _ = past[:made].unbind(dim=2)
+    steps = StepsTaken(keys[:n_live], last_totals[:n_live], parents, picks, heights)
+    return steps, outcome == STUCK
+
 
 BLOCK_FRONT = 8192
 """Candidates in a front for one block: most of them are picked before it is left."""

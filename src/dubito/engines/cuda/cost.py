@@ -7,14 +7,13 @@ import time
 
 import torch
 
+from dubito.core.problem import Problem
 from dubito.engines.base import Estimate
-from dubito.engines.cuda.block import WIDEST_BLOCK
-from dubito.engines.cuda.bounds import ANCHORS, FULL_PAIRS
-from dubito.engines.cuda.fronts import TOP_FRONTS
+from dubito.engines.cuda.beam import WIDEST_BLOCK
+from dubito.engines.cuda.bounds import ANCHORS, FULL_PAIRS, TOP_FRONTS
 from dubito.engines.cuda.memory import DevicePlan, plan_bytes
 from dubito.engines.cuda.solver import bytes_of_feature, plan_for
 from dubito.matrix import OnDevice, len_of
-from dubito.problem import Problem
 
 CALL_SECONDS = 4e-3
 """The least a call takes: checks, launches, and waiting for answers."""

@@ -11,11 +11,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import ClassVar
 
+from dubito.core.problem import Problem, Solution
 from dubito.engines.base import Estimate
-from dubito.engines.lazy.rounding import WIDEST_ROW
+from dubito.engines.lazy.bounds import WIDEST_ROW
 from dubito.errors import MemoryLimit
 from dubito.matrix import Matrix, OnDevice, Rows, len_of
-from dubito.problem import Problem, Solution
 
 WORTHWHILE = 3e11
 """Products of features from which a GPU repays the transfer of host features, and the start of torch."""

@@ -11,16 +11,15 @@ reference does. So every number that decides is the reference's own, ties includ
 import numpy as np
 import torch
 
-from dubito.engines.cuda.bounds import DeviceBounds
-from dubito.engines.cuda.fronts import FirstRows, Fronts, first_in_order
+from dubito.core.problem import Configuration, Problem, Solution
+from dubito.engines.cuda.bounds import DeviceBounds, FirstRows, Fronts, first_in_order
 from dubito.engines.cuda.points import Tensor
 from dubito.engines.cuda.programs.pairs import near_pairs
 from dubito.engines.cuda.programs.rounds import decide
 from dubito.engines.cuda.programs.settling import settle
 from dubito.engines.lazy.configurations import finished
 from dubito.engines.lazy.front import Threshold
-from dubito.engines.lazy.progress import Reporter
-from dubito.problem import Configuration, Problem, Solution
+from dubito.engines.lazy.frontier import Reporter
 
 RADIUS_FRONT = 64
 

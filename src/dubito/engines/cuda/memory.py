@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from dubito.errors import MemoryLimit
-from dubito.wording import named
+from dubito.errors import MemoryLimit, named
 
 STATE_BYTES = 48
 """For each candidate: bound, weight, number, what was seen, and the copies that a search for the first makes."""
@@ -65,11 +64,11 @@ def plan_bytes(plan: DevicePlan, shape: tuple[int, ...], itemsize: int, n_refere
 
 
 def out_of_memory(shape: tuple[int, int], n_references: int, needed: int, free: int) -> MemoryLimit:
-    """The error, with the estimate and the mend."""
+    """The error, with the estimate and the fix."""
     return MemoryLimit(
         f"{shape[0]} rows of {shape[1]} features with {n_references} references and picks need {_megabytes(needed)} MB "
         f"of GPU memory beside the pool, and {_megabytes(free)} MB may be used",
-        mend=f"free some, raise {named('memory_limit')}, pass float16 features, or pass {named('engine', 'cpu')}.",
+        hint=f"free some, raise {named('memory_limit')}, pass float16 features, or pass {named('engine', 'cpu')}.",
     )
 
 

@@ -5,17 +5,121 @@ from contextlib import nullcontext
 import numpy as np
 import torch
 
+from dubito.core.problem import Problem, Solution
 from dubito.engines.cuda.beam import HIGHEST_SCORE, WIDEST, DeviceBeam, FrontTooLarge
 from dubito.engines.cuda.bounds import DeviceBounds
 from dubito.engines.cuda.greedy import DeviceGreedy
-from dubito.engines.cuda.kernels import DeviceKernels
 from dubito.engines.cuda.memory import SHARE, SMALLEST_FRONT, DevicePlan, out_of_memory, plan_memory
-from dubito.engines.cuda.points import DevicePoints, DeviceSource
-from dubito.engines.cuda.shapes import DeviceReferences
-from dubito.engines.cuda.starting import cold_order, farthest
+from dubito.engines.cuda.points import (
+    DevicePoints,
+    DeviceReferences,
+    DeviceSource,
+    Tensor,
+    distance_from_mean,
+    to_device,
+)
 from dubito.engines.lazy import algorithm as lazy
-from dubito.matrix import IntArray, OnDevice, len_of
-from dubito.problem import Problem, Solution
+from dubito.engines.lazy.bounds import FLOOR, front_slack
+from dubito.engines.lazy.front import Front
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, OnDevice, blocks, len_of
+
+# How a run on a device begins where nothing is labelled, and so no distance is known.
+
+
+def cold_order(bounds: DeviceBounds, n_first: int) -> IntArray:
+    """The first of `dubito.core.reference.cold_order`: most doubt, or nearest the mean; of equals the lowest number."""
+    coldness = _coldness(bounds)
+    return np.array([np.argmin(coldness)]) if n_first == 1 else np.argsort(coldness, kind="stable")[:n_first]
+
+
+def _coldness(bounds: DeviceBounds) -> FloatArray:
+    """(n,) by which a cold start takes candidates, smallest first."""
+    problem = bounds.problem
+    if problem.weights is not None and problem.doubt is not None:
+        return -problem.doubt[problem.candidates]
+    rows = slice(0, None) if bounds.numbers is None else bounds.numbers
+    return distance_from_mean(bounds.points, rows, bounds.sizes.rows)
+
+
+def farthest(bounds: DeviceBounds, picks: IntArray) -> Tensor:
+    """(n,) upper bounds on what the farthest of these candidates leaves to each."""
+    rows = to_device(picks, bounds.device)
+    return farthest_from(bounds, bounds.exact(rows), bounds.weights[rows])
+
+
+def farthest_from(bounds: DeviceBounds, exact: Tensor, weights: Tensor) -> Tensor:
+    """The same of points (r, d), wherever they lie, with their own weights (r,)."""
+    shape, others = bounds.references.shape, bounds.references.shape_of(exact)
+    own = (bounds.weights > 0.0).double()[:, None] * weights if bounds.by_pick else None
+    parts = []
+    for span in blocks(len(bounds.value), bounds.sizes.rows):
+        points = bounds.references.shape_of(bounds.exact(span))
+        sizes = points.lengths.double().square()[:, None] + others.lengths.double().square()
+        squared = (1.0 + shape.loose) * sizes + FLOOR - 2.0 * (points.points.double() @ others.points.double().T)
+        scales = bounds.weights[span, None] if own is None else own[span]
+        parts.append((squared.clamp(min=0.0) / shape.scale**2 * scales).amax(dim=1))
+    return torch.cat(parts)
+
+
+# The kernels of `dubito.engines.lazy.algorithm` on a device.
+#
+# A beam too wide for a kernel of its own steps on the host, over fronts whose distances come from the device.
+
+HOST_FRONT = 1024
+
+
+class DeviceKernels:
+    """See `dubito.engines.lazy.frontier.Kernels`."""
+
+    def __init__(self, bounds: DeviceBounds) -> None:
+        self.bounds = bounds
+
+    @property
+    def front_rows(self) -> int:
+        """Candidates in a front."""
+        return min(HOST_FRONT, self.bounds.sizes.front)
+
+    def first_bounds(self) -> tuple[FloatArray, AnyArray]:
+        """Tight ones where that is little work."""
+        self.bounds.start(np.empty(0, dtype=np.int64))
+        self.bounds.tighten_all()
+        return self.bounds.value.cpu().numpy(), self.bounds.seen.cpu().numpy()
+
+    def farthest_bounds(self, picks: IntArray) -> FloatArray:
+        """Distance to the farthest of these candidates."""
+        found: FloatArray = farthest(self.bounds, picks).cpu().numpy()
+        return found
+
+    def refresh(
+        self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
+    ) -> tuple[FloatArray, BoolArray]:
+        """All of them, whatever is needed."""
+        device, index = self.bounds, to_device(rows, self.bounds.device)
+        device.value[index] = to_device(bounds, device.device)
+        device.seen[index] = to_device(seen, device.device).int()
+        device.refresh(index)
+        return device.value[index].cpu().numpy(), np.ones(len(rows), dtype=np.bool_)
+
+    def front(self, rows: IntArray) -> Front:
+        """One product in float64."""
+        bounds, index = self.bounds, to_device(rows, self.bounds.device)
+        points = bounds.exact(index).double()
+        scale = bounds.references.shape.scale
+        shifted = (points - points.mean(dim=0)) * scale
+        sizes = shifted.square().sum(dim=1)
+        squared = sizes[:, None] + sizes - 2.0 * (shifted @ shifted.T)
+        return Front(
+            points.cpu().numpy(),
+            squared.cpu().numpy(),
+            (front_slack(points.shape[1]) * sizes + FLOOR).cpu().numpy(),
+            1.0 / scale**2,
+            bounds.weights[index].cpu().numpy(),
+            bounds.by_pick or bounds.problem.scaling == "acquired",
+        )
+
+    def add_references(self, picks: IntArray) -> None:
+        """Candidates picked."""
+        self.bounds.pick(to_device(picks, self.bounds.device))
 
 
 def solve(problem: Problem, device: str) -> Solution:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dubito.core.problem import Configuration, Problem
 from dubito.doubt import log_confidence, uncertainty
 from dubito.matrix import BoolArray, FloatArray, IntArray
-from dubito.problem import Configuration, Problem
 
 NO_NODE = -1
 """What comes before the first pick."""

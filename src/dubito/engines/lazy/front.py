@@ -6,8 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from dubito import compiled
-from dubito.distances import settle
+from dubito import native as compiled
+from dubito.core.distances import settle
 from dubito.matrix import FloatArray, IntArray
 
 

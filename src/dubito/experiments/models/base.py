@@ -11,11 +11,10 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from dubito.checks import check_integer, check_real
-from dubito.errors import InvalidArgument
-from dubito.experiments.chance import draw
+from dubito.errors import PASS, InvalidArgument, named
+from dubito.experiments.seeds import draw
 from dubito.matrix import AnyArray, FloatArray, IntArray
-from dubito.wording import PASS, named
+from dubito.request.arrays import check_integer, check_real
 
 State = Mapping[str, AnyArray]
 Facts = Mapping[str, object]
@@ -118,7 +117,7 @@ class Model(Protocol):
         ...
 
     def refusal(self, begun: Facts, now: Facts, labels: IntArray) -> str | None:
-        """Why a run cannot go on here, with the mend; None where it can.
+        """Why a run cannot go on here, with the fix; None where it can.
 
         Parameters
         ----------
@@ -138,7 +137,7 @@ class StartsFromWeights(Protocol):
 
     @property
     def weights(self) -> str:
-        """What `dubito.experiments.published.weights.find_weights` is asked for."""
+        """What `dubito.experiments.downloads.find_weights` is asked for."""
         ...
 
 
@@ -204,15 +203,15 @@ def committee_proba(model: Model, lesson: Lesson, start: State, features: AnyArr
 def check_samples(samples: object) -> None:
     """A committee has no members, or at least two."""
     if check_integer("samples", samples, least=0) == 1:
-        mend = f"{PASS} {named('samples')} >= 2, or 0 for none."
-        raise InvalidArgument("is no committee", argument="samples", value=1, mend=mend)
+        hint = f"{PASS} {named('samples')} >= 2, or 0 for none."
+        raise InvalidArgument("is no committee", argument="samples", value=1, hint=hint)
 
 
 def check_positive(name: str, value: object) -> float:
     """A finite number above 0."""
     number = check_real(name, value, least=0.0)
     if number == 0:
-        raise InvalidArgument("is not allowed", argument=name, value=value, mend=f"{PASS} a number above 0.")
+        raise InvalidArgument("is not allowed", argument=name, value=value, hint=f"{PASS} a number above 0.")
     return number
 
 

@@ -9,11 +9,8 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 
 from dubito.errors import InvalidArgument
 from dubito.experiments.models.base import Model
-from dubito.experiments.models.estimator import Sklearn
-from dubito.experiments.models.forest import Forest
-from dubito.experiments.models.linear import Linear
-from dubito.experiments.models.networks.module import Torch
-from dubito.experiments.models.networks.perceptron import Mlp
+from dubito.experiments.models.linear import Forest, Linear, Sklearn
+from dubito.experiments.models.networks.network import Mlp, Torch
 from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.models.probe import Probe
 from dubito.experiments.toml import check_keys
@@ -54,14 +51,14 @@ def model_from_table(table: Mapping[str, object]) -> Model:
         if each.default is MISSING and each.default_factory is MISSING and name not in given
     ]
     if missing:
-        raise InvalidArgument(f"needs the key {missing[0]!r}", argument="kind", value=kind, mend="add it.")
+        raise InvalidArgument(f"needs the key {missing[0]!r}", argument="kind", value=kind, hint="add it.")
     made = make(**given)
     if not isinstance(made, Model):
         raise InvalidArgument(
             "is no model: it lacks a part of dubito.experiments.models.base.Model",
             argument="kind",
             value=kind,
-            mend="inherit from OnHost alone, which has all but kind and fit: Model is only a protocol.",
+            hint="inherit from OnHost alone, which has all but kind and fit: Model is only a protocol.",
         )
     return made
 

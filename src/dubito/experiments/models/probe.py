@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dubito.checks import check_integer
 from dubito.experiments.models.base import Fitted, Lesson, OnHost, State, check_positive, check_samples, flat
-from dubito.experiments.models.networks.devices import check_device, device_facts, steady
+from dubito.experiments.models.networks.training import check_device, device_facts, steady
 from dubito.matrix import AnyArray, BoolArray, FloatArray
-from dubito.optional import require
+from dubito.registry import require
+from dubito.request.arrays import check_integer
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito.coverage import CoverageProblem, sample_rows
-from dubito.distances import settle, squared_radii
-from dubito.engines.cpu.coverage.nearest import Nearest
+from dubito.core.coverage_reference import CoverageProblem, sample_rows
+from dubito.core.distances import settle, squared_radii
+from dubito.core.problem import Known
 from dubito.engines.cpu.coverage.pairs import upper_kernels
-from dubito.engines.cpu.coverage.probes import WIDTHS, Probes, fit_probes, right
-from dubito.engines.cpu.coverage.space import Space, evenly
-from dubito.engines.cpu.coverage.trial import choose_probes
+from dubito.engines.cpu.coverage.solver import choose_probes
+from dubito.engines.cpu.coverage.space import WIDTHS, Nearest, Probes, Space, evenly, fit_probes, right
 from dubito.engines.cpu.products import Packed
-from dubito.engines.lazy.rounding import Float32Array, squared_lengths
+from dubito.engines.lazy.bounds import Float32Array, squared_lengths
 from dubito.matrix import FloatArray
-from dubito.problem import Known
 
 
 def problem_of(pool: FloatArray, references: FloatArray) -> CoverageProblem:

@@ -9,11 +9,12 @@ import pytest
 from sklearn.datasets import load_digits
 
 import dubito
-from dubito import coverage
-from dubito.coverage import CoverageProblem, sample_rows
-from dubito.engines.cpu.coverage import probes, solver, trial
-from dubito.engines.cpu.coverage.engine import CpuCoverage
-from dubito.engines.cpu.coverage.memory import CoverPlan, least_bytes, plan_cover
+from dubito.core import coverage_reference as coverage
+from dubito.core.coverage_reference import CoverageProblem, sample_rows
+from dubito.engines.cpu.coverage import solver
+from dubito.engines.cpu.coverage import solver as trial
+from dubito.engines.cpu.coverage import space as probes
+from dubito.engines.cpu.coverage.engine import CoverPlan, CpuCoverage, least_bytes, plan_cover
 from dubito.errors import MemoryLimit
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
 from dubito.testing import check_coverage_engine
@@ -123,7 +124,7 @@ def test_real_digits_are_covered_as_the_reference_covers_them(strength: float, n
     assert_same(made_of(pool, digits[:n_labelled], weights, 100, largest=16.0))
 
 
-def test_copies_are_told_from_near_copies() -> None:
+def test_copies_are_reported_from_near_copies() -> None:
     rng = np.random.default_rng(1)
     base = rng.standard_normal((60, 70)).astype(np.float32)
     pool = np.concatenate([base, base, np.nextafter(base, np.float32(9.0))])
@@ -203,7 +204,7 @@ def test_a_plan_stays_within_its_limit(limit: int | None) -> None:
 
 
 def test_an_estimate_grows_with_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dubito.engines.cpu.coverage.cost.product_rate", lambda: 1e11)
+    monkeypatch.setattr("dubito.engines.cpu.coverage.engine.product_rate", lambda: 1e11)
     few, many = (dubito.estimate(n, 64, 1000, 100, strategy="coverage", engine="cpu") for n in (5_000, 50_000))
     assert few.engine == "cpu"
     assert few.seconds < many.seconds
@@ -225,10 +226,13 @@ def test_an_error_in_one_piece_of_work_is_the_error_of_all() -> None:
         threads.each(fail, [(number,) for number in range(8)])
 
 
-def test_progress_is_told_without_a_radius() -> None:
-    told = list[tuple[int, float | None]]()
+def test_progress_is_reported_without_a_radius() -> None:
+    described = list[tuple[int, float | None]]()
     rng = np.random.default_rng(0)
     dubito.select(
-        rng.random((50, 2)), 50, strategy="coverage", progress=lambda done, _, radius, __: told.append((done, radius))
+        rng.random((50, 2)),
+        50,
+        strategy="coverage",
+        progress=lambda done, _, radius, __: described.append((done, radius)),
     )
-    assert told[-1] == (50, None)
+    assert described[-1] == (50, None)

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dubito import coverage
-from dubito.coverage import CoverageProblem, sample_rows
+from dubito.core import coverage_reference as coverage
+from dubito.core.coverage_reference import CoverageProblem, sample_rows
 from dubito.engines.cpu.coverage.engine import CpuCoverage
 from dubito.engines.cuda.coverage.engine import CudaCoverage
 from dubito.matrix import AnyArray, FloatArray, Matrix, OnDevice
@@ -17,10 +17,10 @@ from dubito.testing import check_coverage_engine, make_coverage_problem
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 covermemory = pytest.importorskip("dubito.engines.cuda.coverage.memory")
-covergreedy = pytest.importorskip("dubito.engines.cuda.coverage.greedy")
+covergreedy = pytest.importorskip("dubito.engines.cuda.coverage.solver")
 cover = pytest.importorskip("dubito.engines.cuda.programs.cover")
 within = pytest.importorskip("dubito.engines.cuda.programs.within")
-shapes = pytest.importorskip("dubito.engines.cuda.shapes")
+shapes = pytest.importorskip("dubito.engines.cuda.points")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ENGINE = CudaCoverage(device=DEVICE)
@@ -152,7 +152,7 @@ def test_sums_add_one_term_after_another() -> None:
 def test_bounds_from_products_are_upper_bounds(radius: float | None) -> None:
     pool, references, weights = some(70, d=20)
     problem = replace(made_of(pool, references, weights, 5), radius=radius)
-    ground = pytest.importorskip("dubito.engines.cuda.coverage.ground").Ground(
+    ground = pytest.importorskip("dubito.engines.cuda.coverage.solver").Ground(
         problem, DEVICE, covermemory.plan_for(problem, DEVICE)
     )
     run = covergreedy.DeviceCover(ground)

@@ -6,16 +6,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dubito.experiments.chance import draw
-from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.lanes.lane import Bank, Lane, train_side_by_side
+from dubito.experiments.data import Dataset
 from dubito.experiments.models.base import Lesson, State
-from dubito.experiments.models.networks.fitting import as_weights, train
-from dubito.experiments.models.networks.learner import Learner
-from dubito.experiments.models.networks.perceptron import Mlp, perceptron
-from dubito.experiments.models.networks.split import Split, state_of
-from dubito.experiments.models.networks.steps import Steps
-from dubito.experiments.models.networks.training import Precision, Training
+from dubito.experiments.models.networks.learner import Learner, Split, as_weights, state_of, train
+from dubito.experiments.models.networks.network import Mlp, perceptron
+from dubito.experiments.models.networks.training import Precision, Steps, Training
+from dubito.experiments.seeds import draw
+from dubito.experiments.side_by_side import Bank, Lane, train_side_by_side
 from levels import examples
 
 SEEN: list[list[int]] = []

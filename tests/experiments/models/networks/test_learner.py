@@ -5,11 +5,8 @@ import pytest
 import torch
 
 from dubito.errors import InvalidData
-from dubito.experiments.models.networks.inputs import colour_units, normalised
-from dubito.experiments.models.networks.learner import Learner
-from dubito.experiments.models.networks.split import Split, state_of
-from dubito.experiments.models.networks.steps import Steps
-from dubito.experiments.models.networks.training import Training
+from dubito.experiments.models.networks.learner import Learner, Split, state_of
+from dubito.experiments.models.networks.training import Steps, Training, colour_units, normalised
 
 ADAM = Training(epochs=3, later_epochs=2, learning_rate=1e-3, decay=False, batch=8, device="cpu")
 

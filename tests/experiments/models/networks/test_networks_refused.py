@@ -10,20 +10,17 @@ import pytest
 import torch
 
 from dubito.errors import InvalidArgument, InvalidData
-from dubito.experiments.cells.ledger import Ledger
-from dubito.experiments.datasets.dataset import Dataset
-from dubito.experiments.lanes.lane import Bank, Lane, train_side_by_side
-from dubito.experiments.models.networks.learner import Learner
-from dubito.experiments.models.networks.module import Torch
+from dubito.experiments import runner as working
+from dubito.experiments.data import Dataset
+from dubito.experiments.journal import Ledger
+from dubito.experiments.models.networks.learner import Learner, Split, state_of
+from dubito.experiments.models.networks.network import Torch
 from dubito.experiments.models.networks.refusals import check_converged, check_learning, whole_state
-from dubito.experiments.models.networks.split import Split, state_of
-from dubito.experiments.models.networks.steps import Steps
-from dubito.experiments.models.networks.training import Training
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Experiment, Schedule
+from dubito.experiments.models.networks.training import Steps, Training
+from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.runs import work as working
-from dubito.experiments.runs.run import run_experiment
+from dubito.experiments.runner import run_experiment
+from dubito.experiments.side_by_side import Bank, Lane, train_side_by_side
 
 ADAM = Training(epochs=3, later_epochs=2, learning_rate=1e-3, decay=False, batch=8, device="cpu")
 

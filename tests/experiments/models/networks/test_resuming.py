@@ -7,18 +7,15 @@ import numpy as np
 import pytest
 
 from dubito.errors import InvalidData
-from dubito.experiments.cells.journal import Journal, sealed
-from dubito.experiments.cells.ledger import PACKAGES, version_of
-from dubito.experiments.datasets.dataset import Dataset, make_dataset
+from dubito.experiments.data import Dataset, make_dataset
+from dubito.experiments.journal import PACKAGES, Journal, sealed, version_of
 from dubito.experiments.models.base import Model
 from dubito.experiments.models.linear import Linear
-from dubito.experiments.models.networks.module import Torch
-from dubito.experiments.models.networks.perceptron import Mlp
+from dubito.experiments.models.networks.network import Mlp, Torch
 from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.models.probe import Probe
-from dubito.experiments.plans.arms import Arm
-from dubito.experiments.plans.experiment import Experiment, Schedule
-from dubito.experiments.runs.run import read_headers, run_experiment
+from dubito.experiments.plan import Arm, Experiment, Schedule
+from dubito.experiments.runner import read_headers, run_experiment
 
 OWN = Torch(factory="torch.nn.Sequential", head="head", device="cpu", batch=4)
 LABELS = np.array([8, 12, 16])
@@ -35,7 +32,7 @@ def test_the_same_device_and_precision_go_on() -> None:
     assert refusal(OWN, ON_GPU, {**ON_GPU, "device": "cuda:1", "gpu": "another"}) == ""
 
 
-def test_another_device_is_refused_with_the_mend() -> None:
+def test_another_device_is_refused_with_the_hint() -> None:
     assert "begun on a GPU and torch finds none here" in refusal(OWN, ON_GPU, HERE)
     assert "where there is a GPU" in refusal(OWN, ON_GPU, HERE)
     assert 'hide the GPU with CUDA_VISIBLE_DEVICES=""' in refusal(OWN, HERE, ON_GPU)

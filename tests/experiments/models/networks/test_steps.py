@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito.experiments.models.networks.steps import Steps
-from dubito.experiments.models.networks.training import Training
+from dubito.experiments.models.networks.training import Steps, Training
 
 ADAM = Training(epochs=3, later_epochs=2, learning_rate=1e-3, decay=False, batch=8, device="cpu")
 

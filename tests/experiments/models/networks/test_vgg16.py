@@ -14,11 +14,10 @@ import torch
 from safetensors.torch import save_file
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.experiments import downloads as weights
+from dubito.experiments.downloads import CONVOLUTIONS, VGG16, PublishedFile, describe_weights, digest, find_weights
 from dubito.experiments.models.networks import vgg16 as models_vgg16
 from dubito.experiments.models.networks.vgg16 import read_convolutions, vgg16
-from dubito.experiments.published import weights
-from dubito.experiments.published.downloads import PublishedFile, digest
-from dubito.experiments.published.weights import CONVOLUTIONS, VGG16, describe_weights, find_weights
 
 NUMBERS = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)
 """Of torchvision's convolutions."""
@@ -143,10 +142,10 @@ def test_a_download_is_checked_used_and_described(tmp_path: Path, monkeypatch: p
     digits = digest(tmp_path / "site" / "small.pth", "sha256")
     small = PublishedFile("small.pth", f"{site}/small.pth", f"sha256:{digits}", os.path.getsize(tmp_path / "site"))
     monkeypatch.setattr(weights, "VGG16", small)
-    told: list[str] = []
-    path = find_weights("imagenet", download=True, progress=lambda name, done, total: told.append(name))
+    described: list[str] = []
+    path = find_weights("imagenet", download=True, progress=lambda name, done, total: described.append(name))
     assert path == tmp_path / "data" / "small.pth"
-    assert told[-1] == "small.pth"
+    assert described[-1] == "small.pth"
     assert vgg16(2).state_dict()["head.bias"].shape == (2,)
     assert describe_weights("imagenet") == f"small.pth, sha256 {digits[:8]}"
     monkeypatch.setattr(weights, "VGG16", PublishedFile("other.pth", small.address, "sha256:" + 64 * "0", 1))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dubito.coverage import CoverageProblem
+from dubito.core.coverage_reference import CoverageProblem
 from dubito.engines.base import Estimate
 from dubito.engines.cuda.cost import CALL_SECONDS, ROW_SECONDS, SHARE_OF_RATE, WAY_BYTES, product_rate
 from dubito.engines.cuda.coverage.memory import PAIR_BYTES, STATE_BYTES, plan_for, point_bytes

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import ClassVar
 
-from dubito.coverage import CoverageProblem
+from dubito.core.coverage_reference import CoverageProblem
+from dubito.core.problem import Solution
 from dubito.engines.base import Estimate
 from dubito.engines.cuda.engine import WORTHWHILE, is_on_device, missing
 from dubito.errors import MemoryLimit
 from dubito.matrix import len_of
-from dubito.problem import Solution
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from dubito.coverage import CoverageProblem
+from dubito.core.coverage_reference import CoverageProblem
 from dubito.engines.cuda.memory import DeviceSizes
 from dubito.engines.cuda.solver import free_bytes
-from dubito.errors import MemoryLimit
+from dubito.errors import MemoryLimit, named
 from dubito.matrix import OnDevice, len_of
-from dubito.wording import named
 
 STATE_BYTES = 120
 """For each row of the pool: distances, limits, cover, weights, bounds, and the marks of the rounds."""
@@ -44,7 +43,7 @@ def plan_within(problem: CoverageProblem, free: int) -> DeviceCoverPlan:
         raise MemoryLimit(
             f"coverage of {n} rows of {d} features needs {-(-least // 10**6)} MB of GPU memory, and "
             f"{-(-free // 10**6)} MB may be used",
-            mend=f"free some, raise {named('memory_limit')}, pass float16 features, or pass {named('engine', 'cpu')}.",
+            hint=f"free some, raise {named('memory_limit')}, pass float16 features, or pass {named('engine', 'cpu')}.",
         )
     n_pairs = min((free - kept) // PAIR_BYTES, 2**31 - 1)
     return DeviceCoverPlan(sizes, n_pairs, free)

@@ -9,8 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from dubito.engines.cuda.points import Tensor
-from dubito.engines.cuda.shapes import Shaped, Slot
+from dubito.engines.cuda.points import Shaped, Slot, Tensor
 
 ROWS = 128
 REFERENCES = 128

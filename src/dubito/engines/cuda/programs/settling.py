@@ -1,4 +1,4 @@
-"""The Triton program that decides: squared distances of pairs in float64, in the order of `dubito.distances.settle`.
+"""The Triton program that decides: squared distances in float64, in the order of `dubito.core.distances.settle`.
 
 Added without fused multiply-add, so that they have its bits.
 """
@@ -47,7 +47,7 @@ def _settle(
 
 
 def settle(x: Tensor, y: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
-    """Squared distances of pairs of rows, with the bits of `dubito.distances.settle`."""
+    """Squared distances of pairs of rows, with the bits of `dubito.core.distances.settle`."""
     out = torch.empty(len(pairs[0]), dtype=torch.float64, device=x.device)
     _launch_settle(x, y, pairs, out, out, out, lowers=False, by_pick=False)
     return out
@@ -81,7 +81,7 @@ def _launch_settle(
 def _slots(d: int, device: object) -> Tensor:
     """Which feature stands in each slot of a tree that halves a power of two; -1 where none does.
 
-    `dubito.distances.add_columns` adds the upper of (width + 1) // 2 features onto the lower. Which half a feature is
+    `dubito.core.distances.add_columns` adds the upper (width + 1) // 2 features onto the lower. Which half a feature is
     in at each step is a bit of its slot, so that halving the slots adds the same numbers in the same order, and zeros.
     """
     n_levels = (d - 1).bit_length()

@@ -14,7 +14,7 @@ where it is alone. No set is ever compared, and nothing is left to chance.
 for its square, so that loads need no mask and fetch several numbers at a time. They pass by the cache of a
 multiprocessor (``.cg``), where what others write does not show.
 
-**Arguments.** Every table that programs share goes by one name everywhere: `dubito.engines.cuda.tables.Tables` has its
+**Arguments.** Every table that programs share goes by one name everywhere: `dubito.engines.cuda.beam.Tables` has its
 shape and its meaning. ``rank`` is the configuration at hand, ``step`` the steps made, ``width`` the beam's, ``n_live``
 how many configurations there are. Where two numbers lie in one, the lower `PLACE_BITS` are a place in the front.
 

@@ -10,9 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
-from dubito.engines.cuda.points import Tensor
+from dubito.engines.cuda.points import Shaped, Slot, Tensor
 from dubito.engines.cuda.programs.pairs import LOOSE, _products, _width
-from dubito.engines.cuda.shapes import Shaped, Slot
 
 WITHIN_ROWS = 128
 WITHIN_COLUMNS = 128

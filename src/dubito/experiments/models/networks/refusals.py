@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from dubito.errors import InvalidArgument, InvalidData
-from dubito.wording import PASS, named
+from dubito.errors import PASS, InvalidArgument, InvalidData, named
+from dubito.experiments.models.base import Facts
+from dubito.experiments.models.networks.training import Training, device_facts
+from dubito.matrix import IntArray
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +21,7 @@ def copied(network: Any) -> Any:
     except Exception as error:
         raise InvalidArgument(
             f"the network cannot be copied, as every training needs one of its own: {type(error).__name__}: {error}. "
-            "Mend the network."
+            "Fix the network."
         ) from error
 
 
@@ -29,22 +31,22 @@ def check_form(network: Any) -> None:
 
     if isinstance(network, torch.jit.ScriptModule):
         raise InvalidArgument(
-            "the network is scripted or traced, and cannot be taken apart", mend="return the module itself."
+            "the network is scripted or traced, and cannot be taken apart", hint="return the module itself."
         )
     if hasattr(network, "_orig_mod") or any(getattr(each, "_compiled_call_impl", None) for each in network.modules()):
         raise InvalidArgument(
-            "the network is compiled", mend="return it as it is: it is compiled here where that pays."
+            "the network is compiled", hint="return it as it is: it is compiled here where that pays."
         )
     for name, each in whole_state(network).items():
         if torch.nn.parameter.is_lazy(each):
             raise InvalidArgument(
                 f"the network's {name!r} has no size yet, as of a lazy layer",
-                mend="call the network once on an example before you return it.",
+                hint="call the network once on an example before you return it.",
             )
         if each.is_floating_point() and each.dtype not in (torch.float32, torch.float64):
             raise InvalidArgument(
                 f"the network's {name!r} is {str(each.dtype).removeprefix('torch.')}",
-                mend="return it in float32: precision says what is computed in less.",
+                hint="return it in float32: precision says what is computed in less.",
             )
 
 
@@ -63,7 +65,7 @@ def check_network(network: Any, inputs: "torch.Tensor", n_classes: int) -> None:
             given = network.eval()(inputs)
     except Exception as error:
         raise InvalidArgument(
-            f"the network cannot take items of shape {shape}: {type(error).__name__}: {error}. Mend the network, or "
+            f"the network cannot take items of shape {shape}: {type(error).__name__}: {error}. Fix the network, or "
             "the size of the items."
         ) from error
     finally:
@@ -79,7 +81,7 @@ def check_logits(given: object, n_items: int, n_classes: int, when: str = "") ->
         got = f"shape {tuple(given.shape)}" if isinstance(given, torch.Tensor) else f"type {type(given).__name__}"
         raise InvalidArgument(
             f"the network gives {n_items} items an output of {got}{when}, and there are {n_classes} classes",
-            mend=f"it must give logits of shape ({n_items}, {n_classes}).",
+            hint=f"it must give logits of shape ({n_items}, {n_classes}).",
         )
 
 
@@ -102,14 +104,14 @@ def check_head(network: Any, head: str, inputs: "torch.Tensor") -> None:
             "F.linear(x, head.weight)",
             argument="head",
             value=head,
-            mend="call the head itself in forward, or name the module that makes the logits.",
+            hint="call the head itself in forward, or name the module that makes the logits.",
         )
     if len(calls) > 1:
         raise InvalidArgument(
             f"is called {len(calls)} times for one answer, so that no input of it is the feature",
             argument="head",
             value=head,
-            mend="call it once in forward, or name the module that makes the logits.",
+            hint="call it once in forward, or name the module that makes the logits.",
         )
 
 
@@ -175,13 +177,13 @@ def _step(network: Any, inputs: "torch.Tensor", n_classes: int, batch: int) -> "
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
         if len(inputs) > 1:
-            raise InvalidArgument(f"the network cannot be trained: {why}. Mend the network.") from error
+            raise InvalidArgument(f"the network cannot be trained: {why}. Fix the network.") from error
         name = "batch" if batch == 1 else "initial"
         raise InvalidArgument(
             f"is too small for this network: it cannot learn from a single item, as batch normalisation cannot ({why})",
             argument=name,
             value=1,
-            mend=f"{PASS} {named(name)} >= 2.",
+            hint=f"{PASS} {named(name)} >= 2.",
         ) from error
     return given.detach().clone()
 
@@ -228,4 +230,74 @@ def check_converged(weights: "Iterable[torch.Tensor]", turn: int, learning_rate:
 
     # Masks of attention hold -inf, and are among the buffers.
     if not all(bool((torch.isfinite(each) | (each == -torch.inf)).all()) for each in weights):
-        raise InvalidData(f"training diverged in turn {turn}", mend=f"lower {named('learning_rate', learning_rate)}.")
+        raise InvalidData(f"training diverged in turn {turn}", hint=f"lower {named('learning_rate', learning_rate)}.")
+
+
+# Whether a run of networks may go on here: what its journal says of training then, against training now.
+
+GAPLESS, BY_EPOCH = "gapless", "by epoch"
+"""How minibatches follow one another: as `steps` has it; or, in versions that do not say, as they were where networks
+were trained alone: each epoch by itself with a short last one, and the learning rate falling from epoch to epoch."""
+
+
+def training_facts(training: Training) -> dict[str, str]:
+    """What a journal's header says of how networks are trained."""
+    stated = {"precision": training.stated_precision, "minibatches": GAPLESS}
+    return {**device_facts(training.device), **stated}
+
+
+def training_refusal(begun: Facts, now: Facts, *, is_the_same: bool, were_lanes: bool) -> str | None:
+    """Why networks that were begun under a header cannot be trained on here, with the fix; None where they can.
+
+    Parameters
+    ----------
+    begun : mapping
+        The first header of a journal. Early ones say nothing of precision and minibatches; what they mean is known.
+    now : mapping
+        What `training_facts` says.
+    is_the_same : bool
+        Whether minibatches by epoch are the same, as `by_epoch_too` tells.
+    were_lanes : bool
+        Whether such networks were trained in lanes then, if on a GPU.
+    """
+    was_on_gpu = begun.get("device", now["device"]) != "cpu"
+    if was_on_gpu != (now["device"] != "cpu"):
+        return _other_device(was_on_gpu)
+    in_lanes = was_on_gpu and were_lanes
+    precision = begun.get("precision", now["precision"] if in_lanes else "float32")
+    if precision != now["precision"]:
+        return (
+            f"its networks were trained in {precision} and would go on in {now['precision']}; run the experiment in "
+            "another folder."
+        )
+    if begun.get("minibatches", GAPLESS if in_lanes else BY_EPOCH) != GAPLESS and not is_the_same:
+        return (
+            "an earlier version of dubito began it, which trained these networks by other steps (a short last "
+            "minibatch in every epoch, a learning rate that fell by epochs), and networks trained by either cannot be "
+            "compared; run the experiment in another folder."
+        )
+    return None
+
+
+def by_epoch_too(training: Training, labels: IntArray) -> bool:
+    """Whether every epoch is whole minibatches at one learning rate: then both ways make the same steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [by_epoch_too(Training(2, 1, 0.1, False, batch, "cpu"), np.array([20, 30])) for batch in (10, 8)]
+    [True, False]
+    """
+    return not training.decay and not (labels % training.batch).any()
+
+
+def _other_device(was_on_gpu: bool) -> str:
+    if was_on_gpu:
+        return (
+            "it was begun on a GPU and torch finds none here, and networks trained on either cannot be compared; go on "
+            "where there is a GPU, or run the experiment in another folder."
+        )
+    return (
+        "it was begun on a CPU and would go on on a GPU, and networks trained on either cannot be compared; hide the "
+        'GPU with CUDA_VISIBLE_DEVICES="", or run the experiment in another folder.'
+    )

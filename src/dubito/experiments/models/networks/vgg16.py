@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dubito.checks import check_integer
 from dubito.errors import InvalidData
-from dubito.experiments.chance import draw
+from dubito.experiments.downloads import IMAGENET, describe_weights, find_weights
 from dubito.experiments.models.base import Facts, Fitted, Lesson
-from dubito.experiments.models.networks.devices import steady
 from dubito.experiments.models.networks.network import Network, fit_network
-from dubito.experiments.published.weights import IMAGENET, describe_weights, find_weights
-from dubito.files import open_source
+from dubito.experiments.models.networks.training import steady
+from dubito.experiments.seeds import draw
+from dubito.io import open_source
 from dubito.matrix import AnyArray, IntArray
+from dubito.request.arrays import check_integer
 
 if TYPE_CHECKING:
     import torch
@@ -157,13 +157,13 @@ def _read_once(path: Path, size: int, changed: int) -> dict[str, AnyArray]:
         array = held.get(f"features.{name}")
         if array is None:
             raise InvalidData(
-                f"{path} holds no features.{name}", mend="it must hold VGG16's convolutions under torchvision's names."
+                f"{path} holds no features.{name}", hint="it must hold VGG16's convolutions under torchvision's names."
             )
         if array.shape != shape or array.dtype.kind != "f":
             raise InvalidData(
                 f"features.{name} of {path} has shape {array.shape} and type {array.dtype}, and VGG16's has "
                 f"{shape} in floating point",
-                mend="it is of another network.",
+                hint="it is of another network.",
             )
         found[name] = np.array(array, dtype=np.float32)
     return found

@@ -1,0 +1,155 @@
+"""A call of `select` or `Pool.select`, checked: what there is to choose from, how, and the request made of it."""
+
+from typing import NamedTuple, get_args
+
+from dubito.core.constraints import NO_LIMITS, Asked, Limits, check_limits
+from dubito.core.problem import Known, Metric, Progress, Request
+from dubito.doubt.reading import Sources, find_temperature, read_doubt
+from dubito.errors import InvalidArgument
+from dubito.matrix import AnyArray, Matrix, len_of
+from dubito.request.arrays import check_budget, check_choice, check_integer, check_memory_limit, refuse_zero_rows
+from dubito.request.ids import NO_NAMES, RowNames, check_pool
+from dubito.request.rows import Labelled, check_candidates, check_labelled, describe_order
+from dubito.request.scaling import check_standardise, standardise_points, warn_of_scales
+from dubito.strategies import Strategy
+from dubito.strategies.base import minds_doubt
+
+
+class Terms(NamedTuple):
+    """How a selection is to run."""
+
+    engine: str
+    memory_limit: int | None
+    seed: int
+    progress: Progress | None
+
+
+class CheckedPoints(NamedTuple):
+    """What there is to choose from, checked."""
+
+    pool: Matrix
+    labelled: Labelled
+    metric: Metric
+    largest: float
+    names: RowNames = NO_NAMES
+    is_standardised: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> AnyArray | None:
+        """(n,) the pool's ids, where it has any."""
+        return None if self.names.ids is None else self.names.ids.values
+
+
+def check_terms(engine: str, memory_limit: object, seed: object, progress: Progress | None) -> Terms:
+    """Engine, memory, seed and progress."""
+    if progress is not None and not callable(progress):
+        raise InvalidArgument(
+            "cannot be called",
+            argument="progress",
+            value=progress,
+            hint="pass a function of (done, total, radius, seconds).",
+        )
+    return Terms(engine, check_memory_limit(memory_limit), check_integer("seed", seed, least=0), progress)
+
+
+def check_points(
+    pool: object, labelled: object, metric: object, ids: object = None, standardise: object = None
+) -> CheckedPoints:
+    """The pool, what is labelled, and how far apart points are; called by what the user calls."""
+    known_metric: Metric = check_choice("metric", metric, get_args(Metric))
+    wanted = check_standardise(standardise)
+    (matrix, largest), names = check_pool(pool, ids)
+    seen = check_labelled(labelled, matrix, names)
+    if wanted:
+        matrix, seen, largest, _ = standardise_points(matrix, seen)
+    elif wanted is None:
+        warn_of_scales(pool, matrix, stacklevel=3)
+    if known_metric == "cosine":
+        refuse_zero_rows("pool", matrix)
+        refuse_zero_rows("labelled", seen.references)
+    top = 1.0 if known_metric == "cosine" else max(largest, seen.largest)
+    notes = describe_order(names, len_of(matrix), labelled=labelled)
+    return CheckedPoints(matrix, seen, known_metric, top, names, bool(wanted), notes)
+
+
+def build_request(
+    points: CheckedPoints,
+    terms: Terms,
+    budget: object,
+    candidates: object,
+    sources: Sources,
+    known: Known | None = None,
+    limits: Limits = NO_LIMITS,
+) -> Request:
+    """A request for a strategy."""
+    n_pool = len_of(points.pool)
+    allowed = check_candidates(candidates, n_pool, points.labelled.rows, points.names)
+    n_picks = check_budget(budget, len(allowed), n_pool)
+    heat = find_temperature(sources, points.labelled, n_pool, points.names)
+    probabilities, doubt = read_doubt(n_pool, *sources[:3], names=points.names, temperature=heat.value)
+    within = check_limits(limits, Asked(n_pool, allowed, n_picks, probabilities, points.names))
+    given = (candidates, *sources[:3], limits.costs)
+    beside = dict(zip(("candidates", "probabilities", "logits", "doubt", "costs"), given, strict=True))
+    return Request(
+        pool=points.pool,
+        budget=within.budget,
+        references=points.labelled.references,
+        candidates=within.candidates,
+        probabilities=probabilities,
+        doubt=doubt,
+        metric=points.metric,
+        largest=points.largest,
+        engine=terms.engine,
+        memory_limit=terms.memory_limit,
+        seed=terms.seed,
+        progress=terms.progress,
+        known=known,
+        labelled=points.labelled.rows,
+        standardised=points.is_standardised,
+        costs=within.costs,
+        spend=within.spend,
+        quotas=within.quotas,
+        temperature=None if sources.temperature is None else heat.value,
+        notes=points.notes
+        + describe_order(points.names, n_pool, **beside)
+        + (() if heat.note is None else (heat.note,)),
+    )
+
+
+class Wanted(NamedTuple):
+    """Which model to fit on labels, where nobody says what another makes of the pool."""
+
+    model: object = "linear"
+    no_label: object = None
+
+
+def with_model(
+    points: CheckedPoints, sources: Sources, limits: Limits, strategy: Strategy, wanted: Wanted, seed: int
+) -> tuple[CheckedPoints, Sources, Limits]:
+    """The same with rows that have labels among the labelled, and with what a model fitted on them says of the pool.
+
+    What another model says of it counts more, and no strategy that minds no doubt needs one.
+    """
+    if sources.labels is None or sources.temperature is not None:
+        return points, sources, limits
+    from dubito.models.fit import first_met, fit_given, is_off
+    from dubito.models.given_labels import read_given
+
+    given = read_given(sources.labels, sources.labelled, points.labelled, points.pool, points.names, wanted.no_label)
+    points, sources = points._replace(labelled=given.labelled), sources._replace(labels=None)
+    needs_classes = limits.quotas is not None and limits.classes is None
+    describe_already = any(source is not None for source in sources[:3])
+    if is_off(wanted.model) or describe_already or not (minds_doubt(strategy) or needs_classes):
+        return points, sources, limits
+    found = fit_given(points.pool, given, wanted.model, seed)
+    notes = found.notes if found.probabilities is None else (f"fitted: {found.described()}.", *found.notes)
+    points = points._replace(notes=points.notes + notes)
+    if found.probabilities is None:
+        return points, sources, limits
+    # Columns in the order in which classes are met, so that ties and rounding do not depend on their names.
+    order = first_met(given.values)
+    probabilities = found.probabilities[:, order]
+    if needs_classes:
+        limits = limits._replace(classes=found.classes[order][probabilities.argmax(axis=1)])
+    return points, sources._replace(probabilities=probabilities), limits

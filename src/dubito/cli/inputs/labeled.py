@@ -1,0 +1,248 @@
+"""What is labelled so far, from whatever file a person keeps it in.
+
+The round trip: ``picks.csv`` gets a column of labels and comes back as ``--labelled picks.csv``. Rows are found by
+their ids where the pool has ids, else by ``index``; rows whose label is still empty do not count.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote
+
+import numpy as np
+
+from dubito.cli.inputs.rows import (
+    NameTable,
+    Note,
+    can_name_rows,
+    named_rows,
+    note_conflict,
+    note_numbers,
+    note_order,
+    read_table,
+    text_columns,
+    unknown_ids,
+    unnamed_rows,
+)
+from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
+from dubito.io import Columns, PoolFile, find_array, open_source, read_array, split_spec
+from dubito.io.lookup import usual_name
+from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, len_of
+from dubito.request.arrays import unlike_features
+from dubito.request.columns import LABELLED, ROW, usual
+from dubito.request.labels import are_labels, label_keys
+from dubito.request.rows import check_rows
+
+# Whether rows that a file names are still the rows that it was written of.
+
+SHOWN = ("text", "path")
+"""What a pool file shows of a row."""
+LONGEST = 40
+"""Characters of a text that a message quotes."""
+
+
+def refuse_moved(table: NameTable, rows: IntArray, kept: BoolArray, pool: PoolFile, columns: Columns) -> None:
+    """Refuse rows whose text, in a column of both files, is another one than the pool's: they were named of another.
+
+    Both files are opened again: a column that is ignored as a feature may well be what people label from.
+    """
+    if table.is_list or not pool.source.is_table:
+        return
+    source, theirs = open_source(pool.source.path), open_source(table.path)
+    for name in text_columns(source, columns):
+        if name not in theirs.names or theirs.entry(name).ndim != 1:
+            continue
+        ours, said = source.entry(name).values(), theirs.entry(name).values()
+        if len(said) != len(kept) or (name not in SHOWN and not _tell_rows_apart(ours)):
+            continue
+        pairs = zip(_texts(said[kept]), _texts(ours[rows]), strict=True)
+        odd = [(row, *pair) for row, pair in zip(rows.tolist(), pairs, strict=True) if _differ(*pair)]
+        if odd:
+            raise _moved(table, name, odd, pool)
+
+
+def _moved(table: NameTable, name: str, odd: list[tuple[int, str, str]], pool: PoolFile) -> InvalidData:
+    row, theirs, ours = odd[0]
+    ids = pool.names.ids
+    where = f"row {row}" if ids is None else f"id {ids.shown([row])}"
+    more = f", and {len(odd) - 1} more differ{'s' * (len(odd) == 2)}" if len(odd) > 1 else ""
+    return InvalidData(
+        f"{table.path} says {name} {_short(theirs)} and {pool.source.path} {_short(ours)} of {where}{more}",
+        hint="the pool was sorted or made anew: give it ids, or use the pool that the picks came from; "
+        f"where the {name} alone was changed, take it out of {table.path}.",
+    )
+
+
+def _tell_rows_apart(values: AnyArray) -> bool:
+    """Whether most rows have a value of their own: a column of classes or notes says nothing of which row it is."""
+    return len({*label_keys(values)} - {""}) > len(values) / 2
+
+
+def _texts(values: AnyArray) -> list[str]:
+    return [" ".join(text.split()) for text in label_keys(values)]
+
+
+def _differ(theirs: str, ours: str) -> bool:
+    """Whether both are there and differ by more than an address before a path."""
+    return bool(theirs and ours) and not unquote(theirs).endswith(unquote(ours))
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}...")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledInputs:
+    """Everything labelled: rows of the pool, and features of points that are not in it."""
+
+    rows: IntArray
+    foreign: tuple[Matrix, ...] = ()
+
+    def joined(self, other: "LabelledInputs") -> "LabelledInputs":
+        """Both together, each row once."""
+        return LabelledInputs(np.union1d(self.rows, other.rows), self.foreign + other.foreign)
+
+    def argument(self, pool: Matrix) -> object:
+        """What `dubito.select` takes as ``labelled``; where features are among it, keep `rows` from being picked."""
+        if not self.foreign:
+            return np.isin(np.arange(len_of(pool)), self.rows)
+        parts = [*self.foreign, *([Rows(pool, self.rows)] if len(self.rows) else [])]
+        for part in parts:
+            if part.shape[1] != pool.shape[1]:
+                raise unlike_features(part.shape[1], pool.shape[1])
+        return parts[0] if len(parts) == 1 else Stack(parts)
+
+
+OWN_ROLES: tuple[Literal["labelled", "unlabelled"], ...] = ("labelled", "unlabelled")
+"""What of a pool's own file says what is labelled, the first one first."""
+NOTHING = LabelledInputs(np.empty(0, dtype=np.int64))
+
+
+def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> LabelledInputs:
+    """What one file says is labelled: rows by id or index, row numbers, a mask, or features."""
+    path, key = split_spec(spec)
+    table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
+    if table is None or not can_name_rows(table, pool, columns):
+        return read_unnamed(spec, table, pool, columns, note)
+    elsewhere = pool.source.is_table and columns.label in pool.source.names
+    kept = table.labelled(columns, note, elsewhere=elsewhere, known=pool.source.names)
+    note_conflict(table, pool, columns, kept, note)
+    note_numbers(table, pool, columns, note)
+    rows = named_rows(table, pool, columns, kept)
+    if rows is None:
+        return NOTHING
+    refuse_moved(table, rows, kept, pool, columns)
+    return LabelledInputs(np.unique(rows))
+
+
+def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Columns, note: Note) -> LabelledInputs:
+    """A file whose rows have no names that the pool knows: an array, or a table of features."""
+    try:
+        mask = None if table is None else table.mask(len_of(pool.features))
+        array = read_array(spec, "labelled", columns=columns) if mask is None else mask
+        if table is not None and not len_of(array):
+            raise MissingFile(f"{spec} holds nothing that names rows", hint="give it a column id or index.")
+        if table is not None:
+            array = mask_of_column(spec, array, pool, note)
+            refuse_width(array, pool)
+        note_order(spec, array, pool, note)
+        found = of_one_embedder(spec, as_labelled(array, pool), pool)
+    except DubitoError as error:
+        named = None if table is None else table.id_column(columns.id)
+        if table is None or (named is None and (not table.header or usual(table.header, LABELLED))):
+            raise
+        path = split_spec(spec)[0]
+        raise (unnamed_rows(table, pool, columns) if named is None else unknown_ids(path, named)) from error
+    label = None if table is None else table.label_column(columns.label, elsewhere=True)
+    if found.foreign and label is not None:
+        note(
+            f"{spec}: features without an id or index are points outside the pool; no model learns from their {label}."
+        )
+    return found
+
+
+def refuse_width(array: Matrix, pool: PoolFile) -> None:
+    """Refuse columns of numbers that cannot be features of the pool's kind."""
+    if len(array.shape) == 2 and array.shape[1] != pool.features.shape[1]:
+        raise unlike_features(array.shape[1], pool.features.shape[1])
+
+
+def mask_of_column(spec: str, array: Matrix, pool: PoolFile, note: Note) -> Matrix:
+    """A table's only column is a mask, and no feature, where it holds 0 or 1 for every row of the pool."""
+    if array.shape != (len_of(pool.features), 1):
+        return array
+    values = np.asarray(array[:])[:, 0]
+    if not np.isin(values, (0, 1)).all():
+        return array
+    note(f"{spec}: its only column is 0 or 1 for every row of the pool: {int(values.sum())} with 1 count as labelled.")
+    return values.astype(np.bool_)
+
+
+def of_one_embedder(spec: str, found: LabelledInputs, pool: PoolFile) -> LabelledInputs:
+    """The same; features of a pool file whose embedder is not the pool's are refused."""
+    theirs = open_source(split_spec(spec)[0]).embedder if found.foreign and pool.source.embedder else ""
+    if theirs and theirs != pool.source.embedder:
+        raise InvalidData(
+            f"{spec} was embedded by {theirs} and {pool.source.path} by {pool.source.embedder}",
+            hint="embed both with one embedder: distances between them mean nothing.",
+        )
+    return found
+
+
+def as_labelled(array: Matrix, pool: PoolFile) -> LabelledInputs:
+    """1-D names rows of the pool, 2-D holds features; nothing at all is nothing labelled."""
+    if len(array.shape) == 1:
+        return LabelledInputs(check_rows("labelled", np.asarray(array[:]), len_of(pool.features), pool.names))
+    return LabelledInputs(NOTHING.rows, (array,) if len_of(array) else ())
+
+
+def own_rows(pool: PoolFile, note: Note) -> LabelledInputs:
+    """What the pool's own file says is labelled: rows, a mask, or a mask of what is not."""
+    for role in OWN_ROLES:
+        name = usual_name(pool.source, role)
+        if name is None or name in pool.feature_names:
+            continue
+        if pool.source.is_table and pool.source.entry(name).ndim == 1:
+            return own_mask(pool, role, name, note)
+        found = find_array(pool.source, role)
+        if found is not None and role == "labelled":
+            return as_labelled(found, pool)
+        if found is not None:
+            return rows_but(pool, check_rows(role, found, len_of(pool.features), pool.names))
+    return NOTHING
+
+
+def own_mask(pool: PoolFile, role: str, name: str, note: Note) -> LabelledInputs:
+    """What a column of the pool's own table says is labelled, or is not, row by row."""
+    source, n = pool.source, len_of(pool.features)
+    said = NameTable(source.path, {name: source.entry(name).values}).truths(name)
+    rows = np.flatnonzero(said == (role == "labelled"))
+    note(f"{source.path}: {len(rows)} of {n} rows are labelled, by {name}; --ignore-columns {name} for none.")
+    return LabelledInputs(rows)
+
+
+def rows_but(pool: PoolFile, free: IntArray) -> LabelledInputs:
+    """All rows but these."""
+    return LabelledInputs(np.setdiff1d(np.arange(len_of(pool.features)), free))
+
+
+def own_labels(pool: PoolFile, rows_named: LabelledInputs, columns: Columns, note: Note) -> LabelledInputs:
+    """Rows of a pool's own file that have a label; where all have one, the rows that it names as labelled decide."""
+    source, n = pool.source, len_of(pool.features)
+    name = columns.label if columns.label in source.names else usual_name(source, "labels")
+    if name is None or name in pool.feature_names or source.entry(name).ndim != 1:
+        return NOTHING
+    values = source.entry(name).values()
+    if len(values) != n:
+        return NOTHING  # An archive may hold the names of the classes.
+    rows = np.flatnonzero(are_labels(f"{source.path} ({name})", values, columns.no_label))
+    if len(rows) == n and rows_named is not NOTHING:
+        note(f"{source.path}: every row has one of {name}; those named as labelled count as such.")
+        return NOTHING
+    if len(rows) == n:
+        raise InvalidArgument(
+            f"every row of {source.path} is labelled ({name}), so that nothing is left to pick",
+            hint=f"pass --ignore-columns {name} to pick among them all the same.",
+        )
+    if len(rows):
+        note(f"{source.path}: {len(rows)} of {n} rows have a {name} and count as labelled.")
+    return LabelledInputs(rows)

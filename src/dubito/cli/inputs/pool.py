@@ -1,0 +1,397 @@
+"""From file names to the arguments of `dubito.select` and `dubito.diagnose`."""
+
+import atexit
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from tempfile import mkdtemp
+from typing import NamedTuple, get_args
+
+import numpy as np
+
+from dubito.cli.inputs.labeled import LabelledInputs, own_labels, own_rows, read_labelled
+from dubito.cli.inputs.rows import Note
+from dubito.cli.inputs.suspects import describe_features, describe_vectors
+from dubito.cli.output import naming_files, say
+from dubito.core.problem import Configuration, Selection
+from dubito.doubt.reading import refuse_stray, two_sources
+from dubito.errors import InvalidArgument, MissingFile
+from dubito.io import (
+    Columns,
+    DoubtRole,
+    PoolFile,
+    RowsFile,
+    Source,
+    find_array,
+    find_doubt,
+    gathering_notes,
+    input_limit,
+    open_source,
+    read_array,
+    read_pool,
+    read_rows,
+    split_spec,
+)
+from dubito.io.limits import VARIABLE
+from dubito.io.lookup import by_name_alone, choose
+from dubito.io.missing_values import Missing, keeping_gaps, rows_with_gaps, settle_missing
+from dubito.io.source import gather, nearest, suffix_of
+from dubito.labeling.project import FAILURE, is_project
+from dubito.matrix import AnyArray, BoolArray, IntArray, len_of
+from dubito.registry import require
+from dubito.request.arrays import check_choice, check_memory_limit
+from dubito.request.ids import matching_ids, order_of
+from dubito.request.labels import EMPTY
+
+NO_SOURCES = (".txt",)
+"""Files of names that are read as they are."""
+MOST_CLASSES = 10
+"""Classes that a note names."""
+
+DoubtSpecs = Mapping[DoubtRole, str | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """What the files hold."""
+
+    pool: PoolFile
+    labelled: LabelledInputs
+    doubt: Mapping[DoubtRole, AnyArray]
+    """At most one source of doubt, by its argument's name."""
+    files: Mapping[str, str]
+    """Where each argument came from, for messages."""
+    beside: Mapping[str, AnyArray] = field(default_factory=dict)
+    """What else there is for every row, by its argument's name: costs, classes."""
+    kept: IntArray | None = None
+    """The rows of the pool's file that are left, where some were left out."""
+    labels: Mapping[int, str] = field(default_factory=dict)
+    """The labels of rows, where they were asked for."""
+
+    def place(self, row: int) -> str:
+        """A row in the words of a message: by its id, and its number in the pool's file."""
+        number, ids = row if self.kept is None else int(self.kept[row]), self.pool.names.ids
+        return f"row {number}" if ids is None else f"id {ids.shown([row])} (row {number} of the pool)"
+
+
+def read_columns(
+    ids: str | None,
+    labels: str | None,
+    features: str | None,
+    ignore: str | None = None,
+    probabilities: str | None = None,
+    no_label: str | None = None,
+    claimed: Sequence[str] = (),
+) -> Columns:
+    """The names of columns given on the command line."""
+
+    def names(text: str | None) -> list[str]:
+        return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+    return Columns(ids, labels, names(features), names(ignore), names(probabilities), names(no_label), claimed)
+
+
+def read_inputs(
+    pool: str, labelled: Sequence[str] | None, doubt: DoubtSpecs, columns: Columns, missing: Missing | None = None
+) -> Inputs:
+    """Read the pool, what is labelled and the model's doubt; remarks go to whoever gathers them.
+
+    What the command line does not name is looked for in the pool's own file; labelled rows there join those named.
+    Where rows with missing values are to be dropped, doubt may lack them.
+    """
+    given = {role: spec for role, spec in doubt.items() if spec is not None}
+    if len(given) > 1:
+        raise two_sources(given)
+    check_ignored([pool, *given.values(), *(labelled or [])], columns)
+    pool_file = read_pool(pool, columns=columns)
+    source = read_doubt_source(pool_file, given, columns, note, missing)
+    files: dict[str, str] = {role: given.get(role, pool) for role in source}
+    files |= {"pool": pool, "labelled": ", ".join(labelled or [pool])}
+    if pool_file.feature_names:
+        gather(list(describe_features(pool_file, columns)))
+    elif pool_file.source.is_table:
+        gather(list(describe_vectors(pool_file, pool, columns)))
+    return Inputs(pool_file, read_all_labelled(pool_file, labelled or [], columns, note), source, files)
+
+
+def note(remark: str) -> None:
+    """Hand one remark to whoever gathers them."""
+    gather([remark])
+
+
+def read_all_labelled(pool: PoolFile, specs: Sequence[str], columns: Columns, note: Note) -> LabelledInputs:
+    """What the pool's own file says is labelled, and every file named."""
+    if pool.source.is_table and not specs and columns.label is not None:
+        pool.source.entry(columns.label)  # Refuses a name that is not there.
+    rows = own_rows(pool, note)
+    found = rows.joined(own_labels(pool, rows, columns, note))
+    for spec in specs:
+        with naming_files({"labelled": spec}):
+            found = found.joined(read_labelled(spec, pool, columns, note))
+    return found
+
+
+def read_doubt_source(
+    pool: PoolFile, given: Mapping[DoubtRole, str], columns: Columns, note: Note, missing: Missing | None = None
+) -> dict[DoubtRole, AnyArray]:
+    """The source of doubt named, in the pool's order, or the one in the pool's own file."""
+    for role, spec in given.items():
+        rows = read_rows(spec, role, columns=columns)
+        check_classes(rows.source, rows.values, role, spec, columns)
+        note_classes(rows.source, role, split_spec(spec)[1], columns, note)
+        return {role: in_pool_order(rows if missing != "drop" else with_gaps(rows, pool), pool, note)}
+    found = find_doubt(pool.source, columns=columns)
+    if found is None:
+        return {}
+    check_classes(pool.source, found[1], found[0], pool.source.path, columns)
+    note_classes(pool.source, found[0], None, columns, note)
+    return {found[0]: found[1]}
+
+
+def check_classes(source: Source, values: AnyArray, role: DoubtRole, spec: str, columns: Columns) -> None:
+    """Refuse a column of a table of probabilities that is no class, by its name: the library would know its place."""
+    if role == "probabilities" and source.is_table:
+        with naming_files({role: spec}):
+            refuse_stray(values, choose(source, role, split_spec(spec)[1], columns))
+
+
+def note_classes(source: Source, role: DoubtRole, key: str | None, columns: Columns, note: Note) -> None:
+    """Say which columns of a table are classes, and which are none by their names: else either would go unseen."""
+    names = choose(source, role, key, columns) if source.is_table and role != "doubt" else []
+    if len(names) > 1:
+        shown = ", ".join(names[:MOST_CLASSES]) + (", ..." if len(names) > MOST_CLASSES else "")
+        note(f"{role} of {len(names)} classes: {shown}")
+    named = [*columns.probabilities] if role == "probabilities" else []
+    if key is None and not named and names and source.entry(names[0]).ndim == 1:
+        left = [name for name in by_name_alone(source, role, columns) if name not in names]
+        if left:
+            note(f"{source.path}: left out {', '.join(left)}, no class by name and values; rename it if it is one.")
+
+
+def with_gaps(found: RowsFile, pool: PoolFile) -> RowsFile:
+    """With a row of NaN for each id that it lacks, where that row of the pool has missing values and is dropped."""
+    pair = None if found.source.path == pool.source.path else matching_ids(found.names, pool.names)
+    if pair is None:
+        return found
+    lacking = [row for row, key in enumerate(pair.pool.keys) if key not in pair.theirs.places]
+    if not lacking:
+        return found
+    dropped = np.intersect1d(lacking, rows_with_gaps(pool.features))
+    rest = np.setdiff1d(np.arange(len(pair.pool)), dropped)
+    dtype = found.values.dtype if found.values.dtype.kind == "f" else np.float64
+    values = np.full((len(pair.pool), *found.values.shape[1:]), np.nan, dtype=dtype)
+    values[rest] = found.values[order_of(pair.theirs, pair.pool.at(rest))]
+    return RowsFile(values, pool.names, found.source)
+
+
+def in_pool_order(found: RowsFile, pool: PoolFile, note: Note) -> AnyArray:
+    """What a file holds for every row, joined with the pool by ids where both have ids, else as it is with a note."""
+    if found.source.path == pool.source.path:
+        return found.values
+    pair = matching_ids(found.names, pool.names)
+    if pair is not None:
+        return found.values[order_of(*pair)]
+    if len(found.values) == len_of(pool.features) and (found.names.ids or pool.names.ids) is not None:
+        has, lacks = (pool, found) if found.names.ids is None else (found, pool)
+        note(f"{has.source.path} has ids and {lacks.source.path} none: rows are matched by their order.")
+    return found.values
+
+
+def check_ignored(specs: Sequence[str], columns: Columns) -> None:
+    """Refuse a column to ignore that no file has."""
+    if not columns.ignore:
+        return
+    readable = [path for path in (split_spec(spec)[0] for spec in specs) if suffix_of(path) not in NO_SOURCES]
+    names = {name for path in readable for name in open_source(path).names}
+    for pattern in columns.ignore:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            shown = ", ".join(sorted(filter(None, names)))
+            problem = (
+                f"--ignore-columns {pattern}: no file has such a column;{nearest(pattern, names)} there are {shown}."
+            )
+            raise MissingFile(problem)
+
+
+def read_head(spec: str | None, found: Inputs, metric: str) -> AnyArray | None:
+    """The weights named, or those beside the doubt in the pool's own file, where they can be used.
+
+    Doubt from another file may be of another model; a table has no room for a row a class, and the shards of a folder
+    would each hold them all.
+    """
+    if spec is not None:
+        return read_array(spec, "head")
+    own = found.pool.source
+    of_one_model = all(split_spec(found.files[role])[0] == own.path for role in found.doubt)
+    if metric != "euclidean" or not of_one_model or own.is_table or os.path.isdir(own.path):
+        return None
+    return find_array(own, "head")
+
+
+# What is missing in a pool: counted at once, filled in, or its rows left out; no other row changes its number.
+
+
+def read_missing(text: str | None) -> Missing | None:
+    """``median``, ``drop``, or nothing said."""
+    known: Missing | None = None if text is None else check_choice("missing", text, get_args(Missing))
+    return known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptRows:
+    """Which rows of a file are in the pool, and how to speak of them by their numbers in the file."""
+
+    n_rows: int
+    rows: IntArray | None = None
+    """Ascending; None for all of them."""
+
+    def among(self, named: IntArray) -> IntArray:
+        """The places in the pool of those rows that are in it."""
+        if self.rows is None:
+            return named
+        return np.searchsorted(self.rows, named[np.isin(named, self.rows)])
+
+    def outcomes(self, named: IntArray, wrong: BoolArray) -> tuple[IntArray, BoolArray]:
+        """Checked rows that are in the pool, and whether the model was wrong there."""
+        inside = np.ones(len(named), dtype=np.bool_) if self.rows is None else np.isin(named, self.rows)
+        return self.among(named), wrong[inside]
+
+    def restored(self, selection: Selection) -> Selection:
+        """Picks by their row numbers in the file."""
+        rows = self.rows
+        if rows is None:
+            return selection
+        ranked = tuple(_renumbered(each, rows) for each in selection.configurations)
+        return replace(selection, indices=rows[selection.indices], configurations=ranked, n_pool=self.n_rows)
+
+
+def _renumbered(configuration: Configuration, rows: IntArray) -> Configuration:
+    return replace(configuration, indices=rows[configuration.indices])
+
+
+def settle(found: Inputs, missing: Missing | None) -> tuple[Inputs, KeptRows]:
+    """The inputs without missing values, and which rows they are.
+
+    Rows that are left out are in no way in the pool: neither picked, nor references, nor in any mean.
+    """
+    pool, n_rows = found.pool, len_of(found.pool.features)
+    settled = settle_missing(pool.source.path, pool.features, pool.feature_names, missing)
+    if settled.note is not None:
+        note(settled.note)
+    kept = KeptRows(n_rows, settled.rows)
+    if settled.rows is None:
+        return replace(found, pool=replace(pool, features=settled.features)), kept
+    gone = len(found.labelled.rows) - len(kept.among(found.labelled.rows))
+    if gone:
+        note(f"{gone} of the labelled rows are among them, and are no references")
+    labelled = LabelledInputs(kept.among(found.labelled.rows), found.labelled.foreign)
+    doubt = {role: _rows_of(role, array, kept) for role, array in found.doubt.items()}
+    beside = {role: _rows_of(role, array, kept) for role, array in found.beside.items()}
+    rows = np.array(list(found.labels), dtype=np.int64)
+    left = np.array(list(found.labels.values()), dtype=object)[np.isin(rows, settled.rows)]
+    labels = dict(zip(kept.among(rows).tolist(), left.tolist(), strict=True))
+    smaller = replace(pool, features=settled.features, names=pool.names.at(settled.rows))
+    left_over = replace(found, pool=smaller, labelled=labelled, doubt=doubt, beside=beside, labels=labels)
+    return replace(left_over, kept=settled.rows), kept
+
+
+def _rows_of(role: str, array: AnyArray, kept: KeptRows) -> AnyArray:
+    if len(array) != kept.n_rows or kept.rows is None:
+        problem = f"has {len(array)} rows and the pool {kept.n_rows}"
+        raise InvalidArgument(problem, argument=role, hint="pass one row for each row of the pool, whole or not.")
+    return array[kept.rows]
+
+
+# Reading files as a command does: within a bound, and with a word on stderr for every file that was guessed at.
+
+
+@contextmanager
+def reading_files(limit: str | None = None, memory_limit: str | None = None, *, quiet: bool) -> Iterator[None]:
+    """What files read in the block take together is bounded, and remarks on them are reported once none was refused.
+
+    Where no bound for inputs is given, that for the work is one for them, too: who has so little memory to spare wants
+    no archive to take it all.
+    """
+    given = check_memory_limit(limit, "input_limit")
+    with (
+        input_limit(check_memory_limit(memory_limit) if given is None else given),
+        gathering_notes() as notes,
+        keeping_gaps(),
+    ):
+        yield
+    for note in notes:
+        say(note, quiet=quiet)
+
+
+@contextmanager
+def bounded_inputs(limit: str | None) -> Iterator[None]:
+    """The same bound for whatever this process, and those it starts, read while the block runs."""
+    given = check_memory_limit(limit, "input_limit")
+    if given is None:
+        yield
+        return
+    with variable(VARIABLE, str(given)):
+        yield
+
+
+@contextmanager
+def variable(name: str, value: str) -> Iterator[None]:
+    """An environment variable for this process, and those it starts, while the block runs."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+# A project of ``dubito label`` in the place of a pool: its pool, and the labels so far.
+
+
+class Opened(NamedTuple):
+    """What options say of a pool."""
+
+    pool: str
+    labelled: list[str] | None
+    ignore: str | None
+    no_label: str | None
+
+
+def opened(
+    pool: str, labelled: Sequence[str] | None, ignore: str | None, no_label: str | None, folder: str | None = None
+) -> Opened:
+    """The pool, the files of labels (in a folder, if not in the project), the columns to ignore, and what is no label.
+
+    What is no project comes back as it was given. Every label of a project is a class, be it called -1 or NA; of
+    further files that a person names nobody knows.
+    """
+    if not is_project(pool):
+        return Opened(pool, None if labelled is None else list(labelled), ignore, no_label)
+    require("sqlalchemy", extra="label")
+    from dubito.labeling.project_export import own_column, read_state, write_labels
+
+    state = read_state(pool)
+    with suppress(OSError), open(state.project.path(FAILURE), encoding="utf-8") as file:
+        say(f"the page of this project could not learn from its labels: {file.read().strip()}")
+    if folder is None and not os.access(state.project.folder, os.W_OK):
+        folder = mkdtemp(prefix="dubito-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    own = own_column(state.project)
+    ignored = ",".join(each for each in (ignore, own) if each) or None
+    paths = [*write_labels(state, folder), *(labelled or [])]
+    return Opened(state.project.pool_path, paths or None, ignored, no_label if labelled or no_label else EMPTY)
+
+
+def dataset(path: str, no_label: str | None) -> tuple[str, str | None]:
+    """What is labelled in a project as data of its own, and what is no label there; of others, as it was given."""
+    if not is_project(path):
+        return path, no_label
+    require("sqlalchemy", extra="label")
+    from dubito.labeling.project_export import read_state, write_dataset
+
+    return write_dataset(read_state(path)), no_label or EMPTY

@@ -1,0 +1,1 @@
+"""What is computed: the problem, distances, and the reference algorithms that every engine is compared with."""

@@ -1,0 +1,579 @@
+"""`diagnose`: radii, bounds on λ_c, and λ_ε from outcomes."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from statistics import median
+from typing import Literal, get_args
+
+import numpy as np
+
+from dubito import theory
+from dubito.core.distances import squared_radii
+from dubito.core.problem import Metric
+from dubito.doubt.reading import DOUBT_SOURCES, read_doubt
+from dubito.errors import InvalidArgument, InvalidData, named
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, len_of
+from dubito.request.arrays import as_array, check_choice, check_finite, refuse_zero_rows
+from dubito.request.ids import NO_NAMES, RowNames, check_pool
+from dubito.request.rows import check_candidates, check_labelled, rows_in_order
+from dubito.request.scaling import Scale, check_standardise, standardise_points
+
+# Checks of what only a diagnosis takes: a head, and outcomes.
+
+FEWEST_CHECKED = 50
+
+
+def check_head(head: object, n_features: int, probabilities: Matrix | None, metric: Metric) -> AnyArray | None:
+    """(c, d) finite weights that fit the features and the classes."""
+    if head is None:
+        return None
+    if metric != "euclidean":
+        problem = f"bounds the slope over Euclidean distances, not {named('metric', metric)}"
+        raise InvalidArgument(problem, argument="head", hint="leave one out.")
+    weights = as_array("head", head)
+    classes = "classes" if probabilities is None else str(probabilities.shape[-1])
+    fits = weights.ndim == 2 and weights.shape[1] == n_features and len(weights) >= 2
+    if not fits or classes not in ("classes", str(len(weights))):
+        hint = (
+            f"pass one row of weights for each class, shape ({classes}, {n_features}) "
+            "(for a binary model's single row w: np.vstack([0 * w, w]))."
+        )
+        raise InvalidArgument(f"has shape {weights.shape}", argument="head", hint=hint)
+    check_finite("head", weights)
+    return weights
+
+
+def head_on_scale(weights: AnyArray, scale: Scale) -> AnyArray:
+    """The same head on standardised features: what a step of one deviation changes, in a constant column nothing."""
+    return weights * np.where(np.isfinite(scale.deviation), scale.deviation, 0.0)
+
+
+def check_outcomes(
+    checked: object, wrong: object, n_pool: int, labelled_rows: IntArray, names: RowNames = NO_NAMES
+) -> tuple[IntArray, BoolArray] | None:
+    """Rows of the pool, ascending, and whether the model was wrong on each; None where nothing was checked."""
+    if checked is None and wrong is None:
+        return None
+    if checked is None or wrong is None:
+        given, other = ("wrong", "checked") if checked is None else ("checked", "wrong")
+        raise InvalidArgument(f"was given without {other}", argument=given, hint="pass both, or neither.")
+    named_rows = rows_in_order("checked", checked, n_pool, names)
+    rows = np.unique(named_rows)
+    _refuse_unfit(rows, labelled_rows)
+    if len(rows) < len(named_rows):
+        problem = f"names {len(named_rows) - len(rows)} rows twice"
+        raise InvalidArgument(problem, argument="checked", hint="pass each row once.")
+    return rows, _check_wrong(wrong, len(rows))[np.argsort(named_rows)]
+
+
+def _refuse_unfit(rows: IntArray, labelled_rows: IntArray) -> None:
+    """Too few rows, or rows that the model has trained on."""
+    if len(rows) < FEWEST_CHECKED:
+        problem = f"names {len(rows)} rows, too few to tell an error rate"
+        raise InvalidArgument(problem, argument="checked", hint=f"pass at least {FEWEST_CHECKED}, or none.")
+    seen = np.intersect1d(rows, labelled_rows)
+    if len(seen):
+        hint = "pass only rows that the model has not trained on."
+        raise InvalidArgument(f"names row {seen[0]}, which is labelled", argument="checked", hint=hint)
+
+
+def _check_wrong(wrong: object, n_checked: int) -> BoolArray:
+    answers = as_array("wrong", wrong)
+    if answers.shape != (n_checked,):
+        hint = f"pass one answer a checked row, shape ({n_checked},)."
+        raise InvalidArgument(f"has shape {answers.shape}", argument="wrong", hint=hint)
+    if not np.isin(answers, (0, 1)).all():
+        stray = answers[~np.isin(answers, (0, 1))][0]
+        hint = "pass True where the model's answer was wrong and False elsewhere."
+        raise InvalidData(f"holds {stray:g}", argument="wrong", hint=hint)
+    return answers.astype(np.bool_)
+
+
+# What a diagnosis holds.
+
+Regime = Literal["quadratic", "linear", "undecided"]
+
+QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """How the model did on the checked points."""
+
+    n: int
+    error_rate: float
+    mean_doubt: float
+    """What the error rate would be, were the model calibrated."""
+    epsilon: tuple[float | None, ...]
+    """The error rate given doubt, P(wrong)/I, of groups from near to far; None where a group has no doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """How doubt and distance go together over the unlabelled points."""
+
+    first: int
+    """How many points are compared: a tenth of them, at most 100."""
+    far: int
+    """Of so many that scaling puts first, those that are among as many farthest from their labels."""
+    doubted: int
+    """And those that are among as many most doubted."""
+    correlation: float | None
+    """Spearman's, of doubt and distance; None where either is the same everywhere."""
+    tail: float | None
+    """The largest distance over the median one; None where that is 0."""
+    sure: float
+    """Share of points that the model doubts by less than 0.05."""
+    far_doubt: float
+    """Median doubt of the farthest points."""
+    doubt: float
+    """Median doubt of all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Diagnosis:
+    """Where a pool stands in the theory. None means that it cannot be reported from what was given.
+
+    Read ``advice`` first, then ``delta_over_delta_star``, which does not depend on the features' units.
+    """
+
+    advice: str
+    """What doubt-scaling would do on this pool, and whether the theory promises anything for it."""
+    delta_over_delta_star: float | None
+    """δ/δ*: from 1 on, the theory says nothing about doubt-scaling."""
+    regime: Regime
+    """Of the whole pool: quadratic where both bounds on λ_c put δ·λ_c below 1, linear where none does."""
+    n: int
+    """Unlabelled pool points."""
+    m: int
+    d: int
+    delta: float
+    """δ, the largest distance from a pool point to its nearest labelled point."""
+    delta_hat: float
+    """δ̂, the largest of those distances scaled by doubt."""
+    z: float
+    """δ̂/δ, the doubt that δ* and β are taken at."""
+    radius_quantiles: tuple[float, ...]
+    """Of the distances to the nearest labelled point, at `QUANTILES`."""
+    doubt_quantiles: tuple[float, ...]
+    labelled_doubt: float | None
+    """Largest doubt of a labelled point; the theory assumes 0. Known only where ``labelled`` names rows."""
+    lambda_c_head: float | None
+    """Upper bound on λ_c, from the head."""
+    lambda_c_data: float
+    """Lower bound on λ_c: the largest doubt per distance seen."""
+    share_quadratic_head: float | None
+    """Share of the pool with r·λ_c < 1 by the head's λ_c."""
+    share_quadratic_data: float
+    outcomes: Outcomes | None
+    lambda_epsilon: float | None
+    """Largest error rate given doubt per distance, over groups of the checked points."""
+    delta_star: float | None
+    share_below_delta_star: float | None
+    """Share of the pool nearer to its labels than the δ* of its own doubt."""
+    beta: float | None
+    """Lower bound on β at δ and z. It depends on the features' units: compare it only with itself."""
+    relation: Relation
+    notes: tuple[str, ...]
+    """What to know before leaning on these numbers."""
+    radii: FloatArray = field(repr=False)
+    """(n,) distance of each unlabelled pool point to its nearest labelled one; not in `to_dict`."""
+    doubt: FloatArray = field(repr=False)
+    """(n,) doubt of each; not in `to_dict`."""
+
+    @property
+    def lambda_c(self) -> float:
+        """The larger bound on λ_c, which δ* and β use. Without a head it is the data's, and they flatter."""
+        return max(self.lambda_c_data, self.lambda_c_head or 0.0)
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything but the per-point arrays, as strict JSON holds it."""
+        hidden = ("radii", "doubt")
+        record = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
+        for name in ("radius_quantiles", "doubt_quantiles"):
+            record[name] = {f"{q:g}": value for q, value in zip(QUANTILES, record[name], strict=True)}
+        outcomes = None if self.outcomes is None else asdict(self.outcomes) | {"epsilon": [*self.outcomes.epsilon]}
+        return record | {"outcomes": outcomes, "relation": asdict(self.relation), "notes": [*self.notes]}
+
+
+# How doubt and distance go together on a pool: what scaling one by the other changes, whatever the theory says.
+
+SHARE, MOST = 0.1, 100
+"""The first picks are looked at: this share of the points, and at most so many."""
+SURE = 0.05
+"""A point that the model doubts by less is one it is sure of."""
+
+
+def relate(radii: FloatArray, doubt: FloatArray) -> Relation:
+    """What the points that scaling puts first have in common with the farthest and with the most doubted.
+
+    Ties go to the lowest index. O(n log n) time.
+
+    Examples
+    --------
+    >>> result = relate(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.1, 0.2, 0.3, 0.4]))
+    >>> result.first, result.far, result.doubted, result.correlation, result.tail
+    (1, 1, 1, 1.0, 1.6)
+    """
+    first = int(np.clip(SHARE * len(radii), 1, MOST))
+    farthest, scaled, doubted = (_largest(values, first) for values in (radii, radii * doubt, doubt))
+    middle = float(np.median(radii))
+    return Relation(
+        first=first,
+        far=len(np.intersect1d(scaled, farthest)),
+        doubted=len(np.intersect1d(scaled, doubted)),
+        correlation=rank_correlation(radii, doubt),
+        tail=float(radii.max()) / middle if middle > 0.0 else None,
+        sure=float((doubt < SURE).mean()),
+        far_doubt=float(np.median(doubt[farthest])),
+        doubt=float(np.median(doubt)),
+    )
+
+
+def _largest(values: FloatArray, count: int) -> AnyArray:
+    return np.argsort(-values, kind="stable")[:count]
+
+
+def rank_correlation(ours: FloatArray, theirs: FloatArray) -> float | None:
+    """Spearman's: 1 where one rises with the other; None where either is the same everywhere.
+
+    Examples
+    --------
+    >>> rank_correlation(np.array([1.0, 2.0, 9.0]), np.array([3.0, 2.0, 1.0]))
+    -1.0
+    """
+    ranks = [mean_ranks(values) for values in (ours, theirs)]
+    centred = [values - values.mean() for values in ranks]
+    spread = float(np.sqrt((centred[0] ** 2).sum() * (centred[1] ** 2).sum()))
+    return float(np.clip((centred[0] * centred[1]).sum() / spread, -1.0, 1.0)) if spread > 0.0 else None
+
+
+def mean_ranks(values: FloatArray) -> FloatArray:
+    """Ranks from 1; equal values share their mean rank.
+
+    Examples
+    --------
+    >>> mean_ranks(np.array([5.0, 7.0, 5.0])).tolist()
+    [1.5, 3.0, 1.5]
+    """
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[places.ravel()])
+
+
+# A diagnosis in plain words: the advice, and what to know before leaning on the numbers.
+
+COMPARE = "compare both on rows you hold labels of (dubito simulate) before you rely on it."
+NOTABLE_DOUBT = 0.05
+"""A labelled point that the model doubts more than this is not what the theory assumes."""
+MOSTLY = 2 / 3
+"""Of the points put first, a share that makes scaling much the same as something simpler."""
+NOTABLE_TREND = 0.2
+"""A rank correlation at least this far from 0 is reported as a trend."""
+NOTABLE_TAIL = 5.0
+"""The farthest point is an outlier if it is this many times as far as the median one."""
+NOTABLE_SURE = 0.5
+NOTABLE_RATIO = 1.5
+"""Errors this many times the doubt, or this many times more of them near than far, are worth a word."""
+
+
+def advise(found: Diagnosis) -> str:
+    """What doubt-scaling would do here, and what the theory promises for it, which comes first where it is anything."""
+    if found.delta == 0.0:
+        return "Every pool point repeats a labelled one, so a core-set has nothing left to cover."
+    if found.delta_hat == 0.0:
+        return "The model doubts no point that lies away from its labels, so there is nothing to scale by."
+    promise = _promise(found)
+    if promise is not None:
+        return f"{promise} {_would_do(found.relation)}"
+    return f"{_would_do(found.relation)} {_no_promise(found)}"
+
+
+def _promise(found: Diagnosis) -> str | None:
+    """What the theory promises, if it does."""
+    ratio = found.delta_over_delta_star
+    if ratio is not None and ratio >= 1.0:
+        return None
+    if found.regime == "quadratic":
+        surely = "how surely is unknown without checked outcomes" if ratio is None else f"δ/δ* = {ratio:.3g} < 1"
+        return f"Doubt-scaling can be expected to help now: {_slopes(found)}, both below 1, and {surely}."
+    if ratio is None:
+        return None
+    return (
+        f"Doubt-scaling can be expected to do no worse than the plain core-set (δ/δ* = {ratio:.3g} < 1), "
+        f"but a quadratic gain is not promised ({_slopes(found)})."
+    )
+
+
+def _no_promise(found: Diagnosis) -> str:
+    ratio = found.delta_over_delta_star
+    if ratio is not None:
+        return f"The theory promises nothing for that here (δ/δ* = {ratio:.3g}; it speaks below 1): {COMPARE}"
+    promise = "promises no quadratic gain" if found.regime == "linear" else "cannot tell of a quadratic gain"
+    return f"The theory {promise} ({_slopes(found)}; it takes less than 1 by both): {COMPARE}"
+
+
+def _would_do(relation: Relation) -> str:
+    """Which of distance and doubt decides what is asked for first, in a sentence."""
+    of = f"of the {relation.first} points it puts first, " if relation.first > 1 else "of the one point it puts first, "
+    far, doubted = f"{relation.far} are among the farthest", f"{relation.doubted} among the most doubted"
+    enough = MOSTLY * relation.first
+    if relation.far >= enough and relation.doubted >= enough:
+        begin = "Distance and doubt point to the same points here, with or without scaling"
+    elif relation.far >= enough:
+        begin = "Doubt-scaling asks for much the same as the plain core-set here"
+    elif relation.doubted >= enough:
+        begin = "Doubt-scaling asks for much the same as least-confidence here"
+    else:
+        begin = "Doubt-scaling weighs distance against doubt here"
+    return f"{begin}: {of}{far} and {doubted}{_trend(relation.correlation)}."
+
+
+def _trend(correlation: float | None) -> str:
+    """Whether doubt rises or falls with distance."""
+    if correlation is None:
+        return ""
+    trend = "rises" if correlation >= NOTABLE_TREND else "falls" if correlation <= -NOTABLE_TREND else "hardly changes"
+    return f"; doubt {trend} with distance (rank correlation {correlation:+.2f})"
+
+
+def caveats(found: Diagnosis) -> Iterator[str]:
+    """What was not given, and where the data contradict the theory's assumptions."""
+    if found.lambda_c_head is None:
+        yield "No head was given, so λ_c has only a lower bound, and a quadratic regime cannot be claimed."
+    elif found.lambda_c_data > found.lambda_c_head:
+        yield "The data show a steeper doubt than the head allows: labelled points are in doubt, or it is another head."
+    if found.labelled_doubt is not None and found.labelled_doubt > NOTABLE_DOUBT:
+        yield f"The model doubts a labelled point by {found.labelled_doubt:.2g}; the theory assumes no doubt there."
+    yield from _relation_caveats(found.relation)
+    yield from _outcome_caveats(found)
+
+
+def _relation_caveats(relation: Relation) -> Iterator[str]:
+    if relation.tail is not None and relation.tail >= NOTABLE_TAIL:
+        yield (
+            f"The farthest point is {relation.tail:.3g} times as far from its labels as the median one: a plain "
+            f"core-set asks for such outliers first, which the model doubts by {relation.far_doubt:.2g} (all: "
+            f"{relation.doubt:.2g}). If columns have different units, standardise them."
+        )
+    if relation.sure >= NOTABLE_SURE:
+        yield f"The model is sure of {relation.sure:.0%} of the points (doubt below 0.05); scaling passes them over."
+
+
+def _outcome_caveats(found: Diagnosis) -> Iterator[str]:
+    if found.outcomes is None:
+        yield "No outcomes were given, so λ_ε, δ* and β cannot be reported."
+        return
+    error_rate, mean_doubt = found.outcomes.error_rate, found.outcomes.mean_doubt
+    if error_rate == 0.0:
+        yield f"The model was right on all {found.outcomes.n} checked points, which sets no λ_ε."
+    elif found.lambda_epsilon is None:
+        yield "The model errs at places without doubt or distance, which no λ_ε explains."
+    if error_rate > NOTABLE_RATIO * mean_doubt:
+        yield (
+            f"The model is over-confident: wrong on {error_rate:.1%} of the checked points, in doubt by "
+            f"{mean_doubt:.1%}; a strength below 1 trusts its doubt less."
+        )
+    near, far = _halves(found.outcomes.epsilon)
+    if near > NOTABLE_RATIO * far:
+        yield (
+            f"Errors per doubt fall with distance, from about {near:.3g} near the labels to {far:.3g} far from them; "
+            "the theory assumes that they start at 0 and rise."
+        )
+    if found.beta is not None:
+        yield "β depends on the units of the features; δ/δ* does not."
+
+
+def _slopes(found: Diagnosis) -> str:
+    """How δ·λ_c reads under each bound known."""
+    by_data = f"δ·λ_c is {found.delta * found.lambda_c_data:.3g} by the data"
+    if found.lambda_c_head is None:
+        return f"{by_data}, unknown by the head"
+    return f"{by_data} and {found.delta * found.lambda_c_head:.3g} by the head"
+
+
+def _halves(epsilon: tuple[float | None, ...]) -> tuple[float, float]:
+    """Median ε of the nearer and of the further half of the groups; equal where there is nothing to compare."""
+    known = [value for value in epsilon if value is not None]
+    middle = len(known) // 2
+    return (median(known[:middle]), median(known[-middle:])) if middle else (0.0, 0.0)
+
+
+FEWEST_IN_GROUP = 50
+"""Checked points in a group of like distance: fewer cannot show an error rate of a few percent."""
+MOST_GROUPS = 10
+
+
+def diagnose(
+    pool: object,
+    *,
+    labelled: object,
+    probabilities: object = None,
+    logits: object = None,
+    doubt: object = None,
+    head: object = None,
+    checked: object = None,
+    wrong: object = None,
+    ids: object = None,
+    metric: Metric = "euclidean",
+    standardise: bool | None = None,
+) -> Diagnosis:
+    """Read the theory on a pool: how far it lies from its labels, and what doubt can be expected to add.
+
+    Θ(n·m·d) time, as Algorithm 3; O(n) memory beyond the inputs.
+
+    Parameters
+    ----------
+    pool : array (n, d)
+        Features, as `select` takes them.
+    labelled : array
+        What the model trained on: rows of ``pool`` (integers or a mask), or features (m, d). At least one.
+    probabilities, logits, doubt : array
+        One of them, a row for each pool row, as `select` takes them.
+    head : array (c, d), optional
+        Weights of a linear last layer on these features, for the upper bound on λ_c.
+    checked : array (k,), optional
+        Pool rows, or a mask, whose labels are known and which the model has **not** trained on: at best a random
+        sample, else the batch just labelled, before the model trains on it. At least 50. They stay pool points.
+    wrong : array (k,) of bool, optional
+        Whether the model's answer to each of them was wrong; for a mask, in ascending order of rows.
+    ids : sequence (n,), optional
+        What the pool's rows are called, as `select` takes it: ``labelled`` and ``checked`` may name rows by it.
+    metric : {"euclidean", "cosine"}
+        As `select`. The head's bound holds for Euclidean distances alone.
+    standardise : bool, optional
+        As `select`. The head is one on the features as they are given, and is brought to the same scale.
+
+    Examples
+    --------
+    >>> result = diagnose([[0.0], [1.0], [2.0]], labelled=[0], doubt=[0.0, 0.1, 0.25], head=[[0.0], [1.0]])
+    >>> result.delta, result.delta_hat, result.lambda_c_head, result.lambda_c_data, result.regime
+    (2.0, 0.5, 0.25, 0.125, 'quadratic')
+    """
+    known_metric: Metric = check_choice("metric", metric, get_args(Metric))
+    wanted = check_standardise(standardise)
+    (matrix, _), names = check_pool(pool, ids)
+    seen = check_labelled(labelled, matrix, names)
+    references, labelled_rows = seen.references, seen.rows
+    points = check_candidates(None, len_of(matrix), labelled_rows)
+    if not len_of(references) or not len(points):
+        problem = f"names {len_of(references)} points and leaves {len(points)} of the pool's {len_of(matrix)}"
+        hint = "pass at least one labelled and leave at least one unlabelled."
+        raise InvalidArgument(problem, argument="labelled", hint=hint)
+    classes, all_doubt = read_doubt(len_of(matrix), probabilities, logits, doubt, names=names)
+    if all_doubt is None:
+        raise InvalidArgument("no doubt was given", hint=f"pass {DOUBT_SOURCES}.")
+    weights = check_head(head, matrix.shape[1], classes, known_metric)
+    outcomes = check_outcomes(checked, wrong, len_of(matrix), labelled_rows, names)
+    if wanted:
+        matrix, (references, _, _), _, scale = standardise_points(matrix, seen)
+        weights = None if weights is None else head_on_scale(weights, scale)
+    if known_metric == "cosine":
+        refuse_zero_rows("pool", matrix)
+        refuse_zero_rows("labelled", references)
+    radii = np.sqrt(squared_radii(Rows(matrix, points), references, known_metric))
+    lambda_c_head = None if weights is None else theory.head_lipschitz(weights)
+    found = _measure(radii, all_doubt[points], lambda_c_head, len_of(references), matrix.shape[1])
+    if len(labelled_rows):
+        found = replace(found, labelled_doubt=float(all_doubt[labelled_rows].max()))
+    if outcomes is not None:
+        found = _with_outcomes(found, np.searchsorted(points, outcomes[0]), outcomes[1])
+    return replace(found, advice=advise(found), notes=tuple(caveats(found)))
+
+
+def _measure(radii: FloatArray, doubt: FloatArray, lambda_c_head: float | None, m: int, d: int) -> Diagnosis:
+    """All that can be reported without outcomes."""
+    delta, delta_hat = float(radii.max()), float(theory.scaled_radius(radii, doubt).max())
+    apart = radii > 0.0
+    lambda_c_data = float((doubt[apart] / radii[apart]).max(initial=0.0))
+    return Diagnosis(
+        advice="",
+        delta_over_delta_star=None,
+        regime=_regime(delta, lambda_c_head, lambda_c_data),
+        n=len(radii),
+        m=m,
+        d=d,
+        delta=delta,
+        delta_hat=delta_hat,
+        z=delta_hat / delta if delta > 0.0 else 0.0,
+        radius_quantiles=tuple(np.quantile(radii, QUANTILES).tolist()),
+        doubt_quantiles=tuple(np.quantile(doubt, QUANTILES).tolist()),
+        labelled_doubt=None,
+        lambda_c_head=lambda_c_head,
+        lambda_c_data=lambda_c_data,
+        share_quadratic_head=None if lambda_c_head is None else float((radii * lambda_c_head < 1.0).mean()),
+        share_quadratic_data=float((radii * lambda_c_data < 1.0).mean()),
+        outcomes=None,
+        lambda_epsilon=None,
+        delta_star=None,
+        share_below_delta_star=None,
+        beta=None,
+        relation=relate(radii, doubt),
+        notes=(),
+        radii=radii,
+        doubt=doubt,
+    )
+
+
+def _regime(delta: float, lambda_c_head: float | None, lambda_c_data: float) -> Regime:
+    """What both bounds say; the data can rule the quadratic regime out alone, but not claim it."""
+    by_data = delta * lambda_c_data < 1.0
+    by_head = None if lambda_c_head is None else delta * lambda_c_head < 1.0
+    if by_data and by_head:
+        return "quadratic"
+    return "undecided" if by_data or by_head else "linear"
+
+
+def _with_outcomes(found: Diagnosis, checked: IntArray, wrong: BoolArray) -> Diagnosis:
+    radii, doubt = found.radii[checked], found.doubt[checked]
+    epsilon, lambda_epsilon = error_rate_given_doubt(radii, doubt, wrong)
+    found = replace(
+        found,
+        outcomes=Outcomes(len(checked), float(wrong.mean()), float(doubt.mean()), epsilon),
+        lambda_epsilon=lambda_epsilon,
+    )
+    if lambda_epsilon is None or found.lambda_c == 0.0:
+        return found
+    star = float(theory.delta_star(found.z, found.lambda_c, lambda_epsilon))
+    own_star = theory.delta_star(found.doubt, found.lambda_c, lambda_epsilon)
+    return replace(
+        found,
+        delta_star=star,
+        delta_over_delta_star=found.delta / star,
+        share_below_delta_star=float((found.radii < own_star).mean()),
+        beta=float(theory.scaled_beta_lower_bound(found.delta, found.z, found.lambda_c, lambda_epsilon)),
+    )
+
+
+def error_rate_given_doubt(
+    radii: FloatArray, doubt: FloatArray, wrong: BoolArray
+) -> tuple[tuple[float | None, ...], float | None]:
+    """ε = P(wrong)/I of groups of points from near to far, and λ_ε, the largest ε per distance among them.
+
+    The paper assumes P(wrong) = I·ε(r) with ε(r) <= λ_ε·r (equation 9), so a group's Σ wrong is at most λ_ε·Σ I·r. One
+    point shows nothing and a mean hides the worst, hence groups: at most 10, of equal size, of at least 50 points. The
+    largest of some noisy ratios leans high, which is the cautious side. λ_ε is None where no point was wrong, or
+    where a whole group without doubt or distance was wrong at times: no finite λ_ε explains that.
+
+    Examples
+    --------
+    >>> radii, doubt = np.full(100, 2.0), np.full(100, 0.25)
+    >>> error_rate_given_doubt(radii, doubt, wrong=np.arange(100) % 2 == 0)
+    ((2.0, 2.0), 1.0)
+    """
+    groups = np.array_split(np.argsort(radii, kind="stable"), np.clip(len(radii) // FEWEST_IN_GROUP, 1, MOST_GROUPS))
+    errors = np.array([wrong[group].sum() for group in groups], dtype=np.float64)
+    doubts = np.array([doubt[group].sum() for group in groups])
+    reach = np.array([(doubt[group] * radii[group]).sum() for group in groups])
+    epsilon = tuple(float(k / total) if total > 0.0 else None for k, total in zip(errors, doubts, strict=True))
+    if not errors.any() or (errors[reach == 0.0] > 0.0).any():
+        return epsilon, None
+    return epsilon, float((errors[reach > 0.0] / reach[reach > 0.0]).max())
+
+
+# The theory read on a user's own data, and what it does not say.
+#
+# λ_c, the slope of confidence, is known only between two bounds: a linear head gives an upper one, the data a lower
+# one. λ_ε, the slope of the error rate given doubt, is only known from points whose labels are known and which the
+# model has not trained on; without them there is no δ* and no β.
+
+__all__ = ["QUANTILES", "Diagnosis", "Outcomes", "Regime", "Relation", "diagnose", "error_rate_given_doubt"]

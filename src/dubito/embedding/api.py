@@ -1,0 +1,327 @@
+"""`embed`: from a source to a pool file, or to a pool in memory."""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dubito.embedding.embedder import Embedder, LearningEmbedder
+from dubito.embedding.embedders import advice, make_embedder
+from dubito.embedding.opening import open_supply
+from dubito.embedding.running import embed_lots
+from dubito.embedding.source import Embedded, LeftOut, Supply
+from dubito.embedding.storing import JOURNAL, LEFT_OUT, SETTINGS, Store, differs, hint_of, is_folder, parts_of
+from dubito.errors import FORCE, DubitoError, InvalidData, OutputExists
+from dubito.experiments.journal import Journal
+from dubito.io.durable import held
+from dubito.io.formats.parquet import Embeddings
+from dubito.io.source import reading
+from dubito.registry import require
+from dubito.request.arrays import check_integer
+
+# Whether a pool is there already, and is the one that is asked for: then there is nothing left to do.
+
+
+class WholePool(NamedTuple):
+    """A pool of dubito's that is there."""
+
+    made: Embeddings
+    n_rows: int
+    left_out: list[LeftOut]
+    settings: object
+    """What decided its bytes."""
+
+
+def complete_pool(out: str, settings: Mapping[str, object], *, force: bool) -> WholePool | None:
+    """The pool that is there, where it was made with these settings out of this source; None where one is to be made.
+
+    One of other settings is refused, and so is what is no pool at all, unless it may be replaced. What a kill left of a
+    folder of parts after the pool was whole is removed.
+    """
+    if not os.path.exists(out):
+        return None
+    if is_folder(out) != os.path.isdir(out):
+        kind = "a folder" if os.path.isdir(out) else "a file without the suffix .parquet"
+        raise OutputExists(f"{out} is {kind}", hint="choose another output.")
+    found = _folder(out) if is_folder(out) else _file(out)
+    if found is not None and found.settings == settings and not force:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(parts_of(out))
+        return found
+    if not force and found is None:
+        raise OutputExists(f"{out} exists", hint=f"pass {FORCE} to replace it, or another output.")
+    if not force:
+        raise OutputExists(differs(out, found and found.settings, settings), hint=hint_of(out))
+    if found is None and os.path.isdir(out):
+        raise OutputExists(f"{out} is a folder that dubito did not embed", hint="choose another output.")
+    return None
+
+
+def _file(out: str) -> WholePool | None:
+    """A pool file of dubito's, or None."""
+    parquet = require("pyarrow.parquet", extra="files")
+    try:
+        with reading(out), parquet.ParquetFile(out) as file:
+            metadata, n_rows = file.schema_arrow.metadata or {}, file.metadata.num_rows
+            made = Embeddings.of(metadata)
+            left_out = [LeftOut(*each) for each in json.loads(metadata.get(LEFT_OUT, b"[]"))]
+            settings = json.loads(metadata.get(SETTINGS, b"{}"))
+    except DubitoError:
+        return None
+    return None if made is None else WholePool(made, n_rows, left_out, settings)
+
+
+def _folder(out: str) -> WholePool | None:
+    """A folder of shards, by its journal and its first shard, or None."""
+    journal = Journal(Path(out) / JOURNAL)
+    records = journal.read() if journal.path.exists() else []
+    shards = sorted(name for name in os.listdir(out) if name.startswith("part-") and name.endswith(".parquet"))
+    found = _file(os.path.join(out, shards[0])) if records and shards else None
+    if found is None:
+        return None
+    done = [each for each in records if each["kind"] == "shard"]
+    listed = [each for record in done if isinstance(record["left_out"], list) for each in record["left_out"]]
+    n_rows = sum(int(str(each["rows"])) for each in done)
+    return WholePool(found.made, n_rows, [LeftOut(*each) for each in listed], records[0].get("settings"))
+
+
+SHARD = 1024
+"""Items between two saves."""
+
+EmbedProgress = Callable[[int, int, None, float], None]
+"""Called with done, total, None and seconds, as `dubito.select` calls its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What was asked for, checked."""
+
+    supply: Supply
+    maker: Embedder | LearningEmbedder
+    batch: int | None
+    shard: int
+    n_processes: int
+    half: bool
+    options: str
+    notes: tuple[str, ...]
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What decides the bytes of the pool, and must be the same for going on."""
+        described = {
+            "embedder": self.maker.name,
+            "version of the embedder": self.maker.version,
+            "options": self.options,
+        }
+        sizes = {
+            "shard": self.shard,
+            "batch": self.batch or "its own",
+            "numbers": "float16" if self.half else "float32",
+        }
+        return {**described, **sizes, **self.supply.columns, "source": self.supply.fingerprint}
+
+    @property
+    def fingerprint(self) -> str:
+        """The settings in a few digits."""
+        text = json.dumps(self.settings, sort_keys=True)
+        return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def embed(
+    source: str | os.PathLike[str],
+    embedder: str = "auto",
+    out: str | os.PathLike[str] | None = None,
+    *,
+    text: str | None = None,
+    image: str | None = None,
+    id_column: str | None = None,
+    labels: bool = True,
+    options: Mapping[str, object] | None = None,
+    half: bool = False,
+    batch: int | None = None,
+    shard: int = SHARD,
+    processes: int | None = None,
+    force: bool = False,
+    progress: EmbedProgress | None = None,
+) -> Embedded:
+    r"""Turn a folder of pictures, or a table of texts or pictures, into a pool that `select` can pick from.
+
+    Broken, empty and huge items are left out and listed. With ``out`` the pool is written shard by shard: a call that
+    was killed goes on where it was when it is made again, and the file is the same. Nothing is ever unpickled.
+
+    Parameters
+    ----------
+    source : str or path
+        A folder of pictures, those of inner folders too; a table (CSV, TSV, JSON lines, Parquet and more) of texts, of
+        paths of pictures or of their bytes; or a data set that Hugging Face's ``save_to_disk`` wrote.
+    embedder : str
+        ``pixels`` for pictures, ``words`` for texts, which ``auto`` takes; ``onnx:FILE``, ``timm:NAME``, ``clip:NAME``,
+        ``sentence:NAME``, ``torch:module.function``, or one that another package offers.
+    out : str or path, optional
+        Where the pool goes: a file that ends in ``.parquet``, or a folder of shards; without it, into memory.
+    text, image : str, optional
+        The column of a table that is embedded, where its name and its content do not tell.
+    id_column : str, optional
+        The column that names the rows, if not ``id`` or ``ids``; rows without a name go by their numbers.
+    labels : bool
+        Whether folders that hold all pictures, one folder a class, become a column ``label``.
+    options : mapping, optional
+        Options of the embedder, such as ``{"size": 224}``.
+    half : bool
+        Keep float16 instead of float32: half the room, three digits.
+    batch : int, optional
+        Items at a time, if not as many as the embedder takes.
+    shard : int
+        Items between two saves.
+    processes : int, optional
+        Processes that decode pictures ahead of the model; as many as there are cores if not given.
+    force : bool
+        Replace a pool that exists, or was begun, with other settings.
+    progress : callable, optional
+        Called with the progress: done, total, None, seconds.
+
+    Returns
+    -------
+    Embedded
+        With ``ids``, ``embedding`` and ``columns``, what was ``left_out``, and the ``path`` of the file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = os.path.join(folder, "texts.csv")
+    ...     with open(table, "w") as file:
+    ...         _ = file.write("id,text\na,where is my card\nb,my card is late\nc,\n")
+    ...     pool = embed(table)
+    >>> pool.ids.tolist(), pool.left_out[0].problem, list(pool.columns)
+    (['a', 'b'], 'has no text', ['text'])
+    """
+    require("pyarrow", extra="files")
+    begun = time.monotonic()
+    supply = open_supply(os.fspath(source), text=text, image=image, id_column=id_column, labels=labels)
+    made = make_embedder(embedder, supply.takes, options or {})
+    notes = (*supply.notes, *([advice(supply.takes)] if embedder == "auto" else []))
+    size = None if batch is None else check_integer("batch", batch, least=1)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    n_processes = cores if processes is None else check_integer("processes", processes, least=1)
+    given = ", ".join(f"{name}={value}" for name, value in sorted((options or {}).items())) or "none"
+    task = Task(supply, made, size, check_integer("shard", shard, least=1), n_processes, half, given, notes)
+    tell = _Told(task, progress, begun)
+    return _in_memory(task, tell) if out is None else _in_file(task, os.fspath(out), force, tell)
+
+
+class _Told:
+    """Tells how far a run is."""
+
+    def __init__(self, task: Task, progress: EmbedProgress | None, begun: float) -> None:
+        self.total, self.progress, self.begun, self.done = task.supply.n_items, progress, begun, 0
+
+    def __call__(self, n_items: int = 0) -> None:
+        self.done += n_items
+        if self.progress is not None:
+            self.progress(self.done, self.total, None, self.seconds)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.begun
+
+
+def _in_memory(task: Task, tell: _Told) -> Embedded:
+    maker = task.maker
+    ready = maker.ready(maker.learn(task.supply.contents)) if isinstance(maker, LearningEmbedder) else maker
+    tables, left_out = [], list(task.supply.left_out)
+    for done in _done(task, ready, task.supply.lots(task.shard)):
+        tables.append(done.table)
+        left_out += done.left_out
+        tell(done.n_items)
+    table = require("pyarrow", extra="files").concat_tables(tables)
+    _refuse_nothing(task, len(table), left_out)
+    return _embedded(task, ready, len(table), left_out, tell, table=table)
+
+
+def _in_file(task: Task, out: str, force: bool, tell: _Told) -> Embedded:
+    with held(out, needed=False):
+        whole = complete_pool(out, task.settings, force=force)
+        if whole is not None:
+            return _was_whole(task, whole, out)
+        store = Store(out, task.settings, force=force)
+        ready = _ready(task, store)
+        made = _made(task, ready, out)
+        before = _fill(task, store, ready, made, tell)
+        left_out = [*task.supply.left_out, *store.left_out]
+        n_rows = store.n_rows
+        _refuse_nothing(task, n_rows, left_out)
+        store.finish(made, left_out)
+    return _embedded(task, ready, n_rows, left_out, tell, path=out, n_before=before)
+
+
+def _was_whole(task: Task, whole: WholePool, out: str) -> Embedded:
+    made, earlier = whole.made, task.supply.left_out if is_folder(out) else ()
+    facts = task.supply.takes, (*earlier, *whole.left_out), task.notes, out
+    return Embedded(made.embedder, made.version, made.width, whole.n_rows, *facts, n_before=task.supply.n_items)
+
+
+def _fill(task: Task, store: Store, ready: Embedder, made: Embeddings, tell: _Told) -> int:
+    """Make the shards that are missing; how many items there were before."""
+    numbered = [(number, store.is_done(number)) for number in sorted(store.done)]
+    kept = {number for number, is_whole in numbered if is_whole}
+    tell(before := store.n_done)
+    missing: list[int] = []
+
+    def lots() -> Any:
+        for number, lot in enumerate(task.supply.lots(task.shard)):
+            if number not in kept:
+                missing.append(number)
+                yield lot
+
+    for place, done in enumerate(_done(task, ready, lots())):
+        store.add(missing[place], done, made)
+        tell(done.n_items)
+    return before
+
+
+def _done(task: Task, ready: Embedder, lots: Any) -> Any:
+    batch = task.batch or ready.batch
+    return embed_lots(lots, ready, batch=batch, n_processes=task.n_processes, half=task.half)
+
+
+def _ready(task: Task, store: Store) -> Embedder:
+    """The embedder, with what it learnt in this run or in one that was stopped."""
+    maker = task.maker
+    if not isinstance(maker, LearningEmbedder):
+        return maker
+    learnt = store.learnt()
+    if learnt is None:
+        learnt = maker.learn(task.supply.contents)
+        store.keep_learnt(learnt)
+    return maker.ready(learnt)
+
+
+def _made(task: Task, ready: Embedder, out: str) -> Embeddings:
+    from dubito import __version__
+
+    home, place = os.path.dirname(os.path.abspath(out)), os.path.abspath(task.supply.path)
+    inner = os.path.relpath(place, home)
+    source = place if inner.startswith(os.pardir) else inner
+    shown = source.encode("utf-8", "backslashreplace").decode()
+    return Embeddings(ready.name, ready.version, ready.width, task.supply.shown, shown, __version__, task.fingerprint)
+
+
+def _refuse_nothing(task: Task, n_rows: int, left_out: list[LeftOut]) -> None:
+    """Refuse a pool without a row."""
+    if n_rows:
+        return
+    raise InvalidData(
+        f"none of the {len(left_out)} {task.supply.takes} of {task.supply.path} can be embedded: {left_out[0]}"
+    )
+
+
+def _embedded(task: Task, ready: Embedder, n_rows: int, left_out: list[LeftOut], tell: _Told, **more: Any) -> Embedded:
+    facts = ready.name, ready.version, ready.width, n_rows, task.supply.takes, tuple(left_out), task.notes
+    return Embedded(*facts, seconds=tell.seconds, **more)

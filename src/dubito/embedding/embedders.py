@@ -1,0 +1,59 @@
+"""Every kind of embedder by its name: dubito's own, and what other packages offer in the group ``dubito.embedders``."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+from dubito.embedding.embedder import Embedder, LearningEmbedder, Maker, Options, Takes
+from dubito.embedding.networks import make_clip, make_sentence, make_timm, make_torch
+from dubito.embedding.onnx import make_onnx
+from dubito.embedding.pixels import make_pixels
+from dubito.embedding.words import make_words
+from dubito.errors import PASS, InvalidArgument, named
+from dubito.registry import Registry
+
+BUILT_IN: dict[str, Maker] = {
+    "pixels": make_pixels,
+    "words": make_words,
+    "onnx": make_onnx,
+    "timm": make_timm,
+    "clip": make_clip,
+    "sentence": make_sentence,
+    "torch": make_torch,
+}
+EMBEDDERS = Registry("dubito.embedders", BUILT_IN)
+ALONE = ("pixels", "words")
+"""Those that nothing stands behind."""
+AUTO: dict[Takes, str] = {"pictures": "pixels", "texts": "words"}
+BETTER: dict[Takes, tuple[tuple[str, str, str], ...]] = {
+    "pictures": (("timm", "timm:NAME", "timm"), ("open_clip", "clip:NAME", "open_clip_torch")),
+    "texts": (("sentence_transformers", "sentence:NAME", "sentence-transformers"),),
+}
+"""Packages whose networks see more, what to ask for, and what to install."""
+
+
+def make_embedder(spec: str, takes: Takes, options: Mapping[str, object]) -> Embedder | LearningEmbedder:
+    """The embedder that is asked for, if it takes what the source holds."""
+    if not isinstance(spec, str):
+        raise InvalidArgument("is no name", argument="embedder", value=spec, hint=f"{PASS} text such as 'pixels'.")
+    kind, colon, rest = (AUTO[takes] if spec == "auto" else spec).partition(":")
+    maker = EMBEDDERS.find("embedder", kind)
+    if kind in BUILT_IN and (kind in ALONE) == bool(rest):
+        hint = "leave out what stands behind it." if rest or colon else f"write {kind}:NAME."
+        raise InvalidArgument("cannot be used as it is", argument="embedder", value=spec, hint=hint)
+    asked = Options(kind, options)
+    made = maker(rest, asked)
+    asked.finish()
+    if made.takes != takes:
+        problem = f"takes {made.takes}, and the source holds {takes}"
+        hint = f"{PASS} {named('embedder')} {AUTO[takes]}, or another for {takes}."
+        raise InvalidArgument(problem, argument="embedder", value=spec, hint=hint)
+    return made
+
+
+def advice(takes: Takes) -> str:
+    """What sees more than the embedder that is taken by default: what is installed, and what could be."""
+    there = [f"{asked}" for package, asked, _ in BETTER[takes] if find_spec(package) is not None]
+    could = [f"{asked} (pip install {name})" for package, asked, name in BETTER[takes] if find_spec(package) is None]
+    files = ["onnx:FILE" if find_spec("onnxruntime") else "onnx:FILE (pip install 'dubito[onnx]')"]
+    short = "their pixels, which tell simple pictures apart and no more" if takes == "pictures" else "their words"
+    return f"{takes} are embedded by {short}; a network sees more: --embedder {', '.join(there + files + could)}"

@@ -1,0 +1,149 @@
+"""A folder of pictures: all that lie in it or below, called by their paths in it."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dubito.embedding.embedder import Takes
+from dubito.embedding.source import Content, LeftOut, Lot
+from dubito.errors import InvalidData
+from dubito.experiments.images import SUFFIXES
+from dubito.io.source import natural_order, reading
+from dubito.registry import require
+from dubito.request.columns import UNLABELLED
+from dubito.request.ids import text_key
+
+MOST_NAMED = 5
+"""Classes that a note names."""
+
+
+@dataclass(frozen=True)
+class PictureFolder:
+    """Pictures in their natural order."""
+
+    path: str
+    names: tuple[str, ...]
+    """Paths in the folder, with ``/`` between their parts."""
+    classes: tuple[str | None, ...]
+    """For every picture the folder that is its class; nothing where folders are no classes."""
+    left_out: tuple[LeftOut, ...]
+    takes: Takes = "pictures"
+    shown: str = "path"
+
+    @property
+    def n_items(self) -> int:
+        """How many pictures there are."""
+        return len(self.names)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Whether folders are classes."""
+        return {"labels": "yes" if self.classes else "no"}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """That folders were taken for classes."""
+        if not self.classes:
+            return ()
+        found = list(dict.fromkeys(each for each in self.classes if each is not None))
+        shown = ", ".join(found[:MOST_NAMED]) + (", ..." if len(found) > MOST_NAMED else "")
+        none = sum(each is None for each in self.classes)
+        rest = (
+            f"; {none} have none" if none else "; to pick among them all pass --ignore-columns label to dubito select"
+        )
+        return (
+            f"every picture of {self.path} lies in one of {len(found)} folders ({shown}), which became the column "
+            f"label{rest}. --no-labels leaves it out.",
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names, sizes and times of all pictures."""
+        digest = hashlib.blake2b(digest_size=16)
+        for name in self.names:
+            try:
+                found = os.stat(os.path.join(self.path, name))
+                facts = f"{found.st_size} {found.st_mtime_ns}"
+            except OSError:
+                facts = "gone"
+            digest.update(f"{name}\0{facts}\n".encode())
+        return digest.hexdigest()
+
+    def lots(self, n_rows: int) -> Iterator[Lot]:
+        """So many pictures at a time."""
+        for start in range(0, len(self.names), n_rows):
+            names = list(self.names[start : start + n_rows])
+            yield Lot(self._paths(names), self._table(names, start))
+
+    def contents(self) -> Iterator[Content]:
+        """Where the pictures are."""
+        return iter(self._paths(self.names))
+
+    def _paths(self, names: tuple[str, ...] | list[str]) -> list[Content]:
+        return [os.path.join(self.path, name) for name in names]
+
+    def _table(self, names: list[str], start: int) -> Any:
+        pyarrow = require("pyarrow", extra="files")
+        columns = {"id": pyarrow.array(names, pyarrow.string()), "path": pyarrow.array(names, pyarrow.string())}
+        if self.classes:
+            columns["label"] = pyarrow.array(list(self.classes[start : start + len(names)]), pyarrow.string())
+        return pyarrow.table(columns)
+
+
+def find_pictures(path: str) -> list[str]:
+    """The pictures of a folder by their suffixes, those of inner folders too; hidden ones are left alone."""
+    found: list[str] = []
+    with reading(path):
+        for place, folders, names in os.walk(path):
+            folders[:] = [name for name in folders if not name.startswith((".", "__"))]
+            inner = os.path.relpath(place, path)
+            pictures = (name for name in names if not name.startswith(".") and name.lower().endswith(SUFFIXES))
+            found += [name if inner == "." else f"{inner.replace(os.sep, '/')}/{name}" for name in pictures]
+    return sorted(found, key=lambda name: (natural_order(name), name))
+
+
+def open_folder(path: str, names: list[str], *, labels: bool) -> PictureFolder:
+    """A folder in which these pictures were found."""
+    kept: list[str] = []
+    left_out: list[LeftOut] = []
+    seen: dict[str, str] = {}
+    for name in names:
+        shown = name.encode("utf-8", "backslashreplace").decode()
+        if shown != name and not _is_text(name):
+            left_out.append(LeftOut(shown, "has a name that is no text in UTF-8; rename it"))
+        elif seen.setdefault(text_key(name), name) != name:
+            left_out.append(
+                LeftOut(name, f"has the same name as {seen[text_key(name)]} but for white space or accents")
+            )
+        else:
+            kept.append(name)
+    if not kept:
+        raise InvalidData(f"no picture in {path} has a name that is text in UTF-8", hint="rename them.")
+    return PictureFolder(path, tuple(kept), class_folders(kept) if labels else (), tuple(left_out))
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def class_folders(names: list[str]) -> tuple[str | None, ...]:
+    """The class of each picture, where each lies in one of several folders; nothing where one lies elsewhere.
+
+    Those in a folder called ``unlabelled`` have none.
+
+    Examples
+    --------
+    >>> class_folders(["cat/1.png", "dog/1.png", "unlabelled/1.png"]), class_folders(["cat/1.png", "2.png"])
+    (('cat', 'dog', None), ())
+    """
+    parts = [name.split("/") for name in names]
+    if any(len(each) != 2 for each in parts) or len({each[0] for each in parts}) < 2:
+        return ()
+    return tuple(None if each[0].lower() in UNLABELLED else each[0] for each in parts)

@@ -1,1 +1,0 @@
-"""The embedders: one file a kind, and the dictionary of their names."""

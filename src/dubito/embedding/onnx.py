@@ -1,0 +1,232 @@
+"""``onnx:FILE``: any ONNX model on disk, for pictures or texts (extra ``onnx``: onnxruntime and tokenizers).
+
+Texts go in as tokens of a ``tokenizer.json`` beside the model or named by an option, and outputs are averaged over the
+tokens that are no padding. Pictures go in as floats, normalised as the options say.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dubito.embedding.embedder import Framing, OptionsLike, Takes
+from dubito.embedding.networks import DEVICES
+from dubito.embedding.words import unit
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.io.source import reading
+from dubito.matrix import AnyArray
+from dubito.registry import require
+
+TOKENIZER = "tokenizer.json"
+LETTERS_A_TOKEN = 32
+"""A text is cut after so many letters for every token that fits: the tokenizer would throw the rest away."""
+GPU, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
+
+
+def make_onnx(rest: str, options: OptionsLike) -> "OnnxPictures | OnnxTexts":
+    """The model in a file; what its inputs are tells whether it takes pictures or texts."""
+    if not os.path.isfile(rest):
+        raise MissingFile(f"onnx:{rest} names no file", hint="write onnx: and the path of a model.")
+    runtime = require("onnxruntime", extra="onnx")
+    session = _session(runtime, rest, options.choice("device", "auto", DEVICES), options.whole("threads", 0, 0))
+    inputs = {each.name: each for each in session.get_inputs()}
+    output = _output(session, options.text("output"))
+    if "input_ids" in inputs or all("int" in each.type for each in inputs.values()):
+        return _texts(rest, session, output, options)
+    return _pictures(rest, session, output, options)
+
+
+def _session(runtime: Any, path: str, device: str, threads: int) -> Any:
+    settings = runtime.SessionOptions()
+    settings.intra_op_num_threads = threads
+    settings.log_severity_level = 3
+    there = runtime.get_available_providers()
+    if device == "cuda" and GPU not in there:
+        hint = "install onnxruntime-gpu, or leave the device out."
+        raise InvalidArgument("is not there: onnxruntime finds no GPU", argument="device", value=device, hint=hint)
+    providers = [GPU, CPU] if GPU in there and device != "cpu" else [CPU]
+    with reading(path):
+        return runtime.InferenceSession(path, settings, providers=providers)
+
+
+def _output(session: Any, wanted: str) -> str:
+    names = [each.name for each in session.get_outputs()]
+    if wanted and wanted not in names:
+        raise InvalidArgument(
+            "is none of the model's", argument="output", value=wanted, hint=f"it has {', '.join(names)}."
+        )
+    return wanted or str(names[0])
+
+
+def digest_of(path: str) -> str:
+    """A few digits that change with any byte of a file."""
+    digest = hashlib.blake2b(digest_size=6)
+    with reading(path), open(path, "rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxTexts:
+    """A model of tokens, and its tokenizer."""
+
+    name: str
+    version: str
+    width: int
+    batch: int
+    session: Any
+    output: str
+    tokenizer: Any
+    pooling: str
+    normalise: bool
+    letters: int
+    """More of a text is never looked at."""
+    takes: Takes = "texts"
+    framing: Framing | None = None
+
+    def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
+        """Rows (k, width)."""
+        tokens = tokens_of(self.tokenizer, [str(text)[: self.letters] for text in batch])
+        found = answer(self.name, self.session, self.output, asked_of(self.session, tokens))
+        rows = pooled(found, tokens["attention_mask"], self.pooling)
+        return unit(rows) if self.normalise else rows
+
+
+def tokens_of(tokenizer: Any, texts: Sequence[str]) -> dict[str, AnyArray]:
+    """All that a model may ask for of some texts, padded to the longest."""
+    encoded = tokenizer.encode_batch(list(texts))
+    tokens: dict[str, AnyArray] = {
+        "input_ids": np.array([each.ids for each in encoded], dtype=np.int64),
+        "attention_mask": np.array([each.attention_mask for each in encoded], dtype=np.int64),
+        "token_type_ids": np.array([each.type_ids for each in encoded], dtype=np.int64),
+    }
+    tokens["position_ids"] = np.broadcast_to(np.arange(tokens["input_ids"].shape[1]), tokens["input_ids"].shape)
+    return tokens
+
+
+def asked_of(session: Any, tokens: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+    """What the model asks for, in its types."""
+    given: dict[str, AnyArray] = {}
+    for each in session.get_inputs():
+        if each.name not in tokens:
+            raise InvalidData(f"the model wants {each.name!r}, which no tokenizer gives", hint="export it without.")
+        given[each.name] = tokens[each.name].astype(np.int32 if "int32" in each.type else np.int64)
+    return given
+
+
+def answer(name: str, session: Any, output: str, given: Mapping[str, AnyArray]) -> AnyArray:
+    """One output of the model, as numbers; what it cannot take is an error in one line."""
+    try:
+        (found,) = session.run([output], dict(given))
+        return np.asarray(found, dtype=np.float32)
+    except Exception as error:
+        # Broad on purpose: onnxruntime has a kind of its own for each code, all of them plain exceptions.
+        shapes = ", ".join(f"{each} {values.shape}" for each, values in given.items())
+        detail = " ".join(str(error).split())
+        hint = "pass options that fit the model, such as size, or export it with free sizes."
+        raise InvalidData(f"{name} cannot take {shapes} ({detail[:200]})", hint=hint) from error
+
+
+def pooled(found: AnyArray, mask: AnyArray | None, pooling: str) -> AnyArray:
+    """Rows (k, d) out of tokens (k, t, d): their mean over those that are no padding, or the first; rows stay rows.
+
+    Examples
+    --------
+    >>> tokens = np.array([[[1.0], [3.0], [9.0]]])
+    >>> pooled(tokens, np.array([[1, 1, 0]]), "mean").tolist(), pooled(tokens, None, "first").tolist()
+    ([[2.0]], [[1.0]])
+    """
+    found = np.asarray(found, dtype=np.float32)
+    if found.ndim == 2:
+        return found
+    if found.ndim != 3:
+        raise InvalidData(f"the model gives an array of shape {found.shape}", hint="name another output.")
+    if pooling == "first":
+        return found[:, 0]
+    if mask is None or mask.shape != found.shape[:2]:
+        return np.asarray(found.mean(axis=1))
+    weights = np.asarray(mask, dtype=np.float32)[:, :, None]
+    return np.asarray((found * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1e-9))
+
+
+def _texts(path: str, session: Any, output: str, options: OptionsLike) -> OnnxTexts:
+    given = options.text("tokenizer")
+    place = given or os.path.join(os.path.dirname(path), TOKENIZER)
+    if not os.path.isfile(place):
+        raise MissingFile(f"{path} takes texts, and {place} is not there", hint="pass the option tokenizer=FILE.")
+    most = options.whole("tokens", 256, 2)
+    with reading(place):
+        tokenizer = require("tokenizers", extra="onnx").Tokenizer.from_file(place)
+        tokenizer.enable_truncation(max_length=most)
+        own = tokenizer.padding or {}
+        tokenizer.enable_padding(**{name: own[name] for name in ("pad_id", "pad_type_id", "pad_token") if name in own})
+    pooling = options.choice("pooling", "mean", ("mean", "first"))
+    normalise = options.truth("normalise", True)
+    version = f"{digest_of(path)}, tokenizer {digest_of(place)}, {most} tokens, {pooling}{', unit' * normalise}"
+    facts = options.whole("batch", 32), session, output, tokenizer, pooling, normalise, LETTERS_A_TOKEN * most
+    trial = OnnxTexts(f"onnx:{path}", version, 0, *facts)
+    return OnnxTexts(trial.name, version, trial(["a text"]).shape[1], *facts)
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxPictures:
+    """A model of pictures, and how they go in."""
+
+    name: str
+    version: str
+    width: int
+    batch: int
+    framing: Framing
+    session: Any
+    output: str
+    mean: AnyArray
+    std: AnyArray
+    channels_first: bool
+    fixed: int | None
+    """Pictures at a time, where the model takes no other number."""
+    normalise: bool
+    takes: Takes = "pictures"
+
+    def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
+        """Rows (k, width)."""
+        pictures = np.asarray(batch)
+        step = self.fixed or len(pictures)
+        rows = np.concatenate([self._run(pictures[at : at + step]) for at in range(0, len(pictures), step)])
+        return unit(rows) if self.normalise else rows
+
+    def _run(self, pictures: AnyArray) -> AnyArray:
+        given = (pictures.astype(np.float32) / np.float32(255) - self.mean) / self.std
+        if self.fixed is not None and len(given) < self.fixed:
+            given = np.concatenate([given, np.zeros((self.fixed - len(given), *given.shape[1:]), np.float32)])
+        given = np.ascontiguousarray(given.transpose(0, 3, 1, 2)) if self.channels_first else given
+        entry = self.session.get_inputs()[0]
+        given = given.astype(np.float16) if "float16" in entry.type else given
+        found = answer(self.name, self.session, self.output, {entry.name: given})
+        if found.ndim == 4:
+            found = found.mean(axis=(2, 3) if self.channels_first else (1, 2))
+        return pooled(found, None, "mean")[: len(pictures)]
+
+
+def _pictures(path: str, session: Any, output: str, options: OptionsLike) -> OnnxPictures:
+    shape = session.get_inputs()[0].shape
+    if len(shape) != 4 or len(session.get_inputs()) != 1:
+        raise InvalidData(f"{path} takes inputs of shape {shape}", hint="pictures (k, 3, h, w) or texts are wanted.")
+    first = shape[1] == 3 or shape[3] != 3
+    high, wide = shape[2:] if first else shape[1:3]
+    side = next((each for each in (high, wide) if isinstance(each, int)), 224)
+    own = (high if isinstance(high, int) else side, wide if isinstance(wide, int) else side)
+    size = options.side("size", own)
+    fit = options.choice("fit", "crop", ("crop", "squash"))
+    mean, std = options.triple("mean", (0.485, 0.456, 0.406)), options.triple("std", (0.229, 0.224, 0.225))
+    normalise = options.truth("normalise", False)
+    version = f"{digest_of(path)}, {size[0]} x {size[1]} {fit}, mean {mean}, std {std}{', unit' * normalise}"
+    fixed = shape[0] if isinstance(shape[0], int) else None
+    framing = Framing(*size, "squash" if fit == "squash" else "crop")
+    facts = framing, session, output, np.array(mean, np.float32), np.array(std, np.float32), first, fixed, normalise
+    trial = OnnxPictures(f"onnx:{path}", version, 0, 1, *facts)
+    width = trial(np.zeros((1, *size, 3), dtype=np.uint8)).shape[1]
+    return OnnxPictures(trial.name, version, width, options.whole("batch", 32), *facts)

@@ -1,0 +1,85 @@
+"""A path as something to embed: a folder of pictures, a table, or a data set of Hugging Face."""
+
+import os
+
+from dubito.embedding.folder import find_pictures, open_folder
+from dubito.embedding.source import Supply
+from dubito.embedding.table import PoolTable, choose_columns, is_saved, read_arrow, read_cells, read_saved
+from dubito.errors import InvalidArgument, InvalidData, MissingFile, named
+from dubito.experiments.images import SUFFIXES
+from dubito.io.durable import NotRegularFile, check_regular
+from dubito.io.source import reading, suffix_of
+
+ARROW = (".parquet", ".feather", ".arrow")
+CELLS = (".csv", ".tsv", ".jsonl", ".json", ".xlsx", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz")
+
+
+def open_supply(
+    path: str, *, text: str | None = None, image: str | None = None, id_column: str | None = None, labels: bool = True
+) -> Supply:
+    """Open what is to be embedded.
+
+    Parameters
+    ----------
+    path : str
+        A folder of pictures, a table (Parquet, Feather, CSV, TSV, JSON lines, JSON, a workbook), or a folder that
+        Hugging Face's ``save_to_disk`` wrote.
+    text, image : str, optional
+        The column of a table that is embedded.
+    id_column : str, optional
+        The column that names its rows.
+    labels : bool
+        Whether folders of classes become a column ``label``.
+    """
+    with reading(path):
+        found = os.stat(path)
+    if not os.path.isdir(path):
+        _refuse_special(path, found)
+    if os.path.isdir(path) and not is_saved(path):
+        given = next(
+            (name for name, value in (("text", text), ("image", image), ("id_column", id_column)) if value), ""
+        )
+        return _open_folder(path, given, labels)
+    if os.path.isdir(path):
+        rows = read_saved(path)
+    elif suffix_of(path) in ARROW:
+        rows = read_arrow(path)
+    elif suffix_of(path) in CELLS:
+        _refuse_empty(path)
+        rows = read_cells(path)
+    elif suffix_of(path) in SUFFIXES:
+        raise InvalidArgument(f"{path} is one picture", hint="name the folder that it is in.")
+    else:
+        raise InvalidArgument(
+            f"{path} has the suffix {suffix_of(path)!r}",
+            hint=f"embedded are folders of pictures, and tables: {', '.join((*ARROW, *CELLS))}.",
+        )
+    if not rows.n_rows:
+        raise InvalidData(f"{path} holds no rows.")
+    table = PoolTable(rows, choose_columns(rows, text, image, id_column))
+    table.check_ids()
+    return table
+
+
+def _open_folder(path: str, given: str, labels: bool) -> Supply:
+    names = find_pictures(path)
+    if not names:
+        tables = sorted(name for name in os.listdir(path) if suffix_of(name) in (*ARROW, *CELLS))
+        hint = f"name a table in it, such as {os.path.join(path, tables[0])}." if tables else "name another folder."
+        raise MissingFile(f"the folder {path} holds no pictures ({', '.join(SUFFIXES)})", hint=hint)
+    if given:
+        raise InvalidArgument(f"{named(given)} is for tables, and {path} is a folder of pictures", hint="leave it out.")
+    return open_folder(path, names, labels=labels)
+
+
+def _refuse_special(path: str, found: os.stat_result) -> None:
+    """Refuse a pipe, socket or device: reading one might never end."""
+    try:
+        check_regular(found)
+    except NotRegularFile as error:
+        raise InvalidArgument(f"{path} {error}", hint="write the table to a file, and name that.") from None
+
+
+def _refuse_empty(path: str) -> None:
+    if os.path.getsize(path) == 0:
+        raise InvalidData(f"{path} is empty (0 bytes).")

@@ -1,0 +1,75 @@
+"""``pixels``: a picture's own pixels, shrunk where there are many. For small or simple pictures; no network."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from dubito.embedding.decoding import measure
+from dubito.embedding.embedder import Framing, OptionsLike, Takes
+from dubito.matrix import AnyArray
+
+SIDE = 32
+"""Larger pictures are shrunk to a square of this side."""
+LOOKED_AT = 256
+"""The first pictures, which decide the frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """Pixels from 0 to 1, row by row."""
+
+    framing: Framing
+    name: str = "pixels"
+    takes: Takes = "pictures"
+    batch: int = 256
+
+    @property
+    def version(self) -> str:
+        """The frame."""
+        frame = self.framing
+        return f"1, {frame.height} x {frame.width} x {frame.channels}"
+
+    @property
+    def width(self) -> int:
+        """All pixels of all channels."""
+        return self.framing.height * self.framing.width * self.framing.channels
+
+    def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
+        """Rows (k, width)."""
+        pictures = np.asarray(batch)
+        return pictures.reshape(len(pictures), -1).astype(np.float32) / np.float32(255)
+
+
+@dataclass(frozen=True, slots=True)
+class PixelsToFrame:
+    """Takes small pictures as they are where the first few hundred are of one size, else a square of ``side``."""
+
+    side: tuple[int, int] | None = None
+    name: str = "pixels"
+    version: str = "1"
+    takes: Takes = "pictures"
+
+    def learn(self, contents: Callable[[], Iterator[object]], /) -> dict[str, AnyArray]:
+        """The frame, by the headers of the first pictures: grey where all are."""
+        found = [
+            measured
+            for each in islice(contents(), LOOKED_AT)
+            if isinstance(each, str | bytes) and (measured := measure(each)) is not None
+        ]
+        channels = 1 if found and all(grey for _, _, grey in found) else 3
+        sizes = {(height, width) for height, width, _ in found}
+        own = next(iter(sizes)) if len(sizes) == 1 and max(next(iter(sizes))) <= SIDE else (SIDE, SIDE)
+        height, width = self.side or own
+        return {"frame": np.array([height, width, channels], dtype=np.int64)}
+
+    def ready(self, learnt: Mapping[str, AnyArray], /) -> Pixels:
+        """Pixels in that frame."""
+        height, width, channels = learnt["frame"].tolist()
+        return Pixels(Framing(height, width, "squash", channels))
+
+
+def make_pixels(rest: str, options: OptionsLike) -> PixelsToFrame:
+    """``pixels``; ``size`` sets the side."""
+    return PixelsToFrame(options.side("size", SIDE) if options.text("size") else None)

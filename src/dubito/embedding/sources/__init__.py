@@ -1,1 +1,0 @@
-"""What is embedded: folders of pictures, tables of texts or of pictures, data sets of Hugging Face."""

@@ -1,0 +1,626 @@
+"""A table of texts or pictures: its lots, with ids, what is shown, and every other column carried through."""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from dubito.embedding.embedder import Takes
+from dubito.embedding.source import LOT_BYTES, Content, LeftOut, Lot
+from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, keyword, named
+from dubito.experiments.images import SUFFIXES
+from dubito.io.cells import CODE, PLAIN_INTEGER, as_number, is_gap, plain_cell
+from dubito.io.formats.arrow import ARROW
+from dubito.io.formats.delimited import Text, find_text, open_rows
+from dubito.io.formats.json_rows import each_once
+from dubito.io.formats.parquet import COLUMN
+from dubito.io.limits import PACKED, hold
+from dubito.io.opening import open_source
+from dubito.io.source import Source, nearest, reading, suffix_of
+from dubito.matrix import AnyArray
+from dubito.registry import require
+from dubito.request.columns import IDS, no_features, usual
+from dubito.request.ids import Ids
+
+# Tables read a block of rows at a time, every block an Arrow table of the same columns (extra ``files``).
+#
+# Parquet and Arrow have their types. The cells of other tables are looked through once before: a column is numbers
+# where all of its cells are, and else text.
+
+DELIMITED = {".csv": ",", ".tsv": "\t"}
+JSON_LINES = ".jsonl"
+BLOCK_ROWS = 1024
+LARGEST_WHOLE = 2**63
+
+Cells = dict[str, list[object]]
+"""Some rows of every column."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """A table that can be gone through time and again."""
+
+    path: str
+    schema: Any
+    """Names and types of its columns."""
+    n_rows: int
+    blocks: Callable[[], Iterator[Any]]
+    """Arrow tables, in order."""
+    notes: tuple[str, ...] = ()
+    classes: Mapping[str, Sequence[str]] | None = None
+    """Names of the classes that stand as numbers in a column."""
+    broken: Mapping[int, LeftOut] = field(default_factory=dict)
+    """What is in no block, by its number among all rows."""
+
+
+def read_cells(path: str) -> TableRows:
+    """A table whose cells have no types of their own: CSV, TSV, JSON and JSON lines, workbooks."""
+    suffix = suffix_of(path).removesuffix(PACKED)
+    if suffix in DELIMITED:
+        return _delimited(path, DELIMITED[suffix])
+    if suffix == JSON_LINES:
+        return _lines(find_text(path))
+    source = open_source(path)
+    if not source.is_table:
+        raise InvalidData(f"{path} holds no table", hint="a table of texts or pictures has named columns.")
+    return _typed(path, lambda: _whole(source), source.notes, _json_kind)
+
+
+def _delimited(path: str, delimiter: str) -> TableRows:
+    table, _, notes = open_rows(path, delimiter)
+
+    def cells() -> Iterator[Cells]:
+        with reading(path):
+            for block in table.blocks():
+                yield {name: [plain_cell(row[place]) for _, row in block] for name, place in table.places.items()}
+
+    comma = table.dialect.decimal_comma
+    return _typed(path, cells, notes, lambda cell: _text_kind(cell, comma), comma)
+
+
+def _lines(text: Text) -> TableRows:
+    """JSON lines; those that are broken are left out, unless all are."""
+    broken: dict[int, LeftOut] = {}
+    if next(_json_lines(text, broken), None) is None and broken:
+        first = broken[0]
+        raise InvalidData(f"{first.id} of {text.path} {first.problem}", hint="every line must be an object of JSON.")
+    return replace(_typed(text.path, lambda: _json_lines(text, broken), text.notes, _json_kind), broken=broken)
+
+
+def _json_lines(text: Text, broken: dict[int, LeftOut]) -> Iterator[Cells]:
+    """Objects line by line; a name that only later lines have is a column all the same."""
+    rows: list[dict[str, object]] = []
+    with reading(text.path), text.open() as file:
+        written = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+        for place, (number, line) in enumerate(written):
+            row = _parsed(line)
+            if isinstance(row, str):
+                broken[place] = LeftOut(f"line {number}", row)
+                continue
+            rows.append(row)
+            if len(rows) == BLOCK_ROWS:
+                yield _by_column(rows)
+                rows = []
+    if rows:
+        yield _by_column(rows)
+
+
+def _parsed(line: str) -> dict[str, object] | str:
+    """The object on a line, or what is wrong with it."""
+    try:
+        row = json.loads(line.removeprefix("\ufeff"), object_pairs_hook=each_once)
+    except (ValueError, RecursionError) as error:
+        return f"is no JSON ({error})"
+    return row if isinstance(row, dict) and row else "holds no object with a name in it"
+
+
+def _by_column(rows: list[dict[str, object]]) -> Cells:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _whole(source: Source) -> Iterator[Cells]:
+    columns = {name: entry.values() for name, entry in source.entries.items() if entry.ndim == 1}
+    n_rows = len(next(iter(columns.values()), ()))
+    for start in range(0, n_rows, BLOCK_ROWS):
+        yield {name: list(values[start : start + BLOCK_ROWS]) for name, values in columns.items()}
+
+
+def _text_kind(cell: object, decimal_comma: bool) -> str:
+    """What a cell of a CSV file could be: nothing, whole, number or text."""
+    text = str(cell)
+    if is_gap(text):
+        return "nothing"
+    if PLAIN_INTEGER.fullmatch(text):
+        return "whole"
+    number = None if CODE.match(text.strip()) else as_number(text, decimal_comma)
+    return "text" if number is None or not math.isfinite(number) or text.strip().isalpha() else "number"
+
+
+def _json_kind(cell: object) -> str:
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return "nothing"
+    if isinstance(cell, bool | np.bool_):
+        return "truth"
+    if isinstance(cell, int | np.integer):
+        return "whole" if -LARGEST_WHOLE <= int(cell) < LARGEST_WHOLE else "text"
+    return "number" if isinstance(cell, float | np.floating) else "text"
+
+
+def _typed(
+    path: str,
+    cells: Callable[[], Iterator[Cells]],
+    notes: Sequence[str],
+    kind_of: Callable[[object], str],
+    decimal_comma: bool = False,
+) -> TableRows:
+    """The table with a type for every column, after one look at all of its cells."""
+    pyarrow = require("pyarrow", extra="files")
+    kinds: dict[str, set[str]] = {}
+    n_rows = 0
+    for block in cells():
+        n_rows += len(next(iter(block.values())))
+        for name, column in block.items():
+            seen = kinds.setdefault(name, set())
+            if "text" not in seen:
+                seen.update(map(kind_of, column))
+    if not n_rows:
+        raise InvalidData(f"{path} holds no rows.")
+    types = {name: _type_of(pyarrow, seen - {"nothing"}) for name, seen in kinds.items()}
+    schema = pyarrow.schema(list(types.items()))
+
+    def blocks() -> Iterator[Any]:
+        for block in cells():
+            length = len(next(iter(block.values())))
+            columns = [
+                pyarrow.array([_cell(cell, kind, decimal_comma) for cell in block.get(name, [None] * length)], kind)
+                for name, kind in types.items()
+            ]
+            yield pyarrow.table(columns, schema=schema)
+
+    return TableRows(path, schema, n_rows, blocks, tuple(notes))
+
+
+def _type_of(pyarrow: Any, kinds: set[str]) -> Any:
+    if kinds == {"truth"}:
+        return pyarrow.bool_()
+    if kinds == {"whole"}:
+        return pyarrow.int64()
+    return pyarrow.float64() if kinds and kinds <= {"whole", "number"} else pyarrow.string()
+
+
+def _cell(cell: object, kind: Any, decimal_comma: bool) -> object:
+    """A cell in the type of its column; what is no text there is written as JSON."""
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return None
+    if str(kind) == "string":
+        if isinstance(cell, str):
+            return cell.encode("utf-8", "replace").decode()
+        return json.dumps(cell.item() if isinstance(cell, np.generic) else cell, ensure_ascii=False, default=str)
+    if isinstance(cell, str):
+        if is_gap(cell):
+            return None
+        return int(cell) if str(kind) == "int64" else as_number(cell, decimal_comma)
+    return cell.item() if isinstance(cell, np.generic) else cell
+
+
+# Which column of a table is embedded, and which names its rows: as asked, by its name, or by what it holds.
+
+TEXTS = ("text", "texts", "sentence", "document", "content", "review", "comment", "question", "message", "utterance")
+PICTURES = ("image", "images", "img", "picture", "photo", "image_path", "path", "file", "file_name", "filename")
+"""The usual names, the first that is there."""
+SAMPLED = 100
+"""TableRows by which a column is judged."""
+
+Holds = Literal["texts", "paths", "bytes", "records"]
+"""Texts; paths of pictures; their bytes; or records of bytes and a path, as Hugging Face has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is embedded, and what names the rows."""
+
+    content: str
+    holds: Holds
+    id: str | None
+
+
+def choose_columns(rows: TableRows, text: str | None, image: str | None, id_column: str | None) -> Chosen:
+    """The columns that are meant; what is not there, cannot be meant or may be meant in two ways is refused."""
+    if text is not None and image is not None:
+        raise InvalidArgument(f"{named('text')} and {named('image')} are both given", hint=f"{PASS} one of them.")
+    names = list(rows.schema.names)
+    for argument, name in (("text", text), ("image", image), ("id_column", id_column)):
+        if name is not None and name not in names:
+            raise MissingFile(
+                f"{rows.path} has no column {name!r}",
+                argument=None,
+                hint=f"{nearest(name, names).strip()} {PASS} {named(argument)} with one of {', '.join(names)}.".strip(),
+            )
+    ids = id_column or usual(names, IDS)
+    sample = next(iter(rows.blocks())).slice(0, SAMPLED)
+    kinds = {name: holds(sample, name) for name in names if name != ids}
+    if text is not None:
+        return Chosen(text, "texts", ids) if _is_text(rows, text) else _refuse(rows, "text", text)
+    if image is not None:
+        found = kinds.get(image) or holds(sample, image)
+        found = "paths" if found == "texts" else found
+        return _refuse(rows, "image", image) if found is None else Chosen(image, found, ids)
+    return _found(rows, kinds, ids)
+
+
+def _found(rows: TableRows, kinds: dict[str, Holds | None], ids: str | None) -> Chosen:
+    """By a usual name, else the only one that could be."""
+    free = [name for name in kinds if name not in no_features(list(kinds))]
+    pictures = [name for name in free if kinds[name] in ("paths", "bytes", "records")]
+    texts = [name for name in free if kinds[name] == "texts"]
+    picture = usual(pictures, PICTURES) or (pictures[0] if len(pictures) == 1 else None)
+    written = usual(texts, TEXTS) or (texts[0] if len(texts) == 1 and not pictures else None)
+    if picture is not None and written is None:
+        kind = kinds[picture]
+        assert kind is not None
+        return Chosen(picture, kind, ids)
+    if written is not None and picture is None:
+        return Chosen(written, "texts", ids)
+    both = picture is not None
+    what = f"both pictures ({picture}) and texts ({written})" if both else "no one column that must be the texts"
+    raise MissingFile(
+        f"{rows.path} has {what}",
+        hint=f"say what is embedded with {keyword('text')} or {keyword('image')}; it has {listed(rows)}.",
+    )
+
+
+def listed(rows: TableRows) -> str:
+    """The columns with their types, for a message."""
+    return ", ".join(f"{field.name} ({field.type})" for field in rows.schema)
+
+
+def holds(sample: Any, name: str) -> Holds | None:
+    """What a column holds, by its type and the first of its values; None for what can be no picture and no text."""
+    types, kind = require("pyarrow.types", extra="files"), sample.schema.field(name).type
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return "bytes"
+    if types.is_struct(kind):
+        return "records" if kind.get_field_index("bytes") >= 0 else None
+    if not _holds_text(kind):
+        return None
+    return "paths" if are_paths(sample.column(name).to_pylist()) else "texts"
+
+
+def are_paths(values: Sequence[str | None]) -> bool:
+    """Whether most values end as the names of pictures do.
+
+    Examples
+    --------
+    >>> are_paths(["a.JPG", "b.png", None]), are_paths(["a cat", "b.png"])
+    (True, False)
+    """
+    there = [value for value in values if value]
+    return sum(value.lower().endswith(SUFFIXES) for value in there) * 2 > len(there)
+
+
+def _holds_text(kind: Any) -> bool:
+    types = require("pyarrow.types", extra="files")
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_text(rows: TableRows, name: str) -> bool:
+    return _holds_text(rows.schema.field(name).type)
+
+
+def _refuse(rows: TableRows, argument: str, name: str) -> Chosen:
+    kind = rows.schema.field(name).type
+    what = "texts" if argument == "text" else "pictures, as bytes or as paths of files"
+    raise InvalidArgument(
+        f"names a column of {rows.path} that holds {kind}, and no {what}",
+        argument=argument,
+        value=name,
+        hint=f"it has {listed(rows)}.",
+    )
+
+
+SHOWN = {"texts": "text", "paths": "path", "bytes": "image", "records": "image"}
+
+
+@dataclass(frozen=True)
+class PoolTable:
+    """The rows of a table, and which of its columns are embedded and name them."""
+
+    rows: TableRows
+    chosen: Chosen
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Lines that are broken."""
+        return tuple(self.rows.broken.values())
+
+    @property
+    def path(self) -> str:
+        """The file, or the folder."""
+        return self.rows.path
+
+    @property
+    def takes(self) -> Takes:
+        """Texts, or pictures."""
+        return "texts" if self.chosen.holds == "texts" else "pictures"
+
+    @property
+    def shown(self) -> str:
+        """What the column that is embedded is called in the pool."""
+        return SHOWN[self.chosen.holds]
+
+    @property
+    def n_items(self) -> int:
+        """How many rows there are."""
+        return self.rows.n_rows
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """What is embedded, and what names the rows."""
+        return {"column": self.chosen.content, "id_column": self.chosen.id or "the number of the row"}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the file, and what was chosen."""
+        ids = "rows are called by their numbers" if self.chosen.id is None else f"ids are in {self.chosen.id!r}"
+        renamed = [f"{old!r} is called {new!r}" for old, new in self._names.items() if old != new]
+        described = f"{self.path}: {self.takes} are in {self.chosen.content!r}, {ids}"
+        return (*self.rows.notes, f"{described}{'; in the pool ' + ', '.join(renamed) if renamed else ''}.")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names, sizes and times of the table's files."""
+        places = [self.path]
+        if os.path.isdir(self.path):
+            places = sorted(os.path.join(self.path, name) for name in os.listdir(self.path))
+        digest = hashlib.blake2b(digest_size=16)
+        for place in places:
+            with reading(place):
+                found = os.stat(place)
+            facts = f"{os.path.basename(place)}\0{found.st_size} {found.st_mtime_ns}\n"
+            digest.update(facts.encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """What the other columns are called in the pool: one that would stand for something else there is renamed."""
+        taken = {"id", COLUMN, self.shown}
+        names: dict[str, str] = {}
+        for name in self.rows.schema.names:
+            if name in (self.chosen.content, self.chosen.id):
+                continue
+            new = name
+            while new in taken or (new != name and new in self.rows.schema.names):
+                new += "_source"
+            taken.add(new)
+            names[name] = new
+        return names
+
+    def check_ids(self) -> None:
+        """Refuse ids that are missing or there twice."""
+        if self.chosen.id is None:
+            return
+        values = [each for block in self.rows.blocks() for each in block.column(self.chosen.id).to_pylist()]
+        array = np.empty(len(values), dtype=np.object_)
+        array[:] = values
+        ids = Ids(f"column {self.chosen.id!r} of {self.path}", array)
+        if ids.repeated is not None:
+            first, second = ids.repeated
+            problem = f"repeats the id {ids.shown([first])} (rows {first} and {second})"
+            raise ids.wrong(problem, f"each must be there once, or {PASS} {named('id_column')} with another column.")
+
+    def lots(self, n_rows: int) -> Iterator[Lot]:
+        """So many rows at a time, fewer where they are large."""
+        first = 0
+        for part in cut(self._sized(), n_rows, LOT_BYTES):
+            yield Lot(self._contents(part), self._carried(part, first))
+            first += len(part)
+
+    def contents(self) -> Iterator[Content]:
+        """What is embedded, row by row."""
+        for block in self.rows.blocks():
+            yield from self._contents(block)
+
+    def _sized(self) -> Iterator[tuple[Any, list[int]]]:
+        """Blocks, and the bytes of what each row has to embed."""
+        for block in self.rows.blocks():
+            yield block, [len(each) if each is not None else 0 for each in self._contents(block)]
+
+    def _contents(self, block: Any) -> list[Content]:
+        values = block.column(self.chosen.content).to_pylist()
+        if self.chosen.holds == "records":
+            values = [None if each is None else each["bytes"] or each.get("path") for each in values]
+        if self.chosen.holds in ("texts", "bytes"):
+            return list(values)
+        return [os.path.join(self._root, each) if isinstance(each, str) and each else each or None for each in values]
+
+    @property
+    def _root(self) -> str:
+        """Where paths begin."""
+        return self.path if os.path.isdir(self.path) else os.path.dirname(self.path)
+
+    def _carried(self, part: Any, first: int) -> Any:
+        """The rows of a lot as the pool has them, but for the embedding."""
+        pyarrow = require("pyarrow", extra="files")
+        columns = {"id": self._ids(pyarrow, part, first), self.shown: self._shown(pyarrow, part)}
+        columns |= {new: self._named(pyarrow, part, old) for old, new in self._names.items()}
+        return pyarrow.table(columns)
+
+    def _ids(self, pyarrow: Any, part: Any, first: int) -> Any:
+        if self.chosen.id is None:
+            return pyarrow.array(self._numbers[first : first + len(part)])
+        column = part.column(self.chosen.id)
+        return column.cast(pyarrow.int64() if pyarrow.types.is_integer(column.type) else pyarrow.string())
+
+    @cached_property
+    def _numbers(self) -> AnyArray:
+        """Rows go by their numbers among all, broken ones too."""
+        n_all = self.rows.n_rows + len(self.rows.broken)
+        return np.delete(np.arange(n_all), list(self.rows.broken)) if self.rows.broken else np.arange(n_all)
+
+    def _shown(self, pyarrow: Any, part: Any) -> Any:
+        column = part.column(self.chosen.content)
+        if self.chosen.holds != "records":
+            return column
+        return pyarrow.chunked_array([pyarrow.array([each and each["bytes"] for each in column.to_pylist()], "binary")])
+
+    def _named(self, pyarrow: Any, part: Any, name: str) -> Any:
+        """A column; classes that stand as numbers get their names, and -1 is none."""
+        names = (self.rows.classes or {}).get(name)
+        column = part.column(name)
+        if names is None or not pyarrow.types.is_integer(column.type):
+            return column
+        known = [names[each] if each is not None and 0 <= each < len(names) else None for each in column.to_pylist()]
+        return pyarrow.array(known, pyarrow.string())
+
+
+def cut(blocks: Iterator[tuple[Any, list[int]]], most_rows: int, most_bytes: int) -> Iterator[Any]:
+    """Tables of at most so many rows, that end before they hold more bytes, out of blocks of any length."""
+    pyarrow = require("pyarrow", extra="files")
+    pending: list[Any] = []
+    n_rows = n_bytes = 0
+    for block, sizes in blocks:
+        start = 0
+        for place, size in enumerate(sizes):
+            if n_rows and (n_rows == most_rows or n_bytes + size > most_bytes):
+                yield pyarrow.concat_tables([*pending, block.slice(start, place - start)])
+                pending, start, n_rows, n_bytes = [], place, 0, 0
+            n_rows, n_bytes = n_rows + 1, n_bytes + size
+        pending.append(block.slice(start))
+    if n_rows:
+        yield pyarrow.concat_tables(pending)
+
+
+# Tables of Arrow's: Parquet, Feather, and data sets that Hugging Face's ``save_to_disk`` left in a folder.
+#
+# Types are kept, but for categories and extensions, which become what they are made of. Nothing is unpickled, and the
+# package of that name is not needed.
+
+STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
+
+
+def read_arrow(path: str) -> TableRows:
+    """A Parquet or Feather file."""
+    is_parquet = suffix_of(path) not in ARROW
+    pyarrow = require("pyarrow", extra="files")
+    with reading(path):
+        if is_parquet:
+            with require("pyarrow.parquet", extra="files").ParquetFile(path) as file:
+                schema, n_rows = file.schema_arrow, file.metadata.num_rows
+        else:
+            with pyarrow.memory_map(path) as mapped:
+                schema, n_rows = _sized(pyarrow.ipc.open_file(mapped))
+    plain = plain_schema(schema)
+    blocks = _parquet_blocks if is_parquet else _feather_blocks
+    return TableRows(path, plain, n_rows, lambda: blocks(path, plain))
+
+
+def _sized(file: Any) -> tuple[Any, int]:
+    return file.schema, sum(file.get_batch(place).num_rows for place in range(file.num_record_batches))
+
+
+def _parquet_blocks(path: str, schema: Any) -> Iterator[Any]:
+    """A group of rows at a time, each held against the bound on inputs."""
+    with reading(path):
+        parquet = require("pyarrow.parquet", extra="files")
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            for group in range(file.metadata.num_row_groups):
+                hold(path, f"group {group}", file.metadata.row_group(group).total_byte_size)
+                yield file.read_row_group(group).cast(schema)
+
+
+def _feather_blocks(path: str, schema: Any) -> Iterator[Any]:
+    pyarrow = require("pyarrow", extra="files")
+    with reading(path), pyarrow.memory_map(path) as mapped:
+        file = pyarrow.ipc.open_file(mapped)
+        for place in range(file.num_record_batches):
+            batch = file.get_batch(place)
+            batch.validate(full=True)
+            yield pyarrow.Table.from_batches([batch]).cast(schema)
+
+
+def plain_schema(schema: Any) -> Any:
+    """The schema without categories, extensions and metadata: what every block can be cast to."""
+    pyarrow = require("pyarrow", extra="files")
+
+    def plain(kind: Any) -> Any:
+        if isinstance(kind, pyarrow.BaseExtensionType):
+            return plain(kind.storage_type)
+        return kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+
+    return pyarrow.schema([pyarrow.field(field.name, plain(field.type)) for field in schema])
+
+
+def is_saved(path: str) -> bool:
+    """Whether a folder is a data set of Hugging Face, or several splits of one."""
+    has = {name for name in (STATE, INFO, SPLITS) if os.path.isfile(os.path.join(path, name))}
+    return SPLITS in has or {STATE, INFO} <= has
+
+
+def read_saved(path: str) -> TableRows:
+    """A data set that ``save_to_disk`` wrote; one split of several must be named."""
+    if os.path.isfile(os.path.join(path, SPLITS)):
+        splits = _read_json(os.path.join(path, SPLITS)).get("splits")
+        names = [os.path.join(path, str(name)) for name in splits] if isinstance(splits, list) else []
+        raise InvalidArgument(f"{path} holds {len(names)} splits", hint=f"name one: {', '.join(names)}.")
+    state, info = _read_json(os.path.join(path, STATE)), _read_json(os.path.join(path, INFO))
+    if state.get("_indices_files") or state.get("_indices_data_files"):
+        raise InvalidData(
+            f"{path} holds rows in an order of their own beside it", hint="call flatten_indices() before saving it."
+        )
+    files = [os.path.join(path, os.path.basename(str(each["filename"]))) for each in _listed(state, "_data_files")]
+    if not files:
+        raise InvalidData(f"{path} names no files of data in {STATE}.")
+    schema, n_rows = None, 0
+    for file in files:
+        for batch in _stream(file):
+            schema, n_rows = schema or plain_schema(batch.schema), n_rows + batch.num_rows
+    if schema is None or not n_rows:
+        raise InvalidData(f"{path} holds no rows.")
+    return TableRows(path, schema, n_rows, lambda: _saved_blocks(files, schema), classes=_class_names(info))
+
+
+def _saved_blocks(files: Sequence[str], schema: Any) -> Iterator[Any]:
+    pyarrow = require("pyarrow", extra="files")
+    for file in files:
+        for batch in _stream(file):
+            yield pyarrow.Table.from_batches([batch]).cast(schema)
+
+
+def _stream(path: str) -> Iterator[Any]:
+    """The batches of a stream, as these files are; each is checked before it is used."""
+    pyarrow = require("pyarrow", extra="files")
+    with reading(path), pyarrow.memory_map(path) as mapped:
+        for batch in pyarrow.ipc.open_stream(mapped):
+            batch.validate(full=True)
+            yield batch
+
+
+def _read_json(path: str) -> Mapping[str, Any]:
+    with reading(path), open(path, encoding="utf-8") as file:
+        content = json.load(file)
+        if not isinstance(content, dict):
+            raise ValueError("it holds no object")
+        return content
+
+
+def _listed(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    found = record.get(name)
+    return [each for each in found if isinstance(each, dict) and "filename" in each] if isinstance(found, list) else []
+
+
+def _class_names(info: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """The names of classes that stand as numbers, by column."""
+    features = info.get("features")
+    found = features.items() if isinstance(features, dict) else ()
+    return {
+        str(name): [str(each) for each in kind["names"]]
+        for name, kind in found
+        if isinstance(kind, dict) and kind.get("_type") == "ClassLabel" and isinstance(kind.get("names"), list)
+    }

@@ -1,0 +1,167 @@
+"""``words``: texts by the words and letters in them. TF-IDF, then the 256 directions in which the texts differ most.
+
+Words, pairs of words and runs of three to five letters are counted under numbers (hashing), so that no dictionary is
+kept. A first pass over the texts tells in how many each is found, and keeps the commonest; a truncated singular value
+decomposition of a sample finds the directions. Both passes hold a few thousand texts at a time.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from dubito.embedding.embedder import Framing, OptionsLike, Takes
+from dubito.matrix import AnyArray
+
+WIDTH = 256
+HASHED = 1 << 18
+"""Numbers for words, and as many for letters."""
+KEPT = 30_000
+"""Words and runs of letters that are kept, those of most texts."""
+SAMPLE = 10_000
+"""Texts that the directions are found on, evenly spread."""
+BATCH = 1024
+MOST_LETTERS = 20_000
+"""Of a text; what follows is not counted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """Knows which counts matter, how much, and in which directions texts differ."""
+
+    columns: AnyArray
+    """(k,) the kept numbers, ascending."""
+    weights: AnyArray
+    """(k,) the inverse document frequencies."""
+    directions: AnyArray
+    """(k, width)"""
+    name: str = "words"
+    takes: Takes = "texts"
+    batch: int = BATCH
+    framing: Framing | None = None
+
+    @property
+    def version(self) -> str:
+        """What was learnt, in a few digits: from other texts come other directions."""
+        digest = hashlib.blake2b(digest_size=6)
+        for array in (self.columns, self.weights, self.directions):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return f"1, learnt {digest.hexdigest()}"
+
+    @property
+    def width(self) -> int:
+        """How many directions there are."""
+        return int(self.directions.shape[1])
+
+    def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
+        """Rows (k, width) of length 1; zeros for a text of which nothing is known."""
+        found = weighted(counts([str(text) for text in batch]), self.columns, self.weights)
+        return unit(np.asarray(found @ self.directions, dtype=np.float32))
+
+
+@dataclass(frozen=True, slots=True)
+class WordsToLearn:
+    """Learns from the texts that will be embedded."""
+
+    wanted: int = WIDTH
+    name: str = "words"
+    takes: Takes = "texts"
+
+    @property
+    def version(self) -> str:
+        """The same texts teach the same only to the same scikit-learn."""
+        from importlib.metadata import version
+
+        return f"1, scikit-learn {version('scikit-learn')}"
+
+    def learn(self, contents: Callable[[], Iterator[object]], /) -> dict[str, AnyArray]:
+        """Two passes over all texts, and a decomposition of a sample. A seed of 0 draws its start.
+
+        One thread: the same bits on every machine of a kind, and on a busy one threads would wait for each other.
+        """
+        with import_module("threadpoolctl").threadpool_limits(1):
+            return self._learn(contents)
+
+    def _learn(self, contents: Callable[[], Iterator[object]]) -> dict[str, AnyArray]:
+        from sklearn.utils.extmath import randomized_svd
+
+        found, n_texts = np.zeros(2 * HASHED, dtype=np.int64), 0
+        for texts in batches(contents()):
+            counted = counts(texts)
+            found += np.bincount(counted.indices, minlength=2 * HASHED)
+            n_texts += len(texts)
+        least = 2 if n_texts > 50 else 1
+        kept = np.flatnonzero(found >= least)
+        columns = np.sort(kept[np.argsort(-found[kept], kind="stable")[:KEPT]])
+        weights = (np.log((1 + n_texts) / (1 + found[columns])) + 1).astype(np.float32)
+        sample = self._sample(contents(), n_texts, columns, weights)
+        width = min(self.wanted, max(1, min(sample.shape) - 1))
+        if not sample.nnz:
+            return {
+                "columns": np.zeros(1, np.int64),
+                "weights": np.ones(1, np.float32),
+                "directions": np.ones((1, 1), np.float32),
+            }
+        _, _, directions = randomized_svd(sample, width, n_iter=2, random_state=0)
+        return {"columns": columns, "weights": weights, "directions": directions.T.astype(np.float32)}
+
+    def _sample(self, contents: Iterator[object], n_texts: int, columns: AnyArray, weights: AnyArray) -> Any:
+        from scipy.sparse import vstack
+
+        step = max(1, -(-n_texts // SAMPLE))
+        texts = (each for each in contents if isinstance(each, str) and each.strip())
+        parts = [weighted(counts(part), columns, weights) for part in batches(islice(texts, 0, None, step))]
+        return vstack(parts, format="csr") if parts else _nothing(len(columns))
+
+    def ready(self, learnt: Mapping[str, AnyArray], /) -> Words:
+        """The embedder that knows this."""
+        return Words(learnt["columns"], learnt["weights"], learnt["directions"])
+
+
+def _nothing(width: int) -> Any:
+    from scipy.sparse import csr_matrix
+
+    return csr_matrix(np.zeros((1, max(1, width)), dtype=np.float32))
+
+
+def make_words(rest: str, options: OptionsLike) -> WordsToLearn:
+    """``words``; ``width`` sets how many directions are kept."""
+    return WordsToLearn(options.whole("width", WIDTH))
+
+
+def batches(contents: Iterator[object]) -> Iterator[list[str]]:
+    """The texts that say something, a few at a time."""
+    texts = (each for each in contents if isinstance(each, str) and each.strip())
+    while part := list(islice(texts, BATCH)):
+        yield part
+
+
+def counts(texts: Sequence[str]) -> Any:
+    """How often each word, pair of words and run of letters stands in each text (k, 2 HASHED), as a logarithm."""
+    from scipy.sparse import hstack
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    plain: dict[str, Any] = {"n_features": HASHED, "alternate_sign": False, "norm": None, "dtype": np.float32}
+    words = HashingVectorizer(ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b", **plain)
+    letters = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 5), **plain)
+    short = [text[:MOST_LETTERS] for text in texts]
+    found = hstack([words.transform(short), letters.transform(short)], format="csr")
+    found.data = 1 + np.log(found.data)
+    return found
+
+
+def weighted(found: Any, columns: AnyArray, weights: AnyArray) -> Any:
+    """The kept counts by their weights, each text of length 1."""
+    from sklearn.preprocessing import normalize
+
+    return normalize(found[:, columns].multiply(weights).tocsr(), copy=False)
+
+
+def unit(rows: AnyArray) -> AnyArray:
+    """Rows of length 1; zeros stay zeros."""
+    lengths = np.sqrt((rows.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
+    return (rows / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)

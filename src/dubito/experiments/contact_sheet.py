@@ -1,0 +1,157 @@
+"""The contact sheet: picks in their order on one HTML page, with what a person labels from. Text and images, no more.
+
+The page needs no network and forbids itself any: its policy allows pictures that are inside it, and its one style.
+"""
+
+import base64
+import hashlib
+import io
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from math import isfinite
+from pathlib import Path
+
+from dubito.experiments.images import SUFFIXES
+from dubito.io.durable import open_regular
+from dubito.io.limits import PICTURE_FORMATS
+
+# Small copies of pictures, as a page holds them inside itself (Pillow).
+
+SIDE, QUALITY = 320, 80
+"""The longer side in pixels at most, and the quality of JPEG."""
+MOST_PIXELS = 200_000_000
+"""A picture with more is not decoded: a few bytes can claim any size."""
+
+
+def thumbnail(path: Path) -> str | None:
+    """A JPEG of a picture file as a ``data:`` address, turned as the camera was held; None where it cannot be read.
+
+    Transparent parts become white. Of an animation the first picture is shown. Nothing of the file but its pixels is
+    kept, so neither a place nor a name that a camera wrote down.
+    """
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with open_regular(path) as file, Image.open(file, formats=PICTURE_FORMATS) as opened:
+                if opened.width * opened.height > MOST_PIXELS:
+                    return None
+                opened.draft("RGB", (SIDE, SIDE))
+                turned = ImageOps.exif_transpose(opened)
+                turned.thumbnail((SIDE, SIDE))
+                paper = Image.new("RGBA", turned.size, "white")
+                paper.alpha_composite(turned.convert("RGBA"))
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        EOFError,
+        UnidentifiedImageError,
+        Image.DecompressionBombError,
+        MemoryError,
+    ):
+        return None
+    buffer = io.BytesIO()
+    paper.convert("RGB").save(buffer, "JPEG", quality=QUALITY)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+MOST_ITEMS = 1000
+MOST_LETTERS = 2000
+"""Of a text; the rest is left to the file itself."""
+MOST_BYTES = 60_000_000
+"""Of pictures on a page; those beyond are named only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What a contact sheet shows, an entry of every list for each pick."""
+
+    title: str
+    names: Sequence[str]
+    """What the picks are called: ids, or row numbers."""
+    priorities: Sequence[float]
+    texts: Mapping[str, Sequence[str]]
+    """Columns to label from, as text."""
+    pictures: Sequence[Path | None] | None = None
+    """Where each pick's picture is; None for a page of texts."""
+
+
+def picture_column(columns: Mapping[str, Sequence[str]]) -> str | None:
+    """The first column most of whose values end as the names of pictures do.
+
+    Examples
+    --------
+    >>> picture_column({"text": ["a", "b"], "path": ["one.JPG", "two.png"]})
+    'path'
+    """
+    for name, values in columns.items():
+        if sum(value.lower().endswith(SUFFIXES) for value in values) * 2 > len(values):
+            return name
+    return None
+
+
+def picture_paths(values: Sequence[str], folders: Sequence[Path]) -> list[Path | None]:
+    """Where the pictures of these names are: the first folder that has one; None where none has it."""
+    return [next((path for folder in folders if (path := folder / value).is_file()), None) for value in values]
+
+
+def render_sheet(sheet: Sheet) -> str:
+    """The whole page."""
+    style = files("dubito.experiments").joinpath("report_files").joinpath("sheet.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    shown = min(len(sheet.names), MOST_ITEMS)
+    rest = f" The first {shown:,} of {len(sheet.names):,} are shown." if shown < len(sheet.names) else ""
+    kind = ' class="texts"' if sheet.pictures is None else ""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{plain(sheet.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<h1>{plain(sheet.title)}</h1>\n"
+        f'<p class="quiet">The most wanted first.{rest} This page needs no network.</p>\n<ol{kind}>\n'
+        + "\n".join(_items(sheet, shown))
+        + "\n</ol>\n</body>\n</html>\n"
+    )
+
+
+def plain(text: str, most: int = MOST_LETTERS) -> str:
+    """Text as a page shows it: markup escaped, control characters and marks of direction visible, cut where it is long.
+
+    Examples
+    --------
+    >>> plain("<b> & co"), plain("abcdef", 3)
+    ('&lt;b&gt; &amp; co', 'abc …')
+    """
+    cut = text if len(text) <= most else text[:most] + " …"
+    return escape("".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in cut))
+
+
+def _items(sheet: Sheet, shown: int) -> Iterator[str]:
+    left = MOST_BYTES
+    for place in range(shown):
+        picture = ""
+        if sheet.pictures is not None:
+            source = thumbnail(path) if (path := sheet.pictures[place]) is not None and left > 0 else None
+            left -= len(source or "")
+            picture = _picture(source, path, sheet.names[place], left)
+        texts = "".join(
+            f"<dt>{plain(name)}</dt><dd><bdi>{plain(values[place])}</bdi></dd>"
+            for name, values in sheet.texts.items()
+            if values[place].strip()
+        )
+        worth = sheet.priorities[place]
+        rank = f"{place + 1} · {worth:.4g}" if isfinite(worth) else f"{place + 1}"
+        head = f"<b><bdi>{plain(sheet.names[place], 200)}</bdi></b><span>{rank}</span>"
+        yield f"<li><header>{head}</header>{picture}{f'<dl>{texts}</dl>' if texts else ''}</li>"
+
+
+def _picture(source: str | None, path: Path | None, name: str, left: int) -> str:
+    if source is not None:
+        return f'<img src="{source}" alt="{plain(name, 200)}">'
+    why = "not found" if path is None else "not shown, the page is full" if left <= 0 else "cannot be read"
+    return f'<p class="broken">picture {why}</p>'

@@ -1,0 +1,264 @@
+"""Data whose classes are known: read from files, divided by a seed into what may be asked for and what tests."""
+
+from dataclasses import dataclass, replace
+from typing import get_args
+
+import numpy as np
+
+from dubito.errors import PASS, InvalidArgument, InvalidData, named
+from dubito.io import Columns, PoolFile, Source, open_source, read_pool, split_spec
+from dubito.io.lookup import ANY_COLUMNS, AS_FEATURES, check_role, choose
+from dubito.io.missing_values import Missing, keeping_gaps, settle_missing
+from dubito.io.source import gather
+from dubito.matrix import AnyArray, IntArray, len_of
+from dubito.request.arrays import as_array, check_choice, check_finite, check_real
+from dubito.request.labels import are_labels, as_labels
+
+LEARNED, EVERY = "the rows that are learned from", "all labelled rows, the ones that test among them"
+"""Whose medians fill gaps in."""
+TEST_NAMES = ("test_features", "test_labels")
+"""Arrays of an archive that hold its test set."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """Features and their classes, with or without a test set.
+
+    Examples
+    --------
+    >>> data = make_dataset("two", [[0.0], [1.0], [2.0], [3.0]], ["a", "b", "a", "b"])
+    >>> data.classes, data.labels.tolist(), data.has_test
+    (('a', 'b'), [0, 1, 0, 1], False)
+    """
+
+    name: str
+    features: AnyArray
+    """(n, d), or (n, ...) for a model of one's own; the training part once there is a test set."""
+    labels: IntArray
+    """(n,) codes: places in `classes`."""
+    classes: tuple[str, ...]
+    test_features: AnyArray
+    """(t, d); no rows before a split."""
+    test_labels: IntArray
+    """(t,)"""
+
+    @property
+    def has_test(self) -> bool:
+        """Whether there is anything to test on."""
+        return len(self.test_labels) > 0
+
+    def split(self, test_share: float, seed: int) -> "Dataset":
+        """Set a share of every class apart as the test set; the same seed gives the same split.
+
+        A class gives at least one row to each part. Rows keep their order.
+        """
+        if not 0 < check_real("test_share", test_share, least=0.0) < 1:
+            raise InvalidArgument(
+                "leaves nothing to test or to learn",
+                argument="test_share",
+                value=test_share,
+                hint=f"{PASS} 0 < {named('test_share')} < 1.",
+            )
+        is_test = np.zeros(len(self.labels), dtype=np.bool_)
+        generator = np.random.default_rng(seed)
+        for code, name in enumerate(self.classes):
+            rows = generator.permutation(np.flatnonzero(self.labels == code))
+            if len(rows) < 2:
+                raise InvalidData(
+                    f"class {name!r} of {self.name} has one row, which cannot be both learned from and tested on",
+                    hint="drop it, join it with another class, or give a test file.",
+                )
+            is_test[rows[: min(max(1, round(len(rows) * test_share)), len(rows) - 1)]] = True
+        return replace(
+            self,
+            features=self.features[~is_test],
+            labels=self.labels[~is_test],
+            test_features=self.features[is_test],
+            test_labels=self.labels[is_test],
+        )
+
+    def standardised(self) -> "Dataset":
+        """Every feature with mean 0 and standard deviation 1 over the training part; a constant one becomes 0."""
+        wide = np.asarray(self.features, dtype=np.float64)
+        mean, deviation = wide.mean(axis=0), wide.std(axis=0)
+        deviation = np.where(deviation > 0, deviation, 1.0)
+        kind = np.float32 if self.features.dtype.itemsize <= 4 else np.float64
+        return replace(
+            self,
+            features=((wide - mean) / deviation).astype(kind),
+            test_features=((self.test_features - mean) / deviation).astype(kind),
+        )
+
+
+def make_dataset(
+    name: str, features: object, labels: object, test_features: object = None, test_labels: object = None
+) -> Dataset:
+    """A dataset out of arrays: labels of any kind become codes, features must be finite and not all alike.
+
+    Parameters
+    ----------
+    name : str
+        What messages and reports call it.
+    features : array (n, d)
+        float16, float32 and float64 are kept; other numbers become float64.
+    labels : array (n,)
+        Integers or text.
+    test_features, test_labels : array, optional
+        A test set; its classes must be among those of ``labels``.
+    """
+    matrix = _as_features(name, features)
+    names = np.asarray(labels)
+    if names.shape != (len(matrix),):
+        raise InvalidData(
+            f"labels of {name} have shape {names.shape} and there are {len(matrix)} rows", hint="pass one a row."
+        )
+    values, codes = np.unique(names, return_inverse=True)
+    if len(values) < 2:
+        raise InvalidData(f"labels of {name} hold one class only ({values[0]})", hint="there is nothing to learn.")
+    if (matrix == matrix[0]).all():
+        raise InvalidData(f"features of {name} are the same in every row", hint="there is nothing to learn from.")
+    plain = Dataset(
+        name,
+        matrix,
+        codes.astype(np.int64),
+        tuple(str(value) for value in values.tolist()),
+        matrix[:0],
+        np.empty(0, dtype=np.int64),
+    )
+    return plain if test_features is None else _with_test(plain, test_features, np.asarray(test_labels))
+
+
+def read_dataset(
+    spec: str, *, test: str | None = None, columns: Columns = ANY_COLUMNS, missing: str | None = None
+) -> Dataset:
+    """Read features and labels from a file, and a test set where one is named or the archive holds one.
+
+    Parameters
+    ----------
+    spec : str
+        A path as `dubito.io.read_pool` takes it. An ``.npz`` may hold ``test_features`` and ``test_labels``.
+    test : str, optional
+        A second file with the test set, read in the same way; columns of a table are matched by their names.
+    columns : Columns
+        Names of columns given by the user.
+    missing : {"median", "drop"}, optional
+        What to do where features are missing; without it they are counted and refused. Medians are those of every
+        row of ``spec`` that has a label, and of no row of ``test``: rows that are set apart later count in them.
+    """
+    return read_data_file(spec, test=test, columns=columns, missing=missing).dataset
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataFile:
+    """A file that was read: as a pool, with the names of its columns, and as a dataset."""
+
+    pool: PoolFile
+    dataset: Dataset
+
+
+def read_data_file(
+    spec: str, *, test: str | None = None, columns: Columns = ANY_COLUMNS, missing: str | None = None
+) -> DataFile:
+    """What `read_dataset` reads, with what else is known of the file."""
+    how: Missing | None = None if missing is None else check_choice("missing", missing, get_args(Missing))
+    with keeping_gaps():
+        found = read_pool(spec, columns=columns)
+        rows = _whole_rows(found, how, *_labelled_rows(found, columns), has_test=test is not None)
+        if test is not None:
+            other = _read_test(test, found, columns)
+            theirs = _whole_rows(other, how, *_labelled_rows(other, columns), has_test=True, like=rows[0])
+            return DataFile(found, make_dataset(spec, *rows, *theirs))
+    return DataFile(found, make_dataset(spec, *rows, *_own_test(found.source.without(columns.ignore))))
+
+
+def _labelled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:
+    """The rows that have a label; a remark says how many have none."""
+    source, n = found.source, len_of(found.features)
+    (name,) = choose(source, "labels", None, columns)
+    check_role(source, name, source.entry(name), "labels")
+    values = source.entry(name).values()
+    kept = are_labels(f"{source.path} ({name})", values, columns.no_label)
+    if any(isinstance(value, float) and not value.is_integer() for value in values[kept].tolist()):
+        raise InvalidData(
+            f"{source.noun} {name!r} of {source.path} holds fractions", hint="classes are integers or text."
+        )
+    if len(values) != n or kept.all():
+        return np.asarray(found.features[:]), as_labels(values)
+    if not kept.any():
+        raise InvalidData(
+            f"{source.path} has no label in any row ({name})", hint="name the labels with --label-column."
+        )
+    gather([f"{source.path}: {kept.sum():,} of {n:,} rows have a {name}; the others take no part."])
+    return np.asarray(found.features[:])[kept], as_labels(values[kept])
+
+
+def _whole_rows(
+    found: PoolFile,
+    missing: Missing | None,
+    features: AnyArray,
+    labels: AnyArray,
+    *,
+    has_test: bool,
+    like: AnyArray | None = None,
+) -> tuple[AnyArray, AnyArray]:
+    """Rows without a gap, and their labels; a remark says what became of the others.
+
+    Filling in medians leaves the medians as they were, so that rows filled in already serve as ``like``.
+    """
+    settled = settle_missing(found.source.path, features, found.feature_names, missing, like)
+    whose = f", those of {LEARNED if has_test else EVERY}" if missing == "median" else ""
+    gather([] if settled.note is None else [settled.note + whose])
+    return np.asarray(settled.features[:]), labels if settled.rows is None else labels[settled.rows]
+
+
+def _read_test(test: str, data: PoolFile, columns: Columns) -> PoolFile:
+    """The test file; of two tables the second gives the columns of the first, in the first one's order."""
+    source = open_source(split_spec(test)[0])
+    if not data.feature_names or not source.is_table:
+        return read_pool(test, columns=columns)
+    missing = [name for name in data.feature_names if name not in source.names]
+    if missing:
+        raise InvalidData(
+            f"{test} lacks the column {missing[0]!r}, a feature of {data.source.path}",
+            hint=f"add it, or choose columns that both have with {AS_FEATURES}.",
+        )
+    return read_pool(test, columns=replace(columns, features=data.feature_names))
+
+
+def _own_test(source: Source) -> tuple[AnyArray | None, AnyArray | None]:
+    there = () if source.is_table else [name for name in TEST_NAMES if name in source.names]
+    if not there:
+        return None, None
+    if len(there) < len(TEST_NAMES):
+        raise InvalidData(
+            f"{source.path} holds {there[0]} alone", hint=f"add {' and '.join(set(TEST_NAMES) - set(there))}."
+        )
+    features, labels = (np.asarray(source.entry(name).read()[:]) for name in TEST_NAMES)
+    return features, labels
+
+
+def _as_features(name: str, features: object) -> AnyArray:
+    matrix = as_array("features", features)
+    if matrix.ndim < 2 or 0 in matrix.shape:
+        raise InvalidData(f"features of {name} have shape {matrix.shape}", hint="pass a row of numbers for every item.")
+    check_finite(f"features of {name}", matrix)
+    return matrix if matrix.dtype.kind == "f" else matrix.astype(np.float64)
+
+
+def _with_test(data: Dataset, features: object, labels: AnyArray) -> Dataset:
+    matrix = _as_features(f"the test set of {data.name}", features)
+    if matrix.shape[1:] != data.features.shape[1:]:
+        raise InvalidData(
+            f"the test set of {data.name} has rows of shape {matrix.shape[1:]} and the data {data.features.shape[1:]}",
+            hint="pass features of one kind.",
+        )
+    if labels.shape != (len(matrix),):
+        raise InvalidData(
+            f"test labels of {data.name} have shape {labels.shape}", hint=f"pass one for each of {len(matrix)}."
+        )
+    place = {name: code for code, name in enumerate(data.classes)}
+    unknown = sorted({str(value) for value in labels.tolist()} - set(place))
+    if unknown:
+        raise InvalidData(f"the test set of {data.name} holds the class {unknown[0]!r}, which the data never shows.")
+    codes = np.array([place[str(value)] for value in labels.tolist()], dtype=np.int64)
+    return replace(data, test_features=matrix, test_labels=codes)

@@ -1,0 +1,194 @@
+"""Where an experiment's data comes from in each run: a file, something built in, or a copy in the run's folder."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from dubito.errors import PASS, InvalidArgument, InvalidData, MemoryLimit
+from dubito.experiments.built_in_data import builtin_dataset
+from dubito.experiments.data import DataFile, Dataset, read_data_file
+from dubito.experiments.downloads import DownloadProgress
+from dubito.experiments.images import COLLECTIONS, SUFFIXES, Size, check_size, find_images, is_table
+from dubito.experiments.plan import Data, Experiment
+from dubito.io import read_array
+from dubito.io.durable import load_sealed, room_for, save_sealed
+from dubito.io.limits import hold
+from dubito.matrix import AnyArray
+
+# Data that Python handed in, kept in the run's folder for other processes and for later.
+
+DATA = "data.npz"
+"""Its name in the folder."""
+
+
+def save_dataset(data: Dataset, path: Path) -> None:
+    """Keep data that was handed in, for other processes and for later."""
+    arrays = {
+        "name": np.array(data.name),
+        "features": data.features,
+        "labels": data.labels,
+        "classes": np.array(data.classes),
+        "test_features": data.test_features,
+        "test_labels": data.test_labels,
+    }
+    with room_for(path):
+        save_sealed(str(path), arrays)
+
+
+def load_dataset(path: Path) -> Dataset:
+    """What `save_dataset` kept; a file that was damaged is refused by its name."""
+    saved = load_sealed(str(path), check_size=lambda n_bytes: hold(str(path), "", n_bytes))
+    if not is_dataset(saved):
+        raise InvalidData(
+            f"{path} is damaged: it does not hold the data that the run was begun with",
+            hint="bring the old file back, or run the experiment in another folder.",
+        )
+    return Dataset(
+        name=str(saved["name"]),
+        features=saved["features"],
+        labels=saved["labels"],
+        classes=tuple(saved["classes"].tolist()),
+        test_features=saved["test_features"],
+        test_labels=saved["test_labels"],
+    )
+
+
+def is_dataset(saved: Mapping[str, AnyArray]) -> bool:
+    """Whether arrays have the names, types, shapes and codes that `save_dataset` writes."""
+    if set(saved) != {"name", "features", "labels", "classes", "test_features", "test_labels"}:
+        return False
+    classes, features = saved["classes"], saved["features"]
+    are_alike = (
+        features.dtype == saved["test_features"].dtype and features.shape[1:] == saved["test_features"].shape[1:]
+    )
+    return (
+        classes.ndim == 1
+        and features.dtype.kind in "fu"
+        and are_alike
+        and are_codes(saved["labels"], features, len(classes))
+        and are_codes(saved["test_labels"], saved["test_features"], len(classes))
+    )
+
+
+def are_codes(labels: AnyArray, features: AnyArray, n_classes: int) -> bool:
+    """Whether labels are places in the classes, one for each row."""
+    if features.ndim < 2 or labels.shape != features.shape[:1] or labels.dtype.kind not in "iu":
+        return False
+    return bool(((labels >= 0) & (labels < n_classes)).all())
+
+
+class DataSource:
+    """The data of an experiment: read, decoded or drawn when it is first asked for, and once.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Its ``data`` says what to read.
+    folder : Path, optional
+        Of a run, which may keep data that was handed in when it was begun.
+    dataset : Dataset, optional
+        Data that is handed in now.
+
+    Examples
+    --------
+    >>> from dubito.experiments.plan import Arm
+    >>> digits = DataSource(Experiment("digits", (Arm("random"),), Data(builtin="digits")))
+    >>> digits(0).features.shape, digits.is_shared
+    ((1797, 64), False)
+    """
+
+    def __init__(self, experiment: Experiment, folder: Path | None = None, dataset: Dataset | None = None) -> None:
+        self.name, self.settings, self.folder = experiment.name, experiment.data, folder
+        self._whole = dataset
+        # The last seed alone: cells are played seed by seed, and a data set may be large.
+        self._drawn = lru_cache(maxsize=1)(lambda seed: builtin_dataset(str(self.settings.builtin), seed))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all seeds have the same data; what is built in may be drawn anew for each."""
+        return self._whole is not None or self.settings.builtin is None
+
+    def __call__(self, seed: int) -> Dataset:
+        """The data of a seed."""
+        return self.whole() if self.is_shared else self._drawn(seed)
+
+    def whole(self, *, download: bool = False, progress: DownloadProgress | None = None) -> Dataset:
+        """The data that all seeds share; files of a published collection that are missing are brought if allowed."""
+        if self._whole is None:
+            self._whole = self._read(download, progress)
+        return self._whole
+
+    @cached_property
+    def file(self) -> DataFile | None:
+        """The file that features and labels are read from; None where there is no such file."""
+        settings = self.settings
+        if settings.path is None:
+            return None
+        return read_data_file(settings.path, test=settings.test, columns=settings.columns, missing=settings.missing)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the data is a published collection of images."""
+        return self.settings.images in COLLECTIONS
+
+    def _read(self, download: bool, progress: DownloadProgress | None) -> Dataset:
+        if self.file is not None:
+            return self.file.dataset
+        settings = self.settings
+        if settings.images is not None:
+            check_memory(settings)
+            size = cast("Size | None", settings.size or None)
+            return find_images(
+                settings.images, "images", download=download, test=settings.test, size=size, progress=progress
+            ).as_dataset()
+        if self.folder is not None and (self.folder / DATA).exists():
+            return load_dataset(self.folder / DATA)
+        raise InvalidArgument(f"experiment {self.name!r} names no data", hint="set path, images or builtin in [data].")
+
+
+def check_memory(settings: Data) -> None:
+    """Refuse pictures that, at the size asked for, are more than the machine's memory; none of them is read for this.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, "1.png").touch()
+    ...     check_memory(Data(images=folder, size=(10**9, 10**9)))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    dubito.errors.MemoryLimit: size=(1000000000, 1000000000) makes 3,000,000,000 GB of 1 picture, and this machine...
+    """
+    if not settings.size:
+        return
+    check_size(settings.size)
+    n = count_pictures(str(settings.images))
+    needed = 3 * n * settings.size[0] * settings.size[1]
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise MemoryLimit(
+            f"makes {needed / 1e9:,.0f} GB of {n:,} picture{'s' if n > 1 else ''}, and this machine has "
+            f"{there / 1e9:,.0f} GB of memory",
+            argument="size",
+            value=settings.size,
+            hint=f"{PASS} a smaller size.",
+        )
+
+
+def count_pictures(images: str) -> int:
+    """How many pictures a folder holds, or how many rows a Parquet file has."""
+    if is_table(images):
+        return len(read_array(images, "labels"))
+    return sum(name.lower().endswith(SUFFIXES) for _, _, names in os.walk(images) for name in names)
+
+
+def fingerprint(data: Dataset) -> str:
+    """Sixteen hexadecimal digits that change with any number of the data."""
+    digest = hashlib.sha256(repr((data.classes, data.features.shape, data.test_features.shape)).encode())
+    for array in (data.features, data.labels, data.test_features, data.test_labels):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]

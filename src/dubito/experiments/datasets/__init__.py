@@ -1,1 +1,0 @@
-"""Features or images with classes: files, digits, toys, published images; and pools made of them."""

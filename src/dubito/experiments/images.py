@@ -1,0 +1,410 @@
+"""Images with their classes: CIFAR-10, CIFAR-100 and SVHN as published, folders of pictures, and Parquet files.
+
+Nothing is ever unpickled, no archive is unpacked to disk, and what is downloaded is used only once its checksum is
+the published one.
+"""
+
+import io
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, NoReturn, Protocol
+
+import numpy as np
+
+from dubito.errors import PASS, DubitoError, InvalidArgument, InvalidData, MissingFile, by_interface, named
+from dubito.experiments.downloads import DownloadProgress, PublishedFile, data_folder, default_folder
+from dubito.experiments.image_set import ImageArray, ImageSet
+from dubito.experiments.published_images import CIFAR10, CIFAR100, SVHN, read_cifar, read_svhn, refuse_pickles
+from dubito.io import Source, open_source, read_array, split_spec
+from dubito.io.durable import NotRegularFile, open_regular
+from dubito.io.formats.parquet import read_bytes
+from dubito.io.limits import PICTURE_FORMATS, Allowance, allowance
+from dubito.io.source import natural_order, nearest, reading
+from dubito.matrix import AnyArray, IntArray
+
+# Pictures of the usual formats as arrays of one size (Pillow).
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+"""Files of a folder that count as pictures."""
+
+BATCH = 1024
+"""Pictures in flight: decoded by several threads, and not yet in the array."""
+
+Size = tuple[int, int]
+"""Height and width."""
+
+
+class Picture(NamedTuple):
+    """A picture that has not been decoded."""
+
+    name: str
+    """What messages call it."""
+    content: Path | bytes
+
+
+RESIZED = by_interface("size=(height, width)", toml="size = [height, width]")
+
+
+def read_pictures(pictures: Sequence[Picture], size: Size | None = None) -> ImageArray:
+    """Decode pictures into one array (n, h, w, 3).
+
+    Grey becomes RGB, transparency is dropped, and a camera's note of how it was held is followed.
+
+    Parameters
+    ----------
+    pictures : sequence of Picture
+        At least one.
+    size : tuple (height, width), optional
+        Resize every picture to this, whatever its shape; without it all must be of the first one's size.
+    """
+    check_size(size)
+    allowed = allowance()
+    decode = partial(_decode, size=size, allowed=allowed)
+    first = decode(pictures[0])
+    allowed.hold(f"the array of {len(pictures):,} pictures", "", len(pictures) * first.nbytes)
+    pixels = np.empty((len(pictures), *first.shape), dtype=np.uint8)
+    pixels[0] = first
+    with ThreadPoolExecutor() as threads:
+        for start in range(1, len(pictures), BATCH):
+            batch = pictures[start : start + BATCH]
+            for row, (picture, image) in enumerate(zip(batch, threads.map(decode, batch), strict=True), start):
+                if image.shape != first.shape:
+                    _refuse_size(picture, image, pictures[0], first)
+                pixels[row] = image
+    return pixels
+
+
+def check_size(size: object) -> None:
+    """Refuse what is no height and width."""
+    if size is None:
+        return
+    if not isinstance(size, tuple) or len(size) != 2 or not all(type(side) is int and side > 0 for side in size):
+        raise InvalidArgument(
+            "is no height and width in pixels",
+            argument="size",
+            value=size,
+            hint=f"{PASS} two whole numbers, height and width, such as 32 and 32.",
+        )
+
+
+def _refuse_size(picture: Picture, image: ImageArray, first: Picture, expected: ImageArray) -> NoReturn:
+    raise InvalidData(
+        f"{picture.name} is {image.shape[0]} pixels high and {image.shape[1]} wide, and {first.name} "
+        f"{expected.shape[0]} and {expected.shape[1]}",
+        hint=f"all must be equal, or {PASS} {RESIZED} to resize them.",
+    )
+
+
+def _decode(picture: Picture, size: Size | None, allowed: Allowance) -> ImageArray:
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    content = picture.content
+    try:
+        with (
+            io.BytesIO(content) if isinstance(content, bytes) else open_regular(content) as file,
+            Image.open(file, formats=PICTURE_FORMATS) as opened,
+        ):
+            allowed.check_unpacking(picture.name, 4 * opened.width * opened.height)
+            if opened.mode.startswith(("I", "F")):
+                raise InvalidData(f"{picture.name} has more than 8 bits a channel", hint="save it with 8.")
+            upright = ImageOps.exif_transpose(opened)
+            # By way of RGBA: a palette with transparency has no direct way that Pillow does not warn of.
+            plain = upright.convert("RGBA").convert("RGB") if upright.mode in ("P", "PA") else upright.convert("RGB")
+            return np.asarray(plain if size is None else plain.resize(size[::-1], Image.Resampling.BILINEAR))
+    except DubitoError:
+        raise
+    except NotRegularFile as error:
+        raise InvalidData(f"{picture.name} {error}", hint="remove it, or put a picture in its place.") from error
+    except UnidentifiedImageError as error:
+        raise InvalidData(f"{picture.name} is no picture of a known format", hint="fix or remove it.") from error
+    except Exception as error:
+        # Broad on purpose: on a damaged picture the decoders raise a dozen unrelated kinds.
+        detail = " ".join(str(error).split()) or type(error).__name__
+        raise InvalidData(f"{picture.name} cannot be read as a picture ({detail})", hint="fix or remove it.") from error
+
+
+# A folder of pictures, a folder for each class: ``train/CLASS/*.png`` and ``test/CLASS/*.png``, or ``CLASS/*.png``.
+
+
+def read_folder(path: Path, *, size: Size | None = None) -> ImageSet:
+    """Read pictures whose folders are their classes.
+
+    Classes go in natural order (2 before 10), and so do the pictures of each, those of inner folders too. Hidden files
+    and folders and files that are no pictures by their suffix are left alone.
+
+    Parameters
+    ----------
+    path : Path
+        Holds ``train`` and ``test``, each with the folders of the classes; or those folders, and then there is no test
+        set.
+    size : tuple (height, width), optional
+        Resize every picture to this; without it all must be of one size.
+    """
+    check_size(size)
+    with reading(str(path)):
+        inner = {name for name in ("train", "test") if (path / name).is_dir()}
+        if len(inner) == 1:
+            _refuse_half(path, *inner)
+        train = _class_folders(path / "train" if inner else path)
+        test = _class_folders(path / "test") if inner else {}
+    unknown = next((folder for name, folder in test.items() if name not in train), None)
+    if unknown is not None:
+        raise InvalidData(
+            f"{unknown} is a class that {path / 'train'} does not have", hint=f"the classes are {_list(train)}."
+        )
+    classes = tuple(train)
+    pictures, labels = _gather(train, classes)
+    test_pictures, test_labels = _gather(test, classes)
+    pixels = read_pictures(pictures + test_pictures, size)
+    n_train = len(pictures)
+    return ImageSet(path.resolve().name, pixels[:n_train], labels, classes, pixels[n_train:], test_labels)
+
+
+def _refuse_half(path: Path, there: str) -> NoReturn:
+    other = "test" if there == "train" else "train"
+    raise MissingFile(
+        f"{path} has a folder {there} and none called {other}",
+        hint=f"add it, or pass {path / there} to read that alone.",
+    )
+
+
+def _class_folders(path: Path) -> dict[str, Path]:
+    """The folders of the classes by name, at least two."""
+    names = [entry.name for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith((".", "_"))]
+    if len(names) < 2:
+        raise InvalidData(
+            f"{path} holds {len(names) or 'no'} folder{'s' if not names else ''}",
+            hint="it must hold one for each of at least two classes, with that class's pictures inside.",
+        )
+    return {name: path / name for name in sorted(names, key=natural_order)}
+
+
+def _gather(folders: dict[str, Path], classes: tuple[str, ...]) -> tuple[list[Picture], IntArray]:
+    pictures: list[Picture] = []
+    labels: list[int] = []
+    for name, folder in folders.items():
+        found = _pictures_below(folder)
+        pictures += found
+        labels += [classes.index(name)] * len(found)
+    return pictures, np.array(labels, dtype=np.int64)
+
+
+def _pictures_below(folder: Path) -> list[Picture]:
+    paths = [
+        os.path.join(place, name)
+        for place, _, names in os.walk(folder)
+        for name in names
+        if not name.startswith(".") and name.lower().endswith(SUFFIXES)
+    ]
+    if not paths:
+        raise InvalidData(f"{folder} holds no pictures ({', '.join(SUFFIXES)})", hint="add some, or remove the folder.")
+    return [Picture(path, Path(path)) for path in sorted(paths, key=natural_order)]
+
+
+def _list(names: dict[str, Path]) -> str:
+    shown = list(names)[:12]
+    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
+
+
+# A Parquet file with a column of pictures, as bytes or records that hold them, and one of labels (extra ``files``).
+
+IMAGE_COLUMNS = ("image", "img")
+"""The names tried, in this order."""
+
+
+def read_table(spec: str, *, test: str | None = None, size: Size | None = None) -> ImageSet:
+    """Read pictures and labels from a Parquet file.
+
+    Parameters
+    ----------
+    spec : str
+        ``path``, or ``path::column`` to name the column of labels, which is else ``label`` or one of its like. The
+        pictures are in ``image`` or ``img``, or in the only column that could hold them.
+    test : str, optional
+        A second file with the test set; its labels are in the column of the same name.
+    size : tuple (height, width), optional
+        Resize every picture to this; without it all must be of one size.
+    """
+    check_size(size)
+    path, key = split_spec(spec)
+    pictures, names = _read(path, key)
+    values, codes = np.unique(names, return_inverse=True)
+    classes = tuple(str(value) for value in values.tolist())
+    others: list[Picture] = []
+    test_labels = np.empty(0, dtype=np.int64)
+    if test is not None:
+        test_path, test_key = split_spec(test)
+        others, test_names = _read(test_path, test_key or key)
+        test_labels = _codes(test_path, test_names, classes)
+    pixels = read_pictures(pictures + others, size)
+    name = os.path.splitext(os.path.basename(path))[0]
+    n_train = len(pictures)
+    return ImageSet(name, pixels[:n_train], codes.astype(np.int64), classes, pixels[n_train:], test_labels)
+
+
+def _read(path: str, label_column: str | None) -> tuple[list[Picture], AnyArray]:
+    source = open_source(path)
+    if not path.lower().endswith(".parquet"):
+        raise InvalidArgument(f"{path} is no Parquet file", hint="pictures are read from files that end in .parquet.")
+    contents = read_bytes(path, _image_column(source))
+    if not contents:
+        raise InvalidData(f"{path} holds no rows.")
+    try:
+        names = read_array(path if label_column is None else f"{path}::{label_column}", "labels")
+    except MissingFile:
+        problem = f"{path} has no column of labels, or several that could be; it holds {source.listing()}"
+        raise MissingFile(problem, hint=f"name one with {path}::NAME.") from None
+    return [Picture(f"the picture in row {row} of {path}", content) for row, content in enumerate(contents)], names
+
+
+def _image_column(source: Source) -> str:
+    usual = [name for name in IMAGE_COLUMNS if name in source.names]
+    fitting = usual or [name for name, entry in source.entries.items() if entry.content == "other"]
+    if usual or len(fitting) == 1:
+        return fitting[0]
+    raise MissingFile(
+        f"{source.path} has no column called {' or '.join(IMAGE_COLUMNS)}, and {len(fitting) or 'none'} that "
+        "could hold pictures",
+        hint=f"it holds {source.listing()}. Call the one with the pictures image.",
+    )
+
+
+def _codes(path: str, names: AnyArray, classes: tuple[str, ...]) -> IntArray:
+    place = {name: code for code, name in enumerate(classes)}
+    texts = [str(value) for value in names.tolist()]
+    unknown = next((text for text in texts if text not in place), None)
+    if unknown is not None:
+        raise InvalidData(f"{path} holds the class {unknown!r}, which the file to learn from never shows.")
+    return np.array([place[text] for text in texts], dtype=np.int64)
+
+
+# Images by one name or path.
+
+
+class Reader(Protocol):
+    """Reads a published collection."""
+
+    def __call__(
+        self, folder: Path, /, *, allow_download: bool = ..., progress: DownloadProgress | None = ...
+    ) -> ImageSet:
+        """Out of a folder, into which missing files may be brought."""
+        ...
+
+
+COLLECTIONS: dict[str, Reader] = {
+    "cifar10": partial(read_cifar, CIFAR10),
+    "cifar100": partial(read_cifar, CIFAR100),
+    "svhn": partial(read_svhn, SVHN),
+}
+"""Published collections by name."""
+
+
+def load_images(
+    source: str | os.PathLike[str],
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    download: bool = False,
+    test: str | None = None,
+    size: Size | None = None,
+    progress: DownloadProgress | None = None,
+) -> ImageSet:
+    """Images and their classes: a published collection, a folder of pictures, or a Parquet file.
+
+    Parameters
+    ----------
+    source : str or path
+        ``cifar10``, ``cifar100`` or ``svhn``; a folder with a folder of pictures for each class, or with ``train`` and
+        ``test`` made so; or a ``.parquet`` file with the columns ``image`` and ``label``.
+    data_dir : str or path, optional
+        Where the files of a published collection are: its archive or what that unpacks to. Without it,
+        `default_folder`.
+    download : bool
+        Bring files of a published collection that are not there, from their official address. A download that broke
+        off goes on, and is used only if its checksum is the published one; files that were there are taken as they are.
+    test : str, optional
+        A second Parquet file, with the test set.
+    size : tuple (height, width), optional
+        Resize the pictures of a folder or a Parquet file; without it all must be of one size.
+    progress : callable, optional
+        Called with a download: the file's name, bytes that are here, bytes in all.
+
+    Returns
+    -------
+    ImageSet
+        In memory: n x height x width x 3 bytes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("apple", "pear"):
+    ...         Path(folder, name).mkdir()
+    ...         Image.new("RGB", (8, 6), "green").save(Path(folder, name, "1.png"))
+    ...     fruit = load_images(folder)
+    >>> fruit.images.shape, fruit.classes, fruit.labels.tolist()
+    ((2, 6, 8, 3), ('apple', 'pear'), [0, 1])
+    """
+    name = os.fspath(source)
+    return find_images(name, "source", data_dir=data_dir, download=download, test=test, size=size, progress=progress)
+
+
+def find_images(
+    name: str,
+    argument: str,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    download: bool = False,
+    test: str | None = None,
+    size: Size | None = None,
+    progress: DownloadProgress | None = None,
+) -> ImageSet:
+    """What `load_images` does; ``argument`` is what messages call the name."""
+    path = Path(split_spec(name)[0])
+    published = COLLECTIONS.get(name)
+    _refuse_strays(named(argument, name), published is not None, is_table(name), data_dir, download, test, size)
+    if published is not None:
+        return published(data_folder(data_dir, download), allow_download=download, progress=progress)
+    if is_table(name):
+        return read_table(name, test=test, size=size)
+    refuse_pickles(path)
+    if path.is_dir():
+        return read_folder(path, size=size)
+    if path.exists():
+        problem = "is neither a folder nor a .parquet file"
+        raise InvalidArgument(problem, argument=argument, value=name, hint="pass one of these.")
+    problem = f"is neither there nor a published collection ({', '.join(COLLECTIONS)})"
+    hint = nearest(name, COLLECTIONS).strip() or "check the path."
+    raise MissingFile(problem, argument=argument, value=name, hint=hint)
+
+
+def is_table(source: str) -> bool:
+    """Whether this names a Parquet file, with or without a column.
+
+    Examples
+    --------
+    >>> is_table("birds.parquet::species"), is_table("birds")
+    (True, False)
+    """
+    return split_spec(source)[0].lower().endswith(".parquet")
+
+
+def _refuse_strays(
+    source: str, is_published: bool, is_parquet: bool, data_dir: object, download: bool, test: object, size: object
+) -> None:
+    """Refuse arguments that mean nothing for this kind of source."""
+    strays = {
+        "data_dir": (data_dir is not None and not is_published, "for published collections"),
+        "download": (download and not is_published, "for published collections"),
+        "size": (size is not None and is_published, "for pictures in a folder or a Parquet file"),
+        "test": (test is not None and not is_parquet, "for Parquet files"),
+    }
+    for argument, (is_stray, purpose) in strays.items():
+        if is_stray:
+            raise InvalidArgument(f"is {purpose}, not for {source}", argument=argument, hint="leave it out.")
+
+
+__all__ = ["COLLECTIONS", "DownloadProgress", "ImageSet", "PublishedFile", "default_folder", "load_images"]

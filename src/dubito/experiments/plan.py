@@ -1,0 +1,601 @@
+"""An experiment, as one TOML file says it: data, pool, model, schedule, strategies and seeds."""
+
+import hashlib
+import os
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, cast, get_args
+
+import numpy as np
+
+from dubito.core.problem import Metric
+from dubito.errors import PASS, TRUE_OR_FALSE, InvalidArgument, MissingFile, named
+from dubito.experiments.images import COLLECTIONS, is_table
+from dubito.experiments.models.base import Model
+from dubito.experiments.models.kinds import model_as_table, model_from_table
+from dubito.experiments.models.linear import Linear
+from dubito.experiments.pools import parse_pool
+from dubito.experiments.toml import check_keys, naming, read_toml, write_toml
+from dubito.io import Columns
+from dubito.io.missing_values import Missing
+from dubito.io.source import nearest
+from dubito.matrix import FloatArray, IntArray
+from dubito.request.arrays import check_choice, check_integer, check_real
+from dubito.strategies import STRATEGIES, Strategy, build_strategy
+from dubito.strategies import option_names as strategy_options
+from dubito.strategies.base import AsksCommittee, Option, spelled
+
+# What an experiment's tables ``[data]`` and ``[schedule]`` hold.
+
+DEFAULT_TEST_SHARE = 0.2
+MOST_ROUNDS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Where features and labels come from: a file, something built in, or (with neither) what Python hands in."""
+
+    path: str | None = None
+    builtin: str | None = None
+    """``digits``, or the name of a toy."""
+    images: str | None = None
+    """``cifar10``, ``cifar100`` or ``svhn``; a folder with a folder of pictures for each class; a Parquet file."""
+    size: tuple[int, ...] = ()
+    """Height and width to which the pictures of a folder or a Parquet file are resized."""
+    test: str | None = None
+    """A file with the test set; an archive may hold its own as ``test_features`` and ``test_labels``."""
+    test_share: float | None = None
+    """The share of every class set apart and tested on, by default 0.2 where there is no test set. Given for data that
+    has one, that test set is left out altogether: whatever is chosen by results is to be chosen so."""
+    rows: int | None = None
+    """How many rows of the training part take part, drawn by the seed; all where it is left out."""
+    id_column: str | None = None
+    label_column: str | None = None
+    feature_columns: tuple[str, ...] = ()
+    ignore_columns: tuple[str, ...] = ()
+    no_label: tuple[str, ...] = ()
+    """Labels that mean none, such as -1; or ``empty``, for what is empty alone."""
+    missing: str | None = None
+    """Where features are missing: ``median`` fills in the column's, over the rows with a label; ``drop`` leaves such
+    rows out. Without it they are counted and refused."""
+    standardise: bool = False
+    """Give every feature mean 0 and standard deviation 1 over the training part."""
+
+    @property
+    def columns(self) -> Columns:
+        """The names given for columns, as files are read by them."""
+        return Columns(
+            self.id_column, self.label_column, self.feature_columns, self.ignore_columns, no_label=self.no_label
+        )
+
+    def __post_init__(self) -> None:
+        for name in ("path", "builtin", "images", "test", "id_column", "label_column"):
+            check_text(name, getattr(self, name))
+        sources = [name for name in ("path", "builtin", "images") if getattr(self, name) is not None]
+        if len(sources) > 1:
+            names = " and ".join(map(named, sources))
+            raise InvalidArgument(f"{names} are two sources of data", hint=f"{PASS} only one of them.")
+        if self.test is not None and self.path is None and not is_table(self.images or ""):
+            raise InvalidArgument(
+                "belongs to a path",
+                argument="test",
+                value=self.test,
+                hint=f"name the path, or leave {named('test')} out.",
+            )
+        if self.size and self.images in (None, *COLLECTIONS):
+            raise InvalidArgument(
+                "is for pictures in a folder or a Parquet file", argument="size", value=self.size, hint="leave it out."
+            )
+        if self.images is not None and self.standardise:
+            problem = "is for features, and models scale images themselves"
+            raise InvalidArgument(problem, argument="standardise", hint="leave it out.")
+        if self.missing is not None:
+            check_choice("missing", self.missing, get_args(Missing))
+        if self.rows is not None:
+            check_integer("rows", self.rows, least=2)
+        if self.test is not None and self.test_share is not None:
+            names = f"{named('test')} and {named('test_share')}"
+            raise InvalidArgument(f"{names} are two ways to a test set", hint=f"{PASS} only one of them.")
+        if self.test_share is not None and not 0 < check_real("test_share", self.test_share, least=0.0) < 1:
+            raise InvalidArgument(
+                "is not allowed",
+                argument="test_share",
+                value=self.test_share,
+                hint=f"{PASS} 0 < {named('test_share')} < 1.",
+            )
+        if not isinstance(self.standardise, bool):
+            raise InvalidArgument("is not allowed", argument="standardise", value=self.standardise, hint=TRUE_OR_FALSE)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How labels are asked for."""
+
+    initial: int = 20
+    """Labels drawn at random before the first training."""
+    budget: int = 20
+    """Labels asked for in each round."""
+    rounds: int = 6
+    from_scratch: bool = False
+    """Train anew each turn; else the weights go on and the optimizer starts anew."""
+
+    def __post_init__(self) -> None:
+        for name in ("initial", "budget", "rounds"):
+            check_integer(name, getattr(self, name), least=1)
+        if not isinstance(self.from_scratch, bool):
+            raise InvalidArgument(
+                "is not allowed", argument="from_scratch", value=self.from_scratch, hint=TRUE_OR_FALSE
+            )
+
+    @property
+    def labels(self) -> IntArray:
+        """(rounds + 1,) labels owned at each training."""
+        if self.rounds > MOST_ROUNDS:
+            raise InvalidArgument("is beyond all reason", argument="rounds", value=self.rounds, hint=f"{PASS} fewer.")
+        return self.initial + self.budget * np.arange(self.rounds + 1)
+
+    def check_size(self, n_train: int) -> None:
+        """Refuse to want more labels than there are rows to ask for."""
+        if self.initial > n_train:
+            raise InvalidArgument(
+                f"exceeds the {n_train} rows of the training part",
+                argument="initial",
+                value=self.initial,
+                hint=f"{PASS} {named('initial')} <= {n_train}.",
+            )
+        wanted, most = self.initial + self.budget * self.rounds, (n_train - self.initial) // self.budget
+        if wanted > n_train and not most:
+            raise InvalidArgument(
+                f"after {named('initial', self.initial)} exceeds the {n_train} rows of the training part",
+                argument="budget",
+                value=self.budget,
+                hint=f"{PASS} {named('budget')} <= {n_train - self.initial}.",
+            )
+        if wanted > n_train:
+            raise InvalidArgument(
+                f"of {named('budget', self.budget)} after {named('initial', self.initial)} want {wanted} labels and "
+                f"the training part has {n_train} rows",
+                argument="rounds",
+                value=self.rounds,
+                hint=f"{PASS} {named('rounds')} <= {most}.",
+            )
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse what is neither text nor left out."""
+    if value is not None and not (isinstance(value, str) and value):
+        raise InvalidArgument(
+            "is not allowed", argument=name, value=value, hint="pass text in quotes, or leave it out."
+        )
+
+
+# What an experiment compares: a strategy with its options, under the name that records and pictures show.
+
+BASELINES = ("random", "coreset")
+"""Names that reports look for; no other strategy may go by them."""
+OWN_KEYS = ("strategy", "label", "metric", "permuted")
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A strategy with its options.
+
+    Examples
+    --------
+    >>> Arm("doubt-coreset", {"strength": 0.5}).name
+    'doubt-coreset:strength=0.5'
+    """
+
+    strategy: str
+    options: Mapping[str, Option] = field(default_factory=dict)
+    label: str | None = None
+    """The name shown, where the strategy and its options are not to be it."""
+    metric: Metric = "euclidean"
+    permuted: bool = False
+    """A control: what the model says of the pool is dealt out anew among the rows that could be asked for."""
+
+    def __post_init__(self) -> None:
+        known = strategy_options(STRATEGIES.find("strategy", self.strategy))
+        check_choice("metric", self.metric, get_args(Metric))
+        for option in self.options:
+            if option not in known:
+                check_choice(f"{self.strategy}: option", option, known | set(OWN_KEYS) - {"strategy"})
+        if not isinstance(self.permuted, bool):
+            raise InvalidArgument(
+                f"of strategy {self.strategy} is neither true nor false",
+                argument="permuted",
+                value=self.permuted,
+                hint=TRUE_OR_FALSE,
+            )
+        if self.label is not None and not self.label.strip():
+            raise InvalidArgument(
+                f"of strategy {self.strategy} is empty", argument="label", value=self.label, hint="leave it out."
+            )
+        if self.label in BASELINES and self.strategy != self.label:
+            raise InvalidArgument(
+                f"of strategy {self.strategy} is what results are held against",
+                argument="label",
+                value=self.label,
+                hint="choose another.",
+            )
+        self.build()
+
+    @property
+    def name(self) -> str:
+        """The label, or the strategy and its options as `parse_strategy` reads them."""
+        if self.label is not None:
+            return self.label
+        shown = {key: value for key, value in self.as_dict().items() if key not in ("strategy", "label")}
+        return self.strategy + (":" if shown else "") + ",".join(f"{key}={_spelled_arms(shown[key])}" for key in shown)
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether it wants probabilities of posterior samples."""
+        strategy = self.build()
+        return isinstance(strategy, AsksCommittee) and strategy.needs_samples
+
+    def build(self) -> Strategy:
+        """The strategy itself."""
+        return build_strategy(self.strategy, self.options)
+
+    def as_dict(self) -> dict[str, object]:
+        """As a TOML table holds it."""
+        metric = None if self.metric == "euclidean" else self.metric
+        own = {"label": self.label, "metric": metric, "permuted": self.permuted}
+        return {"strategy": self.strategy, **self.options, **{key: value for key, value in own.items() if value}}
+
+
+def heard(arm: Arm, probabilities: FloatArray, candidates: IntArray, seed: int) -> FloatArray:
+    """The probabilities as an arm's strategy hears them: as they are, or for a control permuted over the candidates.
+
+    Parameters
+    ----------
+    arm : Arm
+        A control if it is ``permuted``.
+    probabilities : array (n, c) or (n, k, c)
+        Over the whole pool; never changed.
+    candidates : array (u,)
+        Rows that are not labelled: their probabilities change places, all others stay.
+    seed : int
+        The same seed gives the same places.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> said, rows = np.array([[0.9], [0.8], [0.7], [0.6]]), np.array([1, 2, 3])
+    >>> heard(Arm("margin", permuted=True), said, rows, seed=0).ravel().tolist()
+    [0.9, 0.6, 0.8, 0.7]
+    """
+    if not arm.permuted:
+        return probabilities
+    dealt = probabilities.copy()
+    dealt[candidates] = probabilities[np.random.default_rng(seed).permutation(candidates)]
+    return dealt
+
+
+def arm_from_table(table: Mapping[str, object]) -> Arm:
+    """An arm out of a ``[[strategies]]`` table: ``strategy`` and its options, ``label``, ``metric``, ``permuted``."""
+    name, label = table.get("strategy"), table.get("label")
+    if not isinstance(name, str):
+        hint = 'write strategy = "random", say.'
+        raise InvalidArgument("is missing from a [[strategies]] table", argument="strategy", hint=hint)
+    if label is not None and not isinstance(label, str):
+        raise InvalidArgument(
+            f"of strategy {name} is no text", argument="label", value=label, hint="write it in quotes."
+        )
+    metric: Metric = check_choice("metric", table.get("metric", "euclidean"), get_args(Metric))
+    options: dict[str, Option] = {}
+    for key, value in table.items():
+        if key in OWN_KEYS:
+            continue
+        if not isinstance(value, str | int | float | bool):
+            problem = f"of strategy {name} is no number, text or truth value"
+            raise InvalidArgument(problem, argument=key, value=value, hint="write one of these.")
+        options[key] = value
+    return Arm(name, options, label, metric, cast("bool", table.get("permuted", False)))
+
+
+def parse_strategy(text: str) -> Arm:
+    """An arm out of text such as ``doubt-coreset:strength=0.5,beam_width=4``.
+
+    Examples
+    --------
+    >>> parse_strategy("doubt-coreset:strength=0.5").options
+    {'strength': 0.5}
+    >>> parse_strategy("coreset:metric=cosine").metric
+    'cosine'
+    """
+    name, options = spelled(text)
+    return arm_from_table({"strategy": name, **options})
+
+
+def _spelled_arms(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+__all__ = [
+    "DEFAULT_TEST_SHARE",
+    "SCHEMA",
+    "Data",
+    "Experiment",
+    "Schedule",
+    "experiment_from_table",
+    "parse_experiment",
+    "read_experiment",
+    "read_seeds",
+]
+
+SCHEMA = 1
+MOST_SEEDS = 1_000_000
+LATER = ("ignore_columns", "no_label", "missing")
+"""Settings that files of earlier versions do not have: written only where they are not as by default."""
+KEYS = ("schema", "name", "seeds", "pool", "data", "model", "schedule", "strategies")
+PUBLISHED = (*COLLECTIONS, "imagenet", "none")
+"""What stands where a path could, and is none."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """Everything that decides an experiment's results.
+
+    Examples
+    --------
+    >>> plan = Experiment("digits", (Arm("random"), Arm("coreset")), Data(builtin="digits"), seeds=(0, 1))
+    >>> parse_experiment(plan.to_toml()) == plan, plan.folder_name == f"digits-{plan.hash8}"
+    (True, True)
+    """
+
+    name: str
+    strategies: tuple[Arm, ...]
+    data: Data = field(default_factory=Data)
+    schedule: Schedule = field(default_factory=Schedule)
+    model: Model = field(default_factory=Linear)
+    pool: str = "clean"
+    """What is done to the training part, as `datasets.pools.parse_pool` reads it: ``redundant:5``, say."""
+    seeds: tuple[int, ...] = tuple(range(10))
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise InvalidArgument(
+                "cannot be a folder's", argument="name", value=self.name, hint="use letters, digits, '.', '-' and '_'."
+            )
+        if not self.strategies:
+            hint = "name at least one, such as 'random'."
+            raise InvalidArgument("is empty", argument="strategies", hint=hint)
+        check_text("pool", self.pool)
+        parse_pool(self.pool)
+        if not self.seeds:
+            raise InvalidArgument("is empty", argument="seeds", hint=f"{PASS} at least one, or how many.")
+        for seed in self.seeds:
+            check_integer("seeds", seed, least=0)
+        _refuse_twice("seeds", self.seeds, f"{PASS} each once.")
+        _refuse_twice("strategies", [arm.name for arm in self.strategies], "give one of them another label.")
+        asking = [arm.name for arm in self.strategies if arm.needs_samples]
+        if asking and not self.model.samples:
+            raise InvalidArgument(
+                f"strategy {asking[0]!r} asks a committee, and the model has none", hint="set samples = 10 in [model]."
+            )
+
+    @property
+    def hash8(self) -> str:
+        """Eight hexadecimal digits that change with anything that decides the results."""
+        return hashlib.sha256(write_toml(self.as_table(explicit=False)).encode()).hexdigest()[:8]
+
+    @property
+    def folder_name(self) -> str:
+        """``<name>-<hash8>``."""
+        return f"{self.name}-{self.hash8}"
+
+    def as_table(self, *, explicit: bool = True) -> dict[str, object]:
+        """As TOML holds it, with or without what is as by default."""
+        return {
+            "schema": SCHEMA,
+            "name": self.name,
+            "seeds": list(self.seeds),
+            "pool": self.pool,
+            "data": _settings(self.data, explicit),
+            "model": model_as_table(self.model, explicit=explicit),
+            "schedule": _settings(self.schedule, explicit),
+            "strategies": [arm.as_dict() for arm in self.strategies],
+        }
+
+    def to_toml(self) -> str:
+        """The experiment as a file; every setting is written out."""
+        return write_toml(self.as_table())
+
+
+def read_experiment(path: str) -> Experiment:
+    """An experiment out of a TOML file; data files are found from where it lies.
+
+    An unknown key is an error that names the file, the key and the nearest one that is known.
+    """
+    table = read_toml(path)
+    with naming(path):
+        return experiment_from_table(table, beside=os.path.dirname(os.path.abspath(path)))
+
+
+def parse_experiment(text: str) -> Experiment:
+    """An experiment out of TOML text."""
+    import tomllib
+
+    return experiment_from_table(tomllib.loads(text))
+
+
+def experiment_from_table(table: Mapping[str, object], *, beside: str | None = None) -> Experiment:
+    """An experiment out of a TOML table; relative paths of data are taken from the folder ``beside``."""
+    check_keys("the file", table, KEYS)
+    if "schema" not in table:
+        hint = f"write schema = {SCHEMA} on the first line."
+        raise InvalidArgument("is missing", argument="schema", hint=hint)
+    if table["schema"] != SCHEMA:
+        raise InvalidArgument(
+            "is not known to this version", argument="schema", value=table["schema"], hint=f"write schema = {SCHEMA}."
+        )
+    with naming("[data]"):
+        data = Data(**_resolved(_section(_spelled(table), "data", Data), beside))
+    with naming("[schedule]"):
+        schedule = Schedule(**_section(table, "schedule", Schedule))
+    with naming("[model]"):
+        model = model_from_table(_placed(_section(table, "model"), ("weights",), beside))
+    with naming("[[strategies]]"):
+        arms = _arms(table.get("strategies"))
+    return Experiment(
+        name=cast("str", table.get("name")),
+        strategies=arms,
+        data=data,
+        schedule=schedule,
+        model=model,
+        pool=cast("str", table.get("pool", "clean")),
+        seeds=read_seeds(table.get("seeds", 10)),
+    )
+
+
+def read_seeds(value: object) -> tuple[int, ...]:
+    """Seeds out of how many, or out of a list.
+
+    Examples
+    --------
+    >>> read_seeds(3), read_seeds([4, 7])
+    ((0, 1, 2), (4, 7))
+    """
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(check_integer("seeds", each, least=0) for each in value)
+    count = check_integer("seeds", value, least=1)
+    if count > MOST_SEEDS:
+        raise InvalidArgument("is too many", argument="seeds", value=count, hint=f"{PASS} {MOST_SEEDS:,} or fewer.")
+    return tuple(range(count))
+
+
+def _section(table: Mapping[str, object], key: str, kind: type[Data | Schedule] | None = None) -> dict[str, Any]:
+    """A table of the file; its keys are checked against the settings of the class."""
+    section = table.get(key, {})
+    if not isinstance(section, Mapping):
+        raise InvalidArgument("is no table", argument=key, value=section, hint=f"write [{key}], and its keys below.")
+    if kind is not None:
+        check_keys("it", section, [each.name for each in fields(kind)])
+    return dict(section)
+
+
+def _spelled(table: Mapping[str, object]) -> Mapping[str, object]:
+    """The table with ``standardize`` of its data as we spell it, as the command line takes both."""
+    section = table.get("data")
+    if not isinstance(section, Mapping) or "standardize" not in section or "standardise" in section:
+        return table
+    return {"data": {{"standardize": "standardise"}.get(key, key): value for key, value in section.items()}}
+
+
+def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
+    """Data settings with paths that mean the same from anywhere, and tuples for lists."""
+    section = _placed(section, ("path", "test", "images"), beside)
+    for key in ("feature_columns", "ignore_columns", "no_label"):
+        names = section.get(key, ())
+        names = (names,) if isinstance(names, str) else names
+        if not isinstance(names, Sequence) or not all(isinstance(each, str) for each in names):
+            raise InvalidArgument("is no list of names", argument=key, value=names, hint="write them in quotes.")
+        section[key] = tuple(names)
+    if isinstance(section.get("size"), list):
+        section["size"] = tuple(section["size"])
+    return section
+
+
+def _placed(section: dict[str, Any], keys: Sequence[str], beside: str | None) -> dict[str, Any]:
+    """Settings with relative paths taken from a folder; names of published data and weights stay as they are."""
+    for key in keys:
+        if beside is not None and isinstance(section.get(key), str) and section[key] not in PUBLISHED:
+            section[key] = os.path.normpath(os.path.join(beside, section[key]))
+    return section
+
+
+def _arms(tables: object) -> tuple[Arm, ...]:
+    if not isinstance(tables, Sequence) or isinstance(tables, str) or not tables:
+        raise InvalidArgument("there is none", hint='write [[strategies]], and below it strategy = "random", say.')
+    for each in tables:
+        if not isinstance(each, str | Mapping):
+            raise InvalidArgument(
+                f"holds {each!r}",
+                argument="strategies",
+                hint="name a strategy in quotes, or write [[strategies]].",
+            )
+    return tuple(parse_strategy(each) if isinstance(each, str) else arm_from_table(each) for each in tables)
+
+
+def _settings(settings: Data | Schedule, explicit: bool) -> dict[str, object]:
+    table = asdict(settings)
+    return {
+        each.name: table[each.name]
+        for each in fields(settings)
+        if (explicit and each.name not in LATER) or table[each.name] != each.default
+    }
+
+
+def _refuse_twice(name: str, values: Sequence[str | int], hint: str) -> None:
+    for value, count in Counter(values).items():
+        if count > 1:
+            raise InvalidArgument(f"holds {value!r} twice", argument=name, hint=hint)
+
+
+# Experiments that come with the package, by name: the paper's and our own, as ``dubito run NAME`` takes them.
+
+SUFFIX = ".toml"
+
+
+@cache
+def shipped_experiments() -> tuple[str, ...]:
+    """Names of the experiments there are: first the paper's, then our own.
+
+    Examples
+    --------
+    >>> shipped_experiments()[:4]
+    ('cifar10-ablation', 'cifar10-main', 'cifar100-main', 'svhn-main')
+    """
+    return tuple(_found())
+
+
+def _found() -> dict[str, Traversable]:
+    home = files("dubito.experiments").joinpath("shipped")
+    return {
+        each.name.removesuffix(SUFFIX): each
+        for folder in (home / "paper", home / "studies")
+        for each in sorted(folder.iterdir(), key=lambda each: each.name.removesuffix(SUFFIX))
+        if each.name.endswith(SUFFIX)
+    }
+
+
+def shipped_text(name: str) -> str:
+    """An experiment's TOML file as text, to save and to change.
+
+    Examples
+    --------
+    >>> shipped_text("strength").splitlines()[0]
+    '# How much should doubt weigh against distance? Doubt to the power 0, 0.25, 0.5, 1 and 2.'
+    """
+    known = check_choice("experiment", name, shipped_experiments())
+    return _found()[known].read_text(encoding="utf-8")
+
+
+def read_shipped(name: str) -> Experiment:
+    """One of them; files that it needs are looked for in the working directory.
+
+    Examples
+    --------
+    >>> [arm.name for arm in read_shipped("strength").strategies][:3]
+    ['random', 'coreset', 'doubt-coreset:strength=0.25']
+    """
+    return experiment_from_table(tomllib.loads(shipped_text(name)), beside=os.getcwd())
+
+
+def find_experiment(file: str) -> Experiment:
+    """The experiment of a TOML file, or one that comes with the package by its name; a file goes first."""
+    if os.path.exists(file) or file.endswith(SUFFIX) or os.path.basename(file) != file:
+        return read_experiment(file)
+    if file in shipped_experiments():
+        return read_shipped(file)
+    hint = nearest(file, shipped_experiments()).strip() or f"these are {', '.join(shipped_experiments())}."
+    raise MissingFile(f"{file} is neither a file nor an experiment that comes with dubito", hint=hint)

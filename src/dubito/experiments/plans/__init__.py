@@ -1,1 +1,0 @@
-"""An experiment out of a TOML file, and those that come with the package."""

@@ -1,0 +1,339 @@
+"""Learning curves: accuracy against labels, and the difference to a baseline with its interval."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from dubito.experiments.plots.style import FAINT, INK, QUIET, calm, new_figure, strategy_colour, title
+from dubito.experiments.records import Curve
+from dubito.experiments.statistics import Interval, Saving, paired_test
+from dubito.experiments.summary import is_sure, shown_ends
+from dubito.matrix import FloatArray
+
+# Names beside what they name, moved apart where they would overlap; and looks that tell strategies apart.
+
+LineStyle = str | tuple[float, tuple[float, ...]]
+STYLES: tuple[tuple[LineStyle, str], ...] = (
+    ("-", "o"),
+    ((0, (5, 1.5)), "s"),
+    ((0, (1.2, 1.2)), "^"),
+    ((0, (6, 1.5, 1.2, 1.5)), "D"),
+    ((0, (9, 2.5)), "v"),
+    ((0, (4, 1, 1, 1, 1, 1)), "P"),
+)
+"""For those that share a colour, in turn: how the line is broken, and the marker."""
+BASELINE: tuple[LineStyle, str] = ((0, (4, 2)), "o")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How one strategy is drawn."""
+
+    colour: str
+    line: LineStyle
+    marker: str
+
+
+def looks(names: Sequence[str]) -> dict[str, Look]:
+    """A look for each name: the strategy's colour, and a line of its own among those of one colour.
+
+    Examples
+    --------
+    >>> drawn = looks(["coreset", "doubt-coreset", "doubt-coreset:strength=0.5"])
+    >>> drawn["doubt-coreset"].colour == drawn["doubt-coreset:strength=0.5"].colour
+    True
+    >>> drawn["doubt-coreset"].line, drawn["doubt-coreset:strength=0.5"].marker
+    ('-', 's')
+    """
+    result: dict[str, Look] = {}
+    for name in names:
+        colour = strategy_colour(name)
+        used = sum(look.colour == colour for look in result.values())
+        line, marker = BASELINE if colour == QUIET else STYLES[used % len(STYLES)]
+        result[name] = Look(colour, line, marker)
+    return result
+
+
+def broken(name: str, width: int = 22) -> str:
+    r"""A long name on several lines, broken after its strategy and between its options; what is longer still is cut.
+
+    Examples
+    --------
+    >>> broken("margin"), broken("doubt-coreset:strength=0.25,beam_width=4")
+    ('margin', 'doubt-coreset:\nstrength=0.25,\nbeam_width=4')
+    """
+    if len(name) <= width:
+        return name
+    lines = [""]
+    for piece in re.findall(r"[^:,]+[:,]?|[:,]", name):
+        fits = len(lines[-1]) + len(piece) <= width and not lines[-1].endswith(":")
+        lines[-1:] = [lines[-1] + piece] if fits or not lines[-1] else [lines[-1], piece]
+    return "\n".join(line if len(line) <= width + 8 else f"{line[: width + 7]}…" for line in lines)
+
+
+def longest_line(names: Sequence[str]) -> int:
+    """Letters of the longest line among names."""
+    return max((len(line) for name in names for line in name.splitlines()), default=0)
+
+
+def spread_apart(places: FloatArray, gap: float) -> FloatArray:
+    """Places at least ``gap`` apart, in the same order, around the same middle.
+
+    Examples
+    --------
+    >>> spread_apart(np.array([0.5, 0.5, 0.0]), 0.1).round(2).tolist()
+    [0.45, 0.55, 0.0]
+    """
+    order = np.argsort(places, kind="stable")
+    groups: list[list[float]] = []
+    for place in places[order]:
+        groups.append([float(place)])
+        while len(groups) > 1 and _top(groups[-2], gap) + gap > _bottom(groups[-1], gap):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    moved = [_bottom(group, gap) + gap * i for group in groups for i in range(len(group))]
+    result = np.empty(len(places))
+    result[order] = moved
+    return result
+
+
+def held_below(places: FloatArray, limit: float, gap: float) -> FloatArray:
+    """Places moved down as far as it takes to stay under ``limit`` and ``gap`` apart, in the same order.
+
+    Examples
+    --------
+    >>> held_below(np.array([0.9, 1.05, 0.2]), 1.0, 0.15).round(2).tolist()
+    [0.85, 1.0, 0.2]
+    """
+    rank = np.argsort(np.argsort(-places, kind="stable"))
+    return np.asarray(np.minimum(places, limit - gap * rank))
+
+
+def _bottom(group: list[float], gap: float) -> float:
+    """Lowest place of a group laid out around its middle."""
+    return sum(group) / len(group) - gap * (len(group) - 1) / 2
+
+
+def _top(group: list[float], gap: float) -> float:
+    return _bottom(group, gap) + gap * (len(group) - 1)
+
+
+NAME_HEIGHT = 0.22
+"""Inches from one name beside the curves to the next."""
+HIGHEST_NAME = 0.985
+"""No name stands above this share of the axis, where the headline begins."""
+MANY = 7
+"""From so many curves on bands are fainter and names smaller."""
+COLUMNS, PANEL = 4, 2.05
+"""Of the differences: panels in a row, and inches of each in height."""
+
+
+def learning_figure(
+    curves: Sequence[Curve], headline: str, detail: str = "", *, saving: Saving | None = None
+) -> Figure:
+    """Each strategy's mean accuracy with a band of one standard deviation, its name at its end.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        Of equal labels.
+    headline, detail : str
+        What the picture shows, and how it came about.
+    saving : Saving, optional
+        Marked by an arrow, where it is sure.
+
+    Examples
+    --------
+    >>> labels = np.array([10, 20, 30])
+    >>> random = Curve("random", labels, np.array([[0.5, 0.6, 0.7]]))
+    >>> coreset = Curve("coreset", labels, np.array([[0.5, 0.7, 0.8]]))
+    >>> figure = learning_figure([random, coreset], "coreset learns faster")
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['random  70.0%', 'coreset  80.0%']
+    """
+    width, height = learning_size(curves)
+    figure, axes = new_figure(width, height)
+    draw_learning(axes, curves, height)
+    if saving is not None and is_sure(saving):
+        _mark_saving(axes, saving)
+    title(axes, headline, detail)
+    return figure
+
+
+def learning_size(curves: Sequence[Curve]) -> tuple[float, float]:
+    """Inches that curves with their names want: width and height."""
+    return 6.4 + 0.088 * max(len(curve.name) + 7 for curve in curves), max(5.0, 1.9 + NAME_HEIGHT * len(curves))
+
+
+def draw_learning(axes: Axes, curves: Sequence[Curve], height: float) -> None:
+    """Curves with their bands and names on axes of a figure, or of a part of one, so many inches high."""
+    axes.grid(axis="y", color=FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+    drawn = looks([curve.name for curve in curves])
+    for curve in curves:
+        _draw_curve(axes, curve, drawn[curve.name], is_one_of_many=len(curves) >= MANY)
+    _label_axis(axes, curves[0], most=9)
+    axes.set_ylabel("accuracy on held-out data", color=INK)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
+    axes.margins(x=0.02)
+    _name_curves(axes, curves, drawn, gap=NAME_HEIGHT / (height - 1.3))
+
+
+def _draw_curve(axes: Axes, curve: Curve, look: Look, *, is_one_of_many: bool) -> None:
+    """The mean as a line, one standard deviation as a band."""
+    mean, spread = curve.mean, curve.spread
+    shade = 0.05 if is_one_of_many else 0.1
+    axes.fill_between(curve.labels, mean - spread, mean + spread, color=look.colour, alpha=shade, linewidth=0)
+    axes.plot(
+        curve.labels,
+        mean,
+        color=look.colour,
+        linewidth=1.7 if is_one_of_many else 2.2,
+        linestyle=look.line,
+        marker=look.marker,
+        markersize=4.5,
+        markeredgecolor="white",
+        markeredgewidth=0.8,
+    )
+
+
+def _label_axis(axes: Axes, curve: Curve, most: int) -> None:
+    """Ticks at numbers of labels that were trained on: all, or every so many where they would crowd."""
+    axes.set_xticks(curve.labels[:: ceil(len(curve.labels) / most)])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.set_xlabel("labels", color=INK)
+
+
+def _name_curves(axes: Axes, curves: Sequence[Curve], drawn: dict[str, Look], gap: float) -> None:
+    """Names to the right of the last points, joined to them by a piece of their own line."""
+    low, high = axes.get_ylim()
+    ends = np.array([curve.mean[-1] for curve in curves])
+    places = held_below(spread_apart((ends - low) / (high - low), gap), HIGHEST_NAME, gap) * (high - low) + low
+    last, width = float(curves[0].labels[-1]), axes.get_xlim()[1] - axes.get_xlim()[0]
+    for curve, end, place in zip(curves, ends, places, strict=True):
+        look = drawn[curve.name]
+        axes.annotate(
+            f"{curve.name}  {end:.1%}",
+            xy=(last, end),
+            xytext=(last + 0.07 * width, place),
+            color=look.colour,
+            fontsize=9 if len(curves) >= MANY else 10,
+            fontweight="bold",
+            va="center",
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": look.colour,
+                "linestyle": look.line,
+                "linewidth": 1.0,
+                "alpha": 0.6,
+                "shrinkA": 2,
+                "shrinkB": 4,
+                "relpos": (0, 0.5),
+            },
+        )
+    axes.set_ylim(low, high)
+
+
+def _mark_saving(axes: Axes, saving: Saving) -> None:
+    """Where the curve reaches the baseline's last accuracy, and how many labels that spares."""
+    start, end, height = saving.needed, saving.baseline_needed, saving.accuracy
+    low, high = axes.get_ylim()
+    floor = low + 0.3 * (high - low)
+    axes.plot(
+        [start, start, end, end],
+        [floor, height, height, floor],
+        color=QUIET,
+        linewidth=0.9,
+        linestyle=(0, (1, 2)),
+        zorder=1,
+    )
+    axes.annotate(
+        "",
+        xy=(start, floor),
+        xytext=(end, floor),
+        arrowprops={"arrowstyle": "<|-|>", "color": INK, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 0},
+    )
+    axes.annotate(
+        f"{round(saving.saved.estimate):,} labels saved\n(95% interval {shown_ends(saving)})",
+        xy=((start + end) / 2, floor),
+        xytext=(0, -6),
+        textcoords="offset points",
+        color=INK,
+        fontsize=10,
+        ha="center",
+        va="top",
+        linespacing=1.35,
+    )
+
+
+def differences_figure(curves: Sequence[Curve], baseline: str = "random") -> Figure:
+    """A panel for each strategy: its accuracy less the baseline's, seed by seed, with the 95% t interval.
+
+    Examples
+    --------
+    >>> labels = np.array([10, 20])
+    >>> random = Curve("random", labels, np.array([[0.5, 0.6], [0.5, 0.7]]))
+    >>> coreset = Curve("coreset", labels, np.array([[0.5, 0.7], [0.5, 0.9]]))
+    >>> differences_figure([random, coreset]).axes[0].get_title(loc="left")
+    'coreset'
+    """
+    reference = next(curve for curve in curves if curve.name == baseline)
+    others = [curve for curve in curves if curve.name != baseline]
+    drawn = looks([curve.name for curve in curves])
+    columns = min(COLUMNS, max(len(others), 1))
+    rows = ceil(max(len(others), 1) / columns)
+    figure = Figure(figsize=(max(2.6 * columns, 4.2), PANEL * rows + 0.9), layout="constrained", facecolor="white")
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for axes, curve in zip(panels, others, strict=False):
+        intervals = [_interval(gain) for gain in 100.0 * (curve.accuracy - reference.accuracy).T]
+        _draw_difference(axes, curve, intervals, drawn[curve.name])
+    for place, axes in enumerate(panels):
+        axes.set_visible(place < len(others))
+        axes.tick_params(labelbottom=place + columns >= len(others))
+    seeds = len(reference.accuracy)
+    interval = f", mean and 95% interval of {seeds} seeds" if seeds > 1 else ""
+    figure.suptitle(
+        f"accuracy above {baseline}, in points", x=0.01, ha="left", color=INK, fontsize=11.5, fontweight="bold"
+    )
+    figure.supxlabel(f"labels{interval}", color=INK, fontsize=10)
+    return figure
+
+
+def _interval(gains: FloatArray) -> Interval:
+    """The t interval; where all are equal, as at the first labels, the band begins in a point."""
+    return paired_test(gains)[0] if gains.any() else Interval(0.0, 0.0, 0.0)
+
+
+def _draw_difference(axes: Axes, curve: Curve, intervals: Sequence[Interval], look: Look) -> None:
+    calm(axes)
+    axes.axhline(0.0, color=QUIET, linewidth=0.9)
+    axes.grid(axis="y", color=FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.fill_between(
+        curve.labels,
+        [each.low for each in intervals],
+        [each.high for each in intervals],
+        color=look.colour,
+        alpha=0.18,
+        linewidth=0,
+    )
+    axes.plot(
+        curve.labels,
+        [each.estimate for each in intervals],
+        color=look.colour,
+        linewidth=1.8,
+        marker=look.marker,
+        ms=3.5,
+    )
+    # A long name breaks after its strategy, so that it does not run into the next panel.
+    axes.set_title(broken(curve.name), loc="left", color=look.colour, fontsize=9, fontweight="bold", pad=4)
+    _label_axis(axes, curve, most=4)
+    axes.set_xlabel("")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:+g}" if value else "0")

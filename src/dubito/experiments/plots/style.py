@@ -1,0 +1,176 @@
+"""One look for every picture: colours that colour-blind readers tell apart, quiet axes, SVG and PNG."""
+
+import re
+from collections.abc import Sequence
+from html import escape
+from io import BytesIO, StringIO
+from pathlib import Path
+from zlib import crc32
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from dubito.errors import FORCE, InvalidArgument, MissingFile, OutputExists
+from dubito.io import write_atomically
+
+OKABE_ITO = {
+    "black": "#000000",
+    "orange": "#E69F00",
+    "sky": "#56B4E9",
+    "green": "#009E73",
+    "yellow": "#F0E442",
+    "blue": "#0072B2",
+    "vermilion": "#D55E00",
+    "purple": "#CC79A7",
+}
+"""The palette of Okabe & Ito."""
+
+INK = "#222222"
+QUIET = "#767676"
+FAINT = "#E3E3E3"
+
+STRATEGY_COLOURS = {
+    "random": QUIET,
+    "auto": "#3300FF",
+    "coreset": OKABE_ITO["blue"],
+    "doubt-coreset": OKABE_ITO["vermilion"],
+    "coverage": "#0B6E6E",
+    "doubt-coverage": "#B8860B",
+    "largest-cluster": "#E91E63",
+    "filter-then-cover": "#8F2D56",
+    "power": "#A3D977",
+    "typiclust": "#5C6B00",
+    "least-confidence": OKABE_ITO["green"],
+    "margin": OKABE_ITO["sky"],
+    "entropy": OKABE_ITO["purple"],
+    "closest-kmeans": OKABE_ITO["orange"],
+    "optimal-coreset": OKABE_ITO["black"],
+    "badge": "#7A4A1E",
+    "bald": "#F4A6B7",
+    "batchbald": "#332288",
+    "probabilistic-coreset": "#5A1A1A",
+}
+"""Random is grey: it is what the others are held against. The last four are no part of the palette; they were
+chosen so that readers with either red-green blindness tell them from it and from each other."""
+
+
+def strategy_colour(name: str) -> str:
+    """The colour of a strategy, the same in every picture; options after a colon change nothing.
+
+    A name not in the palette gets a colour of its own that depends on the name alone.
+
+    Examples
+    --------
+    >>> strategy_colour("doubt-coreset:strength=0.5") == strategy_colour("doubt-coreset")
+    True
+    """
+    known = name.partition(":")[0]
+    if known in STRATEGY_COLOURS:
+        return STRATEGY_COLOURS[known]
+    return _darker(list(OKABE_ITO.values())[1:][crc32(known.encode()) % 7])
+
+
+def _darker(colour: str) -> str:
+    red, green, blue = (round(255 * 0.62 * part) for part in to_rgb(colour))
+    return f"#{red:02X}{green:02X}{blue:02X}"
+
+
+def new_figure(width: float = 7.0, height: float = 4.6) -> tuple[Figure, Axes]:
+    """A figure of so many inches with one quiet pair of axes."""
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    axes = figure.add_subplot()
+    calm(axes)
+    return figure, axes
+
+
+def calm(axes: Axes) -> None:
+    """Two thin spines instead of a box, small grey ticks."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(QUIET)
+    axes.tick_params(which="both", colors=QUIET, labelsize=9, width=0.6)
+
+
+def title(axes: Axes, headline: str, detail: str = "") -> None:
+    """A bold headline at the left edge, and a quieter line below it."""
+    axes.set_title(headline, loc="left", color=INK, fontsize=11.5, fontweight="bold", pad=26 if detail else 8)
+    if detail:
+        axes.text(0.0, 1.035, detail, transform=axes.transAxes, color=QUIET, fontsize=9, va="bottom")
+
+
+def save_figure(
+    figure: Figure, path: str | Path, *, formats: Sequence[str] = ("svg", "png"), force: bool = False
+) -> list[Path]:
+    """Write a figure as ``path`` with each format's suffix, and return what was written.
+
+    Files that exist are replaced only with ``force=True``; each is drawn whole and then renamed into place.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [each.name for each in save_figure(new_figure()[0], folder + "/radii")]
+    ['radii.svg', 'radii.png']
+    """
+    path = Path(path)
+    unknown = [each for each in formats if each not in ("svg", "png")]
+    if unknown:
+        raise InvalidArgument(f"holds {unknown[0]!r}", argument="formats", hint="choose from svg, png.")
+    if not path.parent.is_dir():
+        hint = f"make {str(path.parent)!r} first."
+        raise MissingFile("lies in a folder that is not there", argument="path", value=str(path), hint=hint)
+    stem = path.with_suffix("") if path.suffix in (".svg", ".png") else path
+    targets = [stem.with_name(f"{stem.name}.{each}") for each in formats]
+    taken = [target for target in targets if target.exists()]
+    if taken and not force:
+        raise OutputExists(f"{taken[0]} exists", hint=f"pass {FORCE} to replace it, or another path.")
+    for target in targets:
+        _write(figure, target)
+    return targets
+
+
+def _write(figure: Figure, target: Path) -> None:
+    """Drawn in memory first, so that a file is whole or not there."""
+    picture = BytesIO()
+    suffix = target.suffix[1:]
+    figure.savefig(picture, format=suffix, dpi=160, metadata={"Date": None} if suffix == "svg" else None)
+    write_atomically(str(target), picture.getvalue())
+
+
+# A figure as SVG text to stand inside a page, in the page's own ink: light and dark alike.
+
+PAGE_COLOURS = {INK: "var(--ink)", QUIET: "var(--quiet)", FAINT: "var(--faint)", "#FFFFFF": "var(--paper)"}
+"""Colours that the page decides; those of the strategies stay."""
+
+
+def inline_svg(figure: Figure, name: str, alt: str) -> str:
+    """The figure as one ``<svg>`` element, scaled to its container, that a screen reader calls by ``alt``.
+
+    Ids begin with ``name``, so that several figures can share a page. The same figure gives the same text.
+
+    Examples
+    --------
+    >>> from dubito.experiments.plots.style import new_figure
+    >>> text = inline_svg(new_figure()[0], "radii", "Radii against picks")
+    >>> text[:44]
+    '<svg role="img" aria-label="Radii against pi'
+    """
+    picture = StringIO()
+    with rc_context({"svg.hashsalt": "dubito"}):
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(picture, format="svg", transparent=True, metadata=nothing)
+    text = picture.getvalue()
+    text = text[text.index("<svg") :].strip()
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg {_opening(alt)} viewBox="\1">', text, count=1)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r"url\(#", f"url(#{name}-", text)
+    text = re.sub(r'xlink:href="#', f'href="#{name}-', text)
+    for colour, variable in PAGE_COLOURS.items():
+        text = re.sub(rf"(?<=: ){colour}(?=[;\"])", variable, text, flags=re.IGNORECASE)
+    return text
+
+
+def _opening(alt: str) -> str:
+    return f'role="img" aria-label="{escape(alt, quote=True)}" xmlns="http://www.w3.org/2000/svg"'

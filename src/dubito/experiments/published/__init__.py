@@ -1,1 +1,0 @@
-"""Published files: where they are kept, and downloads with checksums."""

@@ -1,0 +1,479 @@
+"""A report on disk: the page, the numbers as JSON, and the learning curves as pictures."""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from importlib.resources import files
+from math import inf, isfinite, isnan
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dubito.errors import FORCE, OutputExists
+from dubito.experiments.contact_sheet import Sheet, render_sheet
+from dubito.experiments.plots.comparing import (
+    areas_figure,
+    pairwise_figure,
+    savings_figure,
+    shown_seconds,
+    times_figure,
+)
+from dubito.experiments.plots.learning import differences_figure, learning_figure
+from dubito.experiments.plots.style import inline_svg, save_figure, strategy_colour
+from dubito.experiments.records import Round
+from dubito.experiments.statistics import Comparison, Interval, Saving, area, shown_p
+from dubito.experiments.summary import NOT_REACHED, Summary, finding, is_sure, notes, shown_saved, summarise
+from dubito.io import write_atomically
+
+# Tables of a report, as HTML: each sorts by a click on a heading.
+
+MOST_CLASSES = 40
+"""Classes shown; of more, those that random gets worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """What is shown, as HTML, and what sorts it."""
+
+    html: str
+    value: float
+    is_best: bool = False
+
+    def render(self) -> str:
+        """A ``<td>``; a value that is no number sorts last."""
+        key = f"{self.value:.10g}" if isfinite(self.value) else ""
+        return f'<td data-value="{key}"{" class=best" if self.is_best else ""}>{self.html}</td>'
+
+
+def render_table(
+    caption: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[TableCell]]], foot: Sequence[TableCell] = ()
+) -> str:
+    """A table whose rows begin with their name; a foot, the worst class, stays below however it is sorted.
+
+    Examples
+    --------
+    >>> print(render_table("Times", ["strategy", "seconds"], [("random", [TableCell("1 s", 1.0)])]))
+    <div class="scroll"><table><caption>Times</caption>
+    <thead><tr><th scope="col"><button>strategy</button></th><th scope="col"><button>seconds</button></th></tr></thead>
+    <tbody>
+    <tr><td>random</td><td data-value="1">1 s</td></tr>
+    </tbody></table></div>
+    """
+    top = "".join(f'<th scope="col"><button>{escape(head)}</button></th>' for head in heads)
+    body = "\n".join(f"<tr><td>{name}</td>{''.join(cell.render() for cell in cells)}</tr>" for name, cells in rows)
+    below = (
+        f"\n<tfoot><tr><td><strong>worst class</strong></td>{''.join(cell.render() for cell in foot)}</tr></tfoot>"
+        if foot
+        else ""
+    )
+    return (
+        f'<div class="scroll"><table><caption>{escape(caption)}</caption>\n<thead><tr>{top}</tr></thead>\n'
+        f"<tbody>\n{body}\n</tbody>{below}</table></div>"
+    )
+
+
+def strategy_html(name: str) -> str:
+    """A strategy's name beside a dot of its colour; a long one may break between its settings."""
+    shown = re.sub(r"([:,])", r"\1<wbr>", escape(name))
+    return f'<span class="swatch" style="background:{strategy_colour(name)}"></span>{shown}'
+
+
+def statistics_table(summary: Summary) -> str:
+    """The primary endpoint and all that belongs to it, a row for each strategy."""
+    heads = [
+        "strategy",
+        f"accuracy at\n{summary.curves[0].labels[-1]:,} labels",
+        "labels saved",
+        "mean over\nthe curve",
+        "against random,\npoints",
+        "its p,\nHolm",
+        "its p,\nWilcoxon",
+        *(["against coreset,\npoints", "its p,\nHolm"] if summary.against_coreset else []),
+        *(["variance over\nrandom's"] if any(each.variance_ratio for each in summary.against_random) else []),
+    ]
+    rows = [(strategy_html(name), list(_statistics(summary, place, name))) for place, name in enumerate(summary.names)]
+    _mark_best(rows, columns=(0, 2))
+    caption = "95% intervals in brackets. Seeds are paired; p under 0.05 is called significant."
+    return render_table(caption, heads, rows)
+
+
+def _statistics(summary: Summary, place: int, name: str) -> Iterator[TableCell]:
+    curve = summary.curves[place]
+    spread = f" <small>± {100 * curve.spread[-1]:.1f}</small>" if len(summary.seeds) > 1 else ""
+    yield TableCell(f"{curve.mean[-1]:.1%}{spread}", float(curve.mean[-1]))
+    yield _saved(next((each for each in summary.savings if each.name == name), None))
+    yield TableCell(f"{area(curve).mean():.1%}", float(area(curve).mean()))
+    against = _of(summary.against_random, name)
+    yield _difference(against)
+    yield _p(None if against is None else against.p_holm)
+    yield _p(None if against is None else against.p_wilcoxon)
+    if summary.against_coreset:
+        other = _of(summary.against_coreset, name)
+        yield _difference(other)
+        yield _p(None if other is None else other.p_holm)
+    if any(each.variance_ratio for each in summary.against_random):
+        yield _ratio(None if against is None else against.variance_ratio)
+
+
+def _of(comparisons: Sequence[Comparison], name: str) -> Comparison | None:
+    return next((each for each in comparisons if each.name == name), None)
+
+
+NOTHING = TableCell("–", np.nan)
+
+
+def _difference(each: Comparison | None) -> TableCell:
+    if each is None:
+        return NOTHING
+    gain = each.difference
+    brackets = "" if isnan(gain.low) else _below(f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}")
+    return TableCell(f"{100 * gain.estimate:+.1f}{brackets}", gain.estimate)
+
+
+def _below(interval: str) -> str:
+    """An interval in brackets, on a line of its own, so that the whole table fits a page."""
+    return f' <small class="below">[{interval}]</small>'
+
+
+def _p(p: float | None) -> TableCell:
+    return NOTHING if p is None or isnan(p) else TableCell(escape(shown_p(p)), p, is_best=p < 0.05)
+
+
+def _saved(each: Saving | None) -> TableCell:
+    if each is None:
+        return NOTHING
+    number, _, ends = shown_saved(each).partition(" [")
+    return TableCell(number + (_below(ends.rstrip("]")) if ends else ""), each.saved.estimate)
+
+
+def _ratio(ratio: Interval | None) -> TableCell:
+    if ratio is None or isnan(ratio.estimate):
+        return NOTHING
+    brackets = "" if isnan(ratio.low) else _below(f"{ratio.low:.2g} to {ratio.high:.2g}")
+    return TableCell(f"{ratio.estimate:.2g}{brackets}", ratio.estimate)
+
+
+def _mark_best(rows: Sequence[tuple[str, list[TableCell]]], columns: Sequence[int]) -> None:
+    """Print the largest of a column in bold."""
+    for column in columns:
+        best = max(cells[column].value for _, cells in rows)
+        for _, cells in rows:
+            cell = cells[column]
+            cells[column] = TableCell(cell.html, cell.value, is_best=cell.value == best)
+
+
+def targets_table(summary: Summary) -> str:
+    """Labels that each strategy needs for given accuracies."""
+    rows = [
+        (strategy_html(name), [_labels(labels) for labels in needed])
+        for name, needed in zip(summary.names, summary.needed, strict=True)
+    ]
+    caption = (
+        "Labels needed to reach an accuracy, on the mean curve made non-decreasing; straight lines between rounds."
+    )
+    return render_table(caption, ["strategy", *(f"{target:.1%}" for target in summary.targets)], rows)
+
+
+def _labels(labels: float) -> TableCell:
+    return (
+        TableCell(f"{round(labels):,}", labels) if isfinite(labels) else TableCell(f"<small>{NOT_REACHED}</small>", inf)
+    )
+
+
+def recall_table(summary: Summary, classes: Sequence[str]) -> str:
+    """Each class's recall in the end, a row for each class, and below them the worst class of each strategy."""
+    table = np.array(summary.recall)
+    names = [*classes, *(f"class {place}" for place in range(len(classes), table.shape[1]))]
+    shown = np.argsort(table[summary.names.index("random")], kind="stable")[:MOST_CLASSES]
+    rows = [(escape(names[place]), _recalls(table[:, place])) for place in sorted(shown.tolist())]
+    left = "" if len(shown) == table.shape[1] else f"; the {len(shown)} of {table.shape[1]} that random gets worst"
+    caption = f"Recall of each class after the last round, mean over seeds, %{left}."
+    return render_table(caption, ["class", *summary.names], rows, _recalls(np.nanmin(table, axis=1)))
+
+
+def _recalls(shares: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[TableCell]:
+    return [NOTHING if isnan(share) else TableCell(f"{100 * share:.1f}", float(share)) for share in shares]
+
+
+def times_table(summary: Summary) -> str:
+    """Mean seconds of a selection and of a training."""
+    rows = [
+        (strategy_html(name), [TableCell(shown_seconds(chosen), chosen), TableCell(shown_seconds(trained), trained)])
+        for name, chosen, trained in zip(summary.names, summary.select_seconds, summary.train_seconds, strict=True)
+    ]
+    return render_table("Mean time on the machine named below.", ["strategy", "a selection", "a training"], rows)
+
+
+# What a report says of the experiment besides its numbers.
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Where the numbers come from."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...] = ()
+    """What was run, a name and a text each: data, pool, model, schedule, versions, command."""
+    classes: tuple[str, ...] = ()
+    """Names of the classes; by number where there are none."""
+    settings: str = ""
+    """The experiment as TOML."""
+    expected: int | None = None
+    """Records of a whole run, where that is known."""
+
+    def as_dict(self) -> dict[str, object]:
+        """As JSON holds it."""
+        fields = asdict(self)
+        return {**fields, "facts": dict(self.facts), "classes": list(self.classes)}
+
+
+def shown_facts(facts: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Names and texts of what is known; what is None is left out.
+
+    Examples
+    --------
+    >>> shown_facts({"rows": 1797, "test": None})
+    (('rows', '1797'),)
+    """
+    return tuple((name, str(value)) for name, value in facts.items() if value is not None)
+
+
+# The report as one HTML page that needs nothing else: pictures, styles and the little script are inside.
+
+METHOD = (
+    "The primary endpoint, fixed in advance, is the area under the learning curve of each seed, divided by its width: "
+    "the mean accuracy between the first and the last number of labels.",
+    "Strategies share, seed by seed, the test set, the first labels and the model's start, so tests are on differences "
+    "within a seed: two-sided paired t tests with 95% intervals, and Holm's correction over the strategies held "
+    "against the same baseline, in which strategies that asked for the same rows count once. Intervals themselves are "
+    "not corrected.",
+    "The Wilcoxon test is exact, two-sided and not corrected.",
+    "Labels saved: how much sooner a strategy's mean curve reaches what random has learned in the end. Both curves are "
+    "made non-decreasing first: where one falls, the rounds around are averaged. Counted is up to where random first "
+    "has its last level, which is before the last round if it gains nothing more. The interval is a percentile "
+    "bootstrap over seeds (2,000 draws), told from 5 seeds on; 'not reached' is an end at which the strategy does not "
+    "get there at all. Pictures claim labels saved only where the whole interval does.",
+    "Who beats whom: a paired t test at 95% for each number of labels after the first, not corrected, as in BADGE's "
+    "paper.",
+    "Ratios of variances have the interval of Pitman and Morgan for paired samples, and are reported from 10 seeds on.",
+)
+TIMES = (
+    "The time of a selection is what choosing took, with the training of a committee where one was asked. Runs begun "
+    "on a CPU with a dubito before 0.1.0 have the model's predictions over the pool in it, too."
+)
+
+
+def render_report(summary: Summary, about: About, links: Mapping[str, str]) -> str:
+    """The whole page.
+
+    Parameters
+    ----------
+    summary : Summary
+        The statistics.
+    about : About
+        What was run.
+    links : mapping
+        Files beside the page: what a link says, and where it leads.
+    """
+    sections = "\n".join(_sections(summary, about, links))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(about.title)}</title>\n<style>\n{_asset('report.css')}</style>\n</head>\n<body>\n"
+        f"{sections}\n<script>\n{_asset('report.js')}</script>\n</body>\n</html>\n"
+    )
+
+
+def _asset(name: str) -> str:
+    return files("dubito.experiments").joinpath("report_files").joinpath(name).read_text(encoding="utf-8")
+
+
+def _sections(summary: Summary, about: About, links: Mapping[str, str]) -> Iterator[str]:
+    yield f"<header>\n<h1>{escape(about.title)}</h1>\n<p class='finding'>{escape(finding(summary))}</p>"
+    yield from (f"<p class='partial' role='status'>{escape(note)}</p>" for note in _warnings(summary, about))
+    yield "</header>\n<main>"
+    yield _figure("curves", curves_picture(summary), curves_alt(summary))
+    yield f"<h2>What the seeds show</h2>\n{statistics_table(summary)}"
+    yield from (f"<p class='quiet'>{escape(note)}</p>" for note in notes(summary))
+    if summary.against_random:
+        yield from _comparisons(summary)
+    yield f"<h2>Labels for a given accuracy</h2>\n{targets_table(summary)}"
+    yield f"<h2>Class by class</h2>\n{recall_table(summary, about.classes)}"
+    yield "<h2>What selecting costs</h2>"
+    times = times_figure(summary.names, summary.select_seconds, sum(summary.train_seconds) / len(summary.train_seconds))
+    yield _figure("times", times, "Bars: mean time of a selection, by strategy; the table below has the numbers", True)
+    yield times_table(summary)
+    yield f"<p class='quiet'>{escape(TIMES)}</p>"
+    yield from _what_was_run(about, links)
+    yield "</main>\n<footer><p>Made by dubito. This page needs no network.</p></footer>"
+
+
+def _warnings(summary: Summary, about: About) -> Iterator[str]:
+    """What a reader must not overlook: a run that is not over yet."""
+    seeds = f"{len(summary.seeds)} {'seed' if len(summary.seeds) == 1 else 'seeds'}"
+    waiting = f" Not begun yet: {', '.join(summary.not_begun)}." if summary.not_begun else ""
+    recorded = summary.left_out + sum(curve.accuracy.size for curve in summary.curves)
+    if about.expected is not None and recorded < about.expected:
+        yield (
+            f"Not finished: {recorded:,} of {about.expected:,} trainings are recorded. Shown is what all strategies "
+            f"{'begun ' if summary.not_begun else ''}have: {seeds}, up to "
+            f"{summary.curves[0].labels[-1]:,} labels.{waiting}"
+        )
+
+
+def _comparisons(summary: Summary) -> Iterator[str]:
+    yield "<h2>How sure that is</h2>"
+    yield _figure(
+        "areas",
+        areas_figure([summary.against_random, summary.against_coreset]),
+        "Intervals: each strategy's mean accuracy over the curve less a baseline's; the table above has the numbers",
+    )
+    yield _figure(
+        "differences", differences_figure(summary.curves), "Accuracy above random against labels, by strategy"
+    )
+    yield "<h2>Labels saved</h2>"
+    yield _figure(
+        "savings",
+        savings_figure(summary.savings),
+        "Bars: labels saved against random with intervals, by strategy",
+        True,
+    )
+    if len(summary.seeds) > 1:
+        yield "<h2>Who beats whom</h2>"
+        yield _figure(
+            "pairwise",
+            pairwise_figure(summary.names, summary.penalties),
+            "Matrix: the share of label counts at which the row's strategy is significantly above the column's",
+            True,
+        )
+
+
+def curves_picture(summary: Summary, detail: str = "") -> Figure:
+    """The learning curves with the finding as headline, and an arrow where labels were surely saved."""
+    better = [each for each in summary.against_random if each.is_better]
+    leader = max(better, key=lambda each: each.difference.estimate, default=None)
+    saving = next((each for each in summary.savings if leader is not None and each.name == leader.name), None)
+    seeds = len(summary.seeds)
+    spread = f"mean and one standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
+    return learning_figure(
+        summary.curves, short_finding(summary), f"{detail}; {spread}" if detail else spread, saving=saving
+    )
+
+
+def short_finding(summary: Summary) -> str:
+    """The finding in the few words of a headline."""
+    better = [each for each in summary.against_random if each.is_better]
+    if not better:
+        return (
+            "nothing beat random beyond chance"
+            if len(summary.seeds) > 1
+            else "one seed, which cannot tell a gain from chance"
+        )
+    leader = max(better, key=lambda each: each.difference.estimate)
+    saving = next(each for each in summary.savings if each.name == leader.name)
+    if not is_sure(saving):
+        return f"{leader.name} is {100 * leader.difference.estimate:.1f} points above random on average"
+    return (
+        f"{leader.name} needs {round(saving.needed):,} labels for what random learns "
+        f"from {round(saving.baseline_needed):,}"
+    )
+
+
+def curves_alt(summary: Summary) -> str:
+    """The learning curves in words, for who cannot see them."""
+    ends = ", ".join(f"{curve.name} {curve.mean[-1]:.1%}" for curve in summary.curves)
+    first, last = summary.curves[0].labels[0], summary.curves[0].labels[-1]
+    return f"Learning curves from {first:,} to {last:,} labels; accuracy in the end: {ends}"
+
+
+def _figure(name: str, figure: Figure, alt: str, is_narrow: bool = False) -> str:
+    kind = ' class="narrow"' if is_narrow else ""
+    # A picture wider than a phone scrolls, so a keyboard must be able to reach it.
+    return f'<figure{kind} tabindex="0">{inline_svg(figure, name, alt)}</figure>'
+
+
+def _what_was_run(about: About, links: Mapping[str, str]) -> Iterator[str]:
+    yield "<h2>What was run</h2>\n<dl>"
+    yield "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in about.facts)
+    yield "</dl>"
+    if links:
+        shown = ", ".join(f'<a href="{escape(where, quote=True)}">{escape(what)}</a>' for what, where in links.items())
+        yield f"<p>Beside this page: {shown}.</p>"
+    if about.settings:
+        yield f"<details><summary>The experiment as a file</summary>\n<pre>{escape(about.settings)}</pre></details>"
+    listed = "\n".join(f"<li>{escape(each)}</li>" for each in METHOD)
+    yield f"<details open><summary>How to read the statistics</summary>\n<ul>\n{listed}\n</ul></details>"
+
+
+RECORDS = ("experiment.toml", "journal.jsonl")
+"""What a run leaves beside its report."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """A report, and what it says."""
+
+    summary: Summary
+    page: Path
+    results: Path
+    pictures: tuple[Path, ...]
+
+
+def write_report(
+    rounds: Sequence[Round],
+    about: About,
+    folder: Path,
+    *,
+    records: Path | None = None,
+    targets: Sequence[float] = (),
+    planned: Sequence[str] = (),
+    detail: str = "",
+    force: bool = True,
+) -> Written:
+    """Write ``report.html``, ``results.json``, ``curves.svg`` and ``curves.png`` into a folder.
+
+    Parameters
+    ----------
+    rounds : sequence of Round
+        What was recorded, also of a run that is not finished.
+    about : About
+        What was run.
+    folder : Path
+        Made where it is missing.
+    records : Path, optional
+        Where the run's own files lie, to link to; the folder itself by default.
+    targets : sequence of float
+        Accuracies to tell the labels for.
+    planned : sequence of str
+        Names of all strategies of the run, to tell which are not begun.
+    detail : str
+        What the picture of the curves says below its headline.
+    force : bool
+        Replace an earlier report.
+    """
+    summary = summarise(rounds, targets, planned)
+    page, results = folder / "report.html", folder / "results.json"
+    if page.exists() and not force:
+        raise OutputExists(f"{page} exists", hint=f"pass {FORCE} to replace it, or another folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = save_figure(curves_picture(summary, detail), folder / "curves", force=True)
+    content = {**summary.as_dict(), "about": about.as_dict()}
+    write_atomically(str(results), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    links = _links(folder, records or folder, (results, *pictures))
+    write_atomically(str(page), render_report(summary, about, links).encode())
+    return Written(summary, page, results, tuple(pictures))
+
+
+def _links(folder: Path, records: Path, own: Sequence[Path]) -> dict[str, str]:
+    found = [records / name for name in RECORDS if (records / name).exists()]
+    return {each.name: quote(os.path.relpath(each, folder)) for each in (*found, *own)}
+
+
+# Reports out of records and plots: one HTML page that needs nothing else, and the numbers as JSON.
+
+__all__ = ["About", "Sheet", "Written", "render_report", "render_sheet", "shown_facts", "write_report"]

@@ -1,1 +1,0 @@
-"""Playing what is left of an experiment, here or in several processes."""

@@ -1,0 +1,429 @@
+"""What an experiment showed: every statistic out of its records, and the finding in plain words."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite, isnan
+
+import numpy as np
+
+from dubito.errors import InvalidArgument
+from dubito.experiments.records import Curve, Round, curves
+from dubito.experiments.statistics import (
+    FEWEST_FOR_BOOTSTRAP,
+    LEVEL,
+    Comparison,
+    Saving,
+    Steady,
+    area,
+    compare,
+    finite,
+    labels_to_reach,
+    non_decreasing,
+    penalties,
+    savings,
+    seeds_note,
+    shown_p,
+)
+from dubito.matrix import FloatArray
+
+# Labels saved, in the one wording that headlines, tables and pictures share.
+
+NOT_REACHED = "not reached"
+"""Of a strategy, or of an end of its interval, that never gets to what the baseline learns."""
+
+
+def is_sure(saving: Saving) -> bool:
+    """Whether labels were saved beyond chance: there is an interval, and even its low end saves one.
+
+    Pictures claim nothing else.
+
+    Examples
+    --------
+    >>> from dubito.experiments.statistics import Interval
+    >>> result = Saving("coreset", "random", 0.9, 100.0, 140.0, Interval(40.0, 20.0, 60.0))
+    >>> is_sure(result), shown_saved(result)
+    (True, '40 [20 to 60]')
+    >>> result = Saving("coreset", "random", 0.9, 100.0, 140.0, Interval(40.0, -float("inf"), 60.0))
+    >>> is_sure(result), shown_saved(result)
+    (False, '40 [not reached to 60]')
+    """
+    return isfinite(saving.needed) and saving.saved.low > 0.5
+
+
+def shown_saved(saving: Saving) -> str:
+    """The labels saved with their interval in brackets, where there is one; below 0 are those it took more."""
+    if not isfinite(saving.needed):
+        return NOT_REACHED
+    ends = shown_ends(saving)
+    return f"{round(saving.saved.estimate):,}" + (f" [{ends}]" if ends else "")
+
+
+def shown_ends(saving: Saving) -> str:
+    """The interval's ends; nothing where there are too few seeds for one."""
+    if isnan(saving.saved.low):
+        return ""
+    low, high = (f"{round(end):,}" if isfinite(end) else NOT_REACHED for end in (saving.saved.low, saving.saved.high))
+    return f"{low} to {high}"
+
+
+def describe_saved(saving: Saving) -> str:
+    """Labels that a strategy needed for what the baseline learns, and how many that spares, as a sentence has it."""
+    whole = f"{round(saving.baseline_needed):,}"
+    if not isfinite(saving.needed):
+        return f"yet it does not reach what {saving.baseline} learns from {whole} labels"
+    saved, ends = round(saving.saved.estimate), shown_ends(saving)
+    spared = f"{saved:,} saved" if saved >= 0 else f"{-saved:,} more"
+    interval = f" (95% interval {ends})" if ends else ""
+    hedge = ", but not surely" if ends and saved >= 0 and not is_sure(saving) else ""
+    needed = f"{round(saving.needed):,}"
+    return f"it needs {needed} labels for what {saving.baseline} learns from {whole}: {spared}{hedge}{interval}"
+
+
+# Strategies that asked for the same rows: with two classes ``margin``, ``least-confidence`` and ``entropy`` do.
+
+SAME_ORDER = ("margin", "least-confidence", "entropy")
+"""With two classes all three fall as the likelier one's probability rises, so they order the pool alike."""
+
+
+def alike(rounds: Sequence[Round]) -> tuple[tuple[str, ...], ...]:
+    """Groups of strategies with the same picks and the same accuracy under every seed, round for round.
+
+    They are one experiment told several times. The order of picks within a round does not matter: no model sees it.
+    """
+    by_name: dict[str, set[tuple[int, int, tuple[int, ...], float]]] = {}
+    for each in rounds:
+        outcome = (each.seed, each.turn, tuple(sorted(each.picked)), each.test_accuracy)
+        by_name.setdefault(each.strategy, set()).add(outcome)
+    groups: dict[frozenset[tuple[int, int, tuple[int, ...], float]], list[str]] = {}
+    for name, played in by_name.items():
+        groups.setdefault(frozenset(played), []).append(name)
+    return tuple(tuple(names) for names in groups.values() if len(names) > 1)
+
+
+def describe_alike(names: Sequence[str], n_classes: int) -> str:
+    """What a report says of such a group.
+
+    Examples
+    --------
+    >>> describe_alike(["margin", "entropy"], 2)
+    'asked for the same rows throughout, as they must with two classes, and count once in the correction.'
+    """
+    must = n_classes == 2 and set(names) <= set(SAME_ORDER)
+    because = ", as they must with two classes," if must else ""
+    return f"asked for the same rows throughout{because} and count once in the correction."
+
+
+RANDOM, CORESET = "random", "coreset"
+"""What others are held against; random is the baseline of every sentence."""
+MOST_NAMED = 3
+"""A sentence names at most so many strategies, and counts more."""
+RISES = (0.5, 0.75, 0.9, 1.0)
+"""Accuracies looked at by default: these shares of what random gains from its first labels to its last."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """The statistics of an experiment, over the seeds and turns that all strategies have."""
+
+    curves: tuple[Curve, ...]
+    seeds: tuple[int, ...]
+    against_random: tuple[Comparison, ...]
+    against_coreset: tuple[Comparison, ...]
+    """Empty where coreset was not run."""
+    savings: tuple[Saving, ...]
+    """Against random."""
+    penalties: FloatArray
+    """(k, k) in the order of the curves; see `dubito.experiments.statistics.penalties`."""
+    targets: tuple[float, ...]
+    """Accuracies asked about."""
+    needed: tuple[tuple[float, ...], ...]
+    """For each curve the labels it needs for each target; infinite where it never gets there."""
+    recall: tuple[FloatArray, ...]
+    """For each curve (c,) the mean recall of each class after the last training; NaN where the test set lacks it."""
+    select_seconds: tuple[float, ...]
+    """For each curve the mean time of a selection."""
+    train_seconds: tuple[float, ...]
+    train_accuracy: float
+    """Mean share of their own labels that the models have right after the last training, over all strategies."""
+    left_out: int
+    """Records of cells that not every strategy has finished: 0 for a whole experiment."""
+    not_begun: tuple[str, ...] = ()
+    """Strategies that are planned and have no record yet."""
+    alike: tuple[tuple[str, ...], ...] = ()
+    """Groups of strategies with the same picks throughout; each counts once in Holm's correction."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Strategies in the order they were run."""
+        return tuple(curve.name for curve in self.curves)
+
+    def as_dict(self) -> dict[str, object]:
+        """As ``results.json`` holds it."""
+        return {
+            "schema": 1,
+            "finding": finding(self),
+            "seeds": list(self.seeds),
+            "labels": self.curves[0].labels.tolist(),
+            "strategies": [self._strategy(place) for place in range(len(self.curves))],
+            "against_random": [each.as_dict() for each in self.against_random],
+            "against_coreset": [each.as_dict() for each in self.against_coreset],
+            "labels_saved": [each.as_dict() for each in self.savings],
+            "penalties": self.penalties.tolist(),
+            "targets": list(self.targets),
+            "train_accuracy": self.train_accuracy,
+            "records_left_out": self.left_out,
+            "alike": [list(names) for names in self.alike],
+            "strategies_not_begun": list(self.not_begun),
+        }
+
+    def _strategy(self, place: int) -> dict[str, object]:
+        curve = self.curves[place]
+        return {
+            "strategy": curve.name,
+            "accuracy": curve.accuracy.tolist(),
+            "mean": curve.mean.tolist(),
+            "standard_deviation": curve.spread.tolist(),
+            "area": area(curve).tolist(),
+            "labels_for_targets": [finite(labels) for labels in self.needed[place]],
+            "recall": [finite(share) for share in self.recall[place]],
+            "select_seconds": self.select_seconds[place],
+            "train_seconds": self.train_seconds[place],
+        }
+
+
+def summarise(rounds: Sequence[Round], targets: Sequence[float] = (), planned: Sequence[str] = ()) -> Summary:
+    """Every statistic of an experiment, also of one that is not finished.
+
+    Parameters
+    ----------
+    rounds : sequence of Round
+        What was recorded; random must be among the strategies.
+    targets : sequence of float
+        Accuracies between 0 and 1 to tell the labels for; by default some that random reaches.
+    planned : sequence of str
+        Names of all strategies of the experiment, to tell which of them are not begun.
+    """
+    kept = comparable(rounds)
+    found = curves(kept)
+    by_name = {curve.name: curve for curve in found}
+    if RANDOM not in by_name:
+        raise InvalidArgument(
+            f"random is not among {', '.join(by_name)}", hint="run it, as all others are held against it."
+        )
+    asked = tuple(targets) or usual_targets(by_name[RANDOM])
+    last, same = max(each.turn for each in kept), alike(kept)
+    return Summary(
+        curves=found,
+        seeds=tuple(sorted({each.seed for each in kept})),
+        against_random=compare(found, RANDOM, same),
+        against_coreset=compare(found, CORESET, same) if CORESET in by_name else (),
+        savings=savings(found, RANDOM),
+        penalties=penalties(found),
+        targets=asked,
+        needed=tuple(_needed(curve, asked) for curve in found),
+        recall=tuple(_recall([each for each in kept if (each.strategy, each.turn) == (n, last)]) for n in by_name),
+        select_seconds=tuple(_mean([r.select_seconds for r in kept if r.strategy == n and r.picked]) for n in by_name),
+        train_seconds=tuple(_mean([each.train_seconds for each in kept if each.strategy == n]) for n in by_name),
+        train_accuracy=_mean([each.train_accuracy for each in kept if each.turn == last]),
+        left_out=len(rounds) - len(kept),
+        not_begun=tuple(name for name in planned if name not in by_name),
+        alike=same,
+    )
+
+
+def comparable(rounds: Sequence[Round]) -> list[Round]:
+    """The rounds of the seeds that every strategy finished; where there is none, of the turns that all have.
+
+    Where no seed is whole, the turns are cut to the most that every strategy has under some seed.
+    """
+    strategies = {each.strategy for each in rounds}
+    turns = {(each.strategy, each.seed): 0 for each in rounds}
+    for each in rounds:
+        turns[each.strategy, each.seed] += 1
+    shared = {seed: min(turns.get((name, seed), 0) for name in strategies) for _, seed in turns}
+    most = max(shared.values(), default=0)
+    if most == 0:
+        raise InvalidArgument("no seed was tried by every strategy yet", hint="resume the experiment first.")
+    return [each for each in rounds if shared[each.seed] >= most and each.turn < most]
+
+
+def usual_targets(random: Curve) -> tuple[float, ...]:
+    """Accuracies that random reaches, rounded down to 0.1%; fewer where it hardly gains."""
+    fitted = non_decreasing(random.mean)
+    wanted = [fitted[0] + rise * (fitted[-1] - fitted[0]) for rise in RISES]
+    return tuple(dict.fromkeys(float(np.floor(1000 * each + 1e-9) / 1000) for each in wanted))
+
+
+def _needed(curve: Curve, targets: Sequence[float]) -> tuple[float, ...]:
+    fitted = non_decreasing(curve.mean)
+    return tuple(float(labels_to_reach(fitted, curve.labels, target)) for target in targets)
+
+
+def _recall(last: Sequence[Round]) -> FloatArray:
+    shares = np.array([[np.nan if share is None else share for share in each.recall] for each in last], np.float64)
+    return np.asarray(shares.mean(axis=0))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else 0.0
+
+
+def finding(summary: Summary) -> str:
+    """The first sentence of every report: what beat random and by how much, or that nothing did."""
+    if not summary.against_random:
+        return "Only random was run, so there is nothing to compare."
+    best = max(summary.against_random, key=lambda each: each.difference.estimate)
+    if len(summary.seeds) < 2:
+        return (
+            f"One seed cannot tell a gain from chance: {best.name} is ahead of random by {points(best)}, "
+            "and another seed may turn that around."
+            if best.difference.estimate > 0
+            else "One seed cannot tell a gain from chance, and nothing is ahead of random here."
+        )
+    better = [each for each in summary.against_random if each.is_better]
+    if not better:
+        return _nothing_found(best, summary)
+    leader = max(better, key=lambda each: each.difference.estimate)
+    others = [each.name for each in better if each is not leader]
+    named = listed(others) if len(others) <= MOST_NAMED else f"{len(others)} other strategies"
+    rest = f" {named} beat random, too." if others else ""
+    saving = next(each for each in summary.savings if each.name == leader.name)
+    return f"{leader.name} beat random: {gained(leader)}, and {describe_saved(saving)}.{rest}"
+
+
+def _nothing_found(best: Comparison, summary: Summary) -> str:
+    worse = [each.name for each in summary.against_random if each.is_worse]
+    after = f" {listed(worse)} did worse than random." if worse else ""
+    if best.difference.estimate <= 0:
+        return (
+            "Nothing beat random here: no strategy has a larger mean accuracy over the whole curve."
+            f"{_higher_in_the_end(summary)}{after}"
+        )
+    largest = f"the largest gain is that of {best.name}, {gained(best)}"
+    return f"Nothing beat random beyond chance: {largest}. {_doubts(best)}{after}"
+
+
+def _higher_in_the_end(summary: Summary) -> str:
+    """That the last training alone looks better than the whole curve, where it does."""
+    last = {curve.name: float(curve.mean[-1]) for curve in summary.curves}
+    gains = {name: accuracy - last[RANDOM] for name, accuracy in last.items() if accuracy - last[RANDOM] >= 0.0005}
+    if not gains:
+        return ""
+    best = max(gains, key=lambda name: gains[name])
+    others = f", as are {len(gains) - 1} more" if len(gains) > 2 else ", as is one more" if len(gains) == 2 else ""
+    return (
+        f" At the last {summary.curves[0].labels[-1]:,} labels alone {best} is {Steady(100 * gains[best]):.1f} points "
+        f"above random{others}, which is not what is tested."
+    )
+
+
+def _doubts(best: Comparison) -> str:
+    """Why the largest gain does not count: it is the best of several, or the seeds are too few to see it."""
+    if isnan(best.detectable):
+        return f"It is the same under all {best.seeds} seeds, which leaves no spread to judge it by: run more seeds."
+    if best.p < 1.0 - LEVEL:
+        return f"Alone it would count (p {_equals(shown_p(best.p))}), but not as the best of several: run more seeds."
+    least = Steady(100 * best.detectable)
+    return f"{best.seeds} seeds would have shown a difference of {least:.1f} points with 80% power."
+
+
+def gained(each: Comparison) -> str:
+    """A difference with its interval and p, as a sentence has it."""
+    low, high = Steady(100 * each.difference.low), Steady(100 * each.difference.high)
+    if isnan(low):
+        return f"{points(each)} of accuracy on average over the curve"
+    return (
+        f"{points(each)} of accuracy on average over the curve (95% interval {low:+.1f} to {high:+.1f}, "
+        f"p {_equals(shown_p(each.p_holm))} after Holm's correction)"
+    )
+
+
+def points(each: Comparison) -> str:
+    """A difference in percentage points."""
+    return f"{Steady(100 * each.difference.estimate):+.1f} points"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"]), listed(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _equals(shown: str) -> str:
+    return shown if shown.startswith("<") else f"= {shown}"
+
+
+# What to know before leaning on an experiment's numbers, in sentences that stand below its table.
+
+HARDLY = 0.05
+"""Training accuracy this little above guessing is no learning."""
+
+
+def notes(summary: Summary) -> tuple[str, ...]:
+    """What to know before leaning on the numbers."""
+    said = [*_notes_on_learning(summary), seeds_note(len(summary.seeds))]
+    if summary.left_out:
+        said.append(
+            f"The experiment is not finished: {summary.left_out} records of cells that not every strategy has "
+            f"are left out; shown is what all have, up to {summary.curves[0].labels[-1]:,} labels."
+        )
+    if summary.not_begun:
+        said.append(f"Not begun yet, and not in any number here: {listed(summary.not_begun)}.")
+    said += _notes_on_differences(summary)
+    if summary.savings:
+        said += _notes_on_savings(summary)
+    return tuple(said)
+
+
+def _notes_on_learning(summary: Summary) -> Iterator[str]:
+    """That the models diverged or stood still, which no strategy can help."""
+    guessing = 1.0 / len(summary.recall[0])
+    if summary.train_accuracy <= guessing + HARDLY:
+        yield (
+            f"The models have hardly learnt: {summary.train_accuracy:.0%} of their own labels are right after the last "
+            f"training, where guessing gives {guessing:.0%}. Look at learning_rate and epochs before anything else."
+        )
+
+
+def _notes_on_differences(summary: Summary) -> Iterator[str]:
+    for names in summary.alike:
+        yield f"{listed(names)} {describe_alike(names, len(summary.recall[0]))}"
+    if len(summary.seeds) > 1:
+        same = [each.name for each in summary.against_random if isnan(each.detectable)]
+        if same:
+            yield (
+                f"{listed(same)}: the difference to random is the same under every seed. Without spread there is "
+                "nothing to judge it by, so it has no interval, and no p that tells anything: run more seeds, or test "
+                "on more rows."
+            )
+    detectable = [each.detectable for each in summary.against_random if isfinite(each.detectable)]
+    if detectable:
+        ends = dict.fromkeys(f"{100 * end:.1f}" for end in (min(detectable), max(detectable)))
+        yield (
+            f"Power: given the spread seen, a single comparison finds a true difference of {' to '.join(ends)} points "
+            "with 80% probability; smaller ones may well have been missed."
+        )
+
+
+def _notes_on_savings(summary: Summary) -> Iterator[str]:
+    if 1 < len(summary.seeds) < FEWEST_FOR_BOOTSTRAP:
+        yield f"Labels saved have no interval below {FEWEST_FOR_BOOTSTRAP} seeds: it would be far too narrow."
+    reached, last = summary.savings[0].baseline_needed, float(summary.curves[0].labels[-1])
+    if round(reached) < last:
+        yield (
+            f"Labels saved: random gains nothing more after {round(reached):,} labels on its curve made non-decreasing "
+            f"({summary.savings[0].accuracy:.1%}), so they are counted to there and not to {round(last):,}. "
+            "A strategy that ends above random may have got to that accuracy later."
+        )
+    below = {each.name for each in summary.against_random if each.difference.estimate < 0.0}
+    late = [each.name for each in summary.savings if each.name in below and each.saved.estimate >= 1.0]
+    if late:
+        yield (
+            f"{listed(late)}: labels saved though below random on average, because the curve is lower at first and "
+            "higher in the end."
+        )

@@ -1,0 +1,340 @@
+"""A Label Studio server, spoken to by HTTP: bounded, patient, and with its errors in one line."""
+
+import base64
+import http.client
+import json
+import os
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+from urllib.parse import urlencode, urlsplit
+
+from dubito.errors import DubitoError, InvalidArgument, MissingFile
+
+# Tokens of Label Studio: the older kind as it is, a personal one traded for access that lasts a few minutes.
+
+VARIABLE = "LABEL_STUDIO_API_KEY"
+"""Where the token is looked for, as Label Studio's own tools do."""
+LONGEST = 4096
+REFRESH = "/api/token/refresh/"
+
+Post = Callable[[str, object], Any]
+"""Sends a body to a path without any token, and gives the answer back."""
+
+
+class AccessToken:
+    """A token, and the header made of it. It shows itself nowhere.
+
+    Examples
+    --------
+    >>> token = AccessToken("0123abcd")
+    >>> token
+    AccessToken(legacy)
+    >>> token.header(lambda path, body: {})
+    'Token 0123abcd'
+    """
+
+    def __init__(self, text: str) -> None:
+        text = text.strip()
+        if not text or len(text) > LONGEST or not text.isascii() or any(letter.isspace() for letter in text):
+            hint = "copy it from Account & Settings of Label Studio, whole and alone."
+            raise InvalidArgument("the token of Label Studio is empty, or is no token", hint=hint)
+        self._text = text
+        self.kind = _kind(text)
+        self._access: str | None = text if self.kind == "access" else None
+
+    @property
+    def can_renew(self) -> bool:
+        """Whether access that has run out can be had again."""
+        return self.kind == "personal"
+
+    def header(self, post: Post) -> str:
+        """The value of ``Authorization``; a personal token is traded first, where that is still to be done."""
+        if self.kind == "legacy":
+            return f"Token {self._text}"
+        if self._access is None:
+            answer = post(REFRESH, {"refresh": self._text})
+            self._access = str(answer["access"])
+        return f"Bearer {self._access}"
+
+    def forget_access(self) -> None:
+        """Access has run out: the next header asks for it again."""
+        self._access = None
+
+    def __repr__(self) -> str:
+        return f"AccessToken({self.kind})"
+
+
+def read_token(path: str | None = None) -> AccessToken:
+    """The token in a file, or in the variable LABEL_STUDIO_API_KEY; never on a command line, which others can read."""
+    if path is None:
+        found = os.environ.get(VARIABLE, "")
+        if not found.strip():
+            hint = f"set {VARIABLE} to it, or pass --token-file FILE."
+            raise InvalidArgument("there is no token for Label Studio", hint=hint)
+        return AccessToken(found)
+    try:
+        with open(path, encoding="utf-8") as file:
+            return AccessToken(file.read(LONGEST + 2))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise MissingFile(f"{path}, which should hold the token, cannot be read ({reason})", hint="name it.") from None
+
+
+def _kind(text: str) -> str:
+    """``legacy``, ``personal`` (a refresh token) or ``access``, by what a JSON web token says of itself."""
+    parts = text.split(".")
+    if len(parts) != 3:
+        return "legacy"
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
+        return "legacy"
+    return "access" if isinstance(claims, dict) and claims.get("token_type") == "access" else "personal"
+
+
+LARGEST = 256 << 20
+"""Bytes of an answer."""
+PIECE = 1 << 16
+AGAIN = (429, 500, 502, 503, 504)
+"""What a server says that may do better in a moment."""
+LONGEST_DETAIL = 300
+HERE = ("localhost", "127.0.0.1", "::1")
+REPEAT = "run the same command again: nothing is doubled."
+
+
+class Unreachable(DubitoError, ConnectionError):
+    """No answer that can be used, however often it was asked; there may be one later."""
+
+
+class AnswerLost(Unreachable):
+    """No answer to a change: whether it was made has to be looked up."""
+
+
+class ServerRefused(DubitoError):
+    """The server understood, and said no."""
+
+    status = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for one answer, and how often to ask."""
+
+    timeout: float = 60.0
+    tries: int = 6
+    first_pause: float = 0.5
+    longest_pause: float = 8.0
+
+    def pause(self, tried: int) -> float:
+        """Seconds before the next try: twice as long each time."""
+        return min(self.longest_pause, self.first_pause * 2.0**tried)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A token goes to the address that a person named, and to no other."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> None:
+        return None
+
+
+class Server:
+    """Where Label Studio runs, and the token that opens it.
+
+    Parameters
+    ----------
+    url : str
+        Its address, such as ``https://labels.example.org``; certificates are verified.
+    token : AccessToken
+        Either kind.
+    patience : Patience
+        Timeouts and tries.
+    """
+
+    def __init__(self, url: str, token: AccessToken, patience: Patience | None = None) -> None:
+        self.url = check_url(url)
+        self.patience = Patience() if patience is None else patience
+        self._token = token
+        handlers: list[Any] = [_NoRedirects(), urllib.request.HTTPSHandler(context=ssl.create_default_context())]
+        if urlsplit(self.url).hostname in HERE:
+            handlers.append(urllib.request.ProxyHandler({}))
+        self._opener = urllib.request.build_opener(*handlers)
+
+    @property
+    def is_overheard(self) -> bool:
+        """Whether the token leaves this machine without encryption."""
+        parts = urlsplit(self.url)
+        return parts.scheme == "http" and parts.hostname not in HERE
+
+    def read(self, path: str, query: Mapping[str, object] | None = None) -> Any:
+        """What the server says of a path; asked again where no answer came."""
+        where = path if query is None else f"{path}?{urlencode(query, doseq=True)}"
+        return self._patiently(lambda: self._once("GET", where))
+
+    def change(self, method: str, path: str, body: object = None) -> Any:
+        """A change that may be made twice without harm (PATCH, DELETE); asked for again where no answer came."""
+        return self._patiently(lambda: self._once(method, path, body))
+
+    def add(self, path: str, body: object) -> Any:
+        """Something new: sent once. `AnswerLost` where nobody knows whether it is there now."""
+        try:
+            return self._once("POST", path, body)
+        except Unreachable as error:
+            raise AnswerLost(error.problem, hint=error.hint) from None
+
+    def _patiently(self, ask: Callable[[], Any]) -> Any:
+        for tried in range(self.patience.tries):
+            try:
+                return ask()
+            except Unreachable:
+                if tried + 1 == self.patience.tries:
+                    raise
+                time.sleep(self.patience.pause(tried))
+        raise AssertionError("there is at least one try")
+
+    def _once(self, method: str, path: str, body: object = None) -> Any:
+        """One request with the token; where access has run out, one more with new access."""
+        try:
+            return self._send(method, path, body, self._token.header(self._trade))
+        except ServerRefused as error:
+            if error.status != 401 or not self._token.can_renew:
+                raise
+        self._token.forget_access()
+        return self._send(method, path, body, self._token.header(self._trade))
+
+    def _trade(self, path: str, body: object) -> Any:
+        answer = self._send("POST", path, body, None)
+        if not isinstance(answer, dict) or "access" not in answer:
+            raise self.stranger(path)
+        return answer
+
+    def _send(self, method: str, path: str, body: object, authorization: str | None) -> Any:
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        try:
+            with self._opener.open(request, timeout=self.patience.timeout) as response:
+                return self._parsed(path, self._whole(response))
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refusal(path, error) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise self._silence(error) from None
+
+    def _whole(self, response: IO[bytes]) -> bytes:
+        """All of an answer within bounds of size and of time; a server may well send a byte a minute."""
+        parts, size, deadline = [], 0, time.monotonic() + 10.0 * self.patience.timeout
+        while part := response.read(PIECE):
+            parts.append(part)
+            size += len(part)
+            if size > LARGEST:
+                hint = "use dubito import with a file that it exports."
+                raise DubitoError(f"{self.url} answered with more than {LARGEST >> 20} MiB", hint=hint)
+            if time.monotonic() > deadline:
+                raise TimeoutError("it sends too slowly")
+        return b"".join(parts)
+
+    def _parsed(self, path: str, data: bytes) -> Any:
+        if not data:
+            return None
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise self.stranger(path, "JSON") from None
+
+    def stranger(self, path: str, expected: str | None = None) -> DubitoError:
+        """The error for an answer that no Label Studio would give."""
+        hint = "pass the address at which Label Studio's pages begin."
+        wanted = "" if expected is None else f" (expected {expected})"
+        problem = f"{self.url} does not answer {path.partition('?')[0]} as Label Studio does{wanted}"
+        return DubitoError(problem, hint=hint)
+
+    @contextmanager
+    def parsing(self, path: str, expected: str) -> Iterator[None]:
+        """Turn whatever goes wrong with an answer of another form into an error that says what was expected."""
+        try:
+            yield
+        except DubitoError:
+            raise
+        except (TypeError, KeyError, AttributeError, ValueError, IndexError, OverflowError) as error:
+            raise self.stranger(path, expected) from error
+
+    def _silence(self, error: Exception) -> DubitoError:
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            hint = "fix its certificate, or set SSL_CERT_FILE to that of its authority."
+            return DubitoError(f"{self.url} cannot prove who it is ({cause.verify_message})", hint=hint)
+        said = " ".join(str(cause).split()) or type(cause).__name__
+        return Unreachable(f"{self.url} does not answer ({said})", hint=f"see that it runs, then {REPEAT}")
+
+    def _refusal(self, path: str, answer: urllib.error.HTTPError) -> DubitoError:
+        """What the server says against it, and what to do."""
+        status = answer.code
+        if 300 <= status < 400:
+            return self._sent_on(answer.headers.get("Location") or "nowhere")
+        detail = _detail(answer)
+        if status in AGAIN:
+            failed = f"{self.url} failed ({status}: {detail or 'no words'})"
+            return Unreachable(failed, hint=f"look into its log, then {REPEAT}")
+        if status in (404, 405) and not detail:
+            return self.stranger(path)
+        said = f"{self.url} refused ({status}: {detail or 'no words'})"
+        error = ServerRefused(said, hint=_MENDS.get(status, "hint what it says."))
+        error.status = status
+        return error
+
+    def _sent_on(self, location: str) -> DubitoError:
+        there, here = urlsplit(location), urlsplit(self.url)
+        if there.hostname in (None, here.hostname):
+            hint = "pass the address that it ends at, with https:// if that is what it asks for."
+        else:
+            hint = "a token is not sent to another host; pass that address if you trust it."
+        shown = f"{there.scheme}://{there.netloc}{there.path}" if there.netloc else there.path
+        return InvalidArgument(f"sends us on to {shown}", argument="url", value=self.url, hint=hint)
+
+
+_MENDS = {
+    401: f"make a token under Account & Settings there, and set {VARIABLE} to it.",
+    403: "ask whoever runs it to let this token's owner change the project.",
+    404: "see that the address and the project are right.",
+    413: "let its proxy take larger requests.",
+}
+
+
+def check_url(url: str) -> str:
+    """An address by HTTP, without a slash at its end."""
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_good, parts = False, urlsplit("")
+    if not is_good or parts.username is not None or parts.query or parts.fragment or not url.isascii():
+        hint = "pass an address such as https://labels.example.org or http://localhost:8080."
+        shown = "(with a password)" if parts.username is not None else url
+        raise InvalidArgument("is no address of a server", argument="url", value=shown, hint=hint)
+    return url.rstrip("/")
+
+
+def _detail(body: IO[bytes]) -> str:
+    """The server's own words, short and on one line; none where it sends a page."""
+    try:
+        text = body.read(PIECE).decode("utf-8", errors="replace")
+    except (OSError, http.client.HTTPException):
+        return ""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return "" if "<" in text else " ".join(text.split())[:LONGEST_DETAIL]
+    if isinstance(found, dict):
+        found = found.get("validation_errors") or found.get("detail") or found
+    said = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    return " ".join(said.split()).rstrip(".")[:LONGEST_DETAIL]

@@ -1,0 +1,138 @@
+"""What to ask people next: a model of the labels so far, the picks by it, and its guesses."""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from dubito.api import select
+from dubito.core.problem import Metric
+from dubito.errors import InvalidData
+from dubito.integrations.exchange.items import Item
+from dubito.matrix import AnyArray, BoolArray, Matrix, len_of
+from dubito.models.fit import NO_MODEL, fit
+from dubito.request.labels import EMPTY
+from dubito.strategies import Strategy
+
+
+class Suggestion(NamedTuple):
+    """An item to label, and what the model takes it for."""
+
+    item: Item
+    guess: str | None = None
+    confidence: float | None = None
+    """The probability of the guess."""
+
+
+class Picker(Protocol):
+    """Whoever says what to ask next."""
+
+    def __call__(self, labels: Mapping[str, str], asked: Set[str], budget: int) -> Sequence[Suggestion]:
+        """The next items in order: ``asked`` are those that people have, or had, before them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPicker:
+    """Picks from a pool as `dubito.select` does, with what is asked already among the labelled.
+
+    Parameters
+    ----------
+    features : array (n, d)
+        The pool.
+    items : sequence of Item
+        What people see of each row.
+    known : mapping, optional
+        Labels from elsewhere, by the names of items.
+    labelled : sequence of int
+        Rows that are labelled elsewhere, with or without a label in ``known``.
+    model : str
+        As `dubito.fit` has it; ``"none"`` for no guesses.
+    guess : bool
+        Whether the model's guesses go along.
+    strategy, metric, standardise, engine, memory_limit, seed
+        As `dubito.select` has them.
+
+    Examples
+    --------
+    >>> items = [Item(f"{row}", "dubito_id", "text", f"text {row}", {}) for row in range(6)]
+    >>> picker = PoolPicker(np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]]), items)
+    >>> [pick.item.name for pick in picker({}, set(), 2)]
+    ['1', '4']
+    >>> [(pick.item.name, pick.guess) for pick in picker({"1": "a", "4": "b"}, {"1", "4"}, 1)]
+    [('2', 'a')]
+    """
+
+    features: Matrix
+    items: Sequence[Item]
+    known: Mapping[str, str] = field(default_factory=dict)
+    labelled: Sequence[int] = ()
+    model: str = "linear"
+    guess: bool = True
+    strategy: str | Strategy = "auto"
+    metric: Metric = "euclidean"
+    standardise: bool | None = None
+    engine: str = "auto"
+    memory_limit: int | str | None = None
+    seed: int = 0
+
+    def __call__(self, labels: Mapping[str, str], asked: Set[str], budget: int) -> list[Suggestion]:
+        """Fit, select, and guess."""
+        rows = self._rows()
+        stranger = next((name for name in asked if name not in rows), None)
+        if stranger is not None:
+            problem = f"the project has an item {stranger!r} that this pool has not"
+            raise InvalidData(problem, hint="pass the pool that its items came from, or another project.")
+        said = {rows[name]: label for name, label in {**self.known, **labels}.items() if name in rows}
+        is_labelled = np.zeros(len_of(self.features), dtype=np.bool_)
+        is_labelled[[*said, *self.labelled, *(rows[name] for name in asked)]] = True
+        values = np.full(len(is_labelled), None, dtype=object)
+        values[list(said)] = list(said.values())
+        n_picks = min(budget, int((~is_labelled).sum()))
+        if not n_picks:
+            return []
+        picked = self._select(n_picks, is_labelled, values if said else None)
+        guesses = self._guesses(said)
+        return [Suggestion(self.items[row], *guesses.get(row, (None, None))) for row in picked]
+
+    def guessed(self, labels: Mapping[str, str], items: Sequence[Item]) -> list[Suggestion]:
+        """Items that were picked already, with guesses."""
+        rows = self._rows()
+        guesses = self._guesses({rows[name]: label for name, label in {**self.known, **labels}.items()})
+        return [Suggestion(item, *guesses.get(rows.get(item.name, -1), (None, None))) for item in items]
+
+    def _rows(self) -> dict[str, int]:
+        return {item.name: row for row, item in enumerate(self.items)}
+
+    def _select(self, budget: int, is_labelled: BoolArray, labels: AnyArray | None) -> list[int]:
+        found = select(
+            self.features,
+            budget,
+            labelled=is_labelled,
+            labels=labels,
+            model=self.model,
+            no_label=EMPTY,
+            strategy=self.strategy,
+            metric=self.metric,
+            standardise=self.standardise,
+            engine=self.engine,
+            memory_limit=self.memory_limit,
+            seed=self.seed,
+        )
+        rows: list[int] = found.indices.tolist()
+        return rows
+
+    def _guesses(self, said: Mapping[int, str]) -> dict[int, tuple[str, float]]:
+        """The likeliest class of every row and its probability; none where there is no model."""
+        if not self.guess or not said or self.model == NO_MODEL:
+            return {}
+        rows = sorted(said)
+        labels = [said[row] for row in rows]
+        found = fit(self.features, labels, labelled=np.array(rows), model=self.model, no_label=EMPTY, seed=self.seed)
+        if found.probabilities is None:
+            return {}
+        best = found.probabilities.argmax(axis=1)
+        names = [str(each) for each in found.classes[best].tolist()]
+        shares = found.probabilities.max(axis=1).tolist()
+        return dict(enumerate(zip(names, shares, strict=True)))

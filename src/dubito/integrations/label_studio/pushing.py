@@ -1,0 +1,218 @@
+"""Picks to a project, in their order: each once, whatever happens to requests and answers on the way."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from dubito.errors import DubitoError, InvalidData
+from dubito.integrations.exchange.items import Item
+from dubito.integrations.exchange.label_studio import task_data
+from dubito.integrations.label_studio.client import AnswerLost, ServerRefused
+from dubito.integrations.label_studio.picking import Suggestion
+from dubito.integrations.label_studio.projects import BATCH, RANK, ROUND, StudioProject, StudioTask
+
+MOST_TASKS, MOST_BYTES = 1000, 4 << 20
+"""What one request carries; the server adds all of it or none."""
+LARGEST_TASK = 2 << 20
+SEQUENTIAL, UNCERTAINTY = "Sequential sampling", "Uncertainty sampling"
+RANKS = 1e6
+"""Ranks over this are scores: Label Studio hands out the lowest first."""
+
+
+class Pushed(NamedTuple):
+    """What became of picks."""
+
+    round: int
+    added: int
+    there: int
+    """Picks that were on the server already."""
+    removed: int
+    """Copies that an answer lost on the way had made, taken away again."""
+
+
+class Sending(NamedTuple):
+    """How picks are sent."""
+
+    round: int
+    jump_ahead: bool = False
+    batch: int | None = None
+    """How many tasks the round has once it is whole."""
+
+    @property
+    def model_version(self) -> str:
+        """What guesses are marked with: one version, or one a round where later rounds are to come first."""
+        return f"dubito round {self.round}" if self.jump_ahead else "dubito"
+
+
+def push(project: StudioProject, picks: Sequence[Suggestion], *, jump_ahead: bool = False) -> Pushed:
+    """Add those picks that the project has not, in their order; again and again, nothing is doubled.
+
+    Parameters
+    ----------
+    project : StudioProject
+        Where to.
+    picks : sequence of Suggestion
+        Items with the model's guesses, if any, the first to be labelled first.
+    jump_ahead : bool
+        People are to see these before what is left of earlier ones: the project is set to uncertainty sampling with
+        ranks as scores. Where it has several members, Label Studio then hands out tasks at random.
+    """
+    ours = {pick.item.name for pick in picks}
+    there = project.tasks()
+    mine = [task.round for task in there if task.name in ours]
+    latest = max((task.round for task in there), default=0)
+    return send(project, picks, Sending(max(mine) if mine else latest + 1, jump_ahead), there)
+
+
+def send(
+    project: StudioProject, picks: Sequence[Suggestion], how: Sending, there: Sequence[StudioTask] | None = None
+) -> Pushed:
+    """Picks of a round to the server, each once; ``there`` is what it holds, where that is known."""
+    tasks = list(map(_Ready, *_made(project, picks, how))) if picks else []
+    found = project.tasks() if there is None else there
+    known = {task.name for task in found}
+    missing = [task for task in tasks if task.name not in known]
+    has_copies = len(known) < len(found)
+    added, tried = len(missing), 0
+    while missing:
+        part = next(_parts(missing))
+        try:
+            project.server.add(f"{project.path}/import", [task.body for task in part])
+            known |= {task.name for task in part}
+            tried = 0
+        except AnswerLost:
+            tried, has_copies = tried + 1, True  # Perhaps: a request may still be on its way.
+            if tried >= project.server.patience.tries:
+                raise
+            found = _settled(project, part, tried)
+            known = {task.name for task in found}
+        missing = [task for task in missing if task.name not in known]
+    removed = remove_copies(project) if has_copies else 0
+    direct(project, how)
+    return Pushed(how.round, added, len(tasks) - added, removed)
+
+
+def direct(project: StudioProject, how: Sending) -> None:
+    """Have the server hand out this round first, where that is wanted and not so yet."""
+    wanted = {"sampling": UNCERTAINTY, "model_version": how.model_version}
+    if how.jump_ahead and how.round:
+        state = project.state()
+        if any(state.get(name) != value for name, value in wanted.items()):
+            project.server.change("PATCH", f"{project.path}/", wanted)
+
+
+def remove_copies(project: StudioProject, tasks: Iterable[StudioTask] | None = None) -> int:
+    """Take away copies of tasks that nobody has answered: a request that came late may have made some."""
+    seen: set[str] = set()
+    copies = []
+    for task in project.tasks() if tasks is None else tasks:
+        if task.name in seen:
+            copies.append(task)
+        seen.add(task.name)
+    return sum(_remove_unanswered(project, task) for task in copies)
+
+
+def _remove_unanswered(project: StudioProject, task: StudioTask) -> bool:
+    path = f"/api/tasks/{task.id}/"
+    try:
+        found = project.server.read(path)
+        with project.server.parsing(path, "a task"):
+            if found.get("annotations"):
+                return False
+        project.server.change("DELETE", path)
+    except ServerRefused as error:
+        if error.status != 404:
+            raise
+    return True
+
+
+class _Ready(NamedTuple):
+    """A task as it is sent."""
+
+    name: str
+    body: dict[str, object]
+    size: int
+
+
+def _made(
+    project: StudioProject, picks: Sequence[Suggestion], how: Sending
+) -> tuple[list[str], list[dict[str, object]], list[int]]:
+    """The tasks of picks, checked: names, bodies and bytes."""
+    names, bodies = [], []
+    for rank, pick in enumerate(picks, start=1):
+        project.control.check_kind(pick.item.kind)
+        names.append(pick.item.name)
+        bodies.append(_body(project, pick, rank, how))
+    twice = next((name for name in names if names.count(name) > 1), None) if len({*names}) < len(names) else None
+    if twice is not None:
+        raise InvalidData(f"the item {twice!r} is among the picks twice", hint="each can be pushed once.")
+    sizes = [len(json.dumps(body)) for body in bodies]
+    if max(sizes) > LARGEST_TASK:
+        name = names[sizes.index(max(sizes))]
+        raise InvalidData(f"the item {name!r} takes {max(sizes):,} bytes", hint=f"show {LARGEST_TASK:,} or fewer.")
+    return names, bodies, sizes
+
+
+def _body(project: StudioProject, pick: Suggestion, rank: int, how: Sending) -> dict[str, object]:
+    item: Item = pick.item
+    meta: dict[str, object] = {**item.payload, ROUND: how.round, RANK: rank}
+    if how.batch is not None:
+        meta[BATCH] = how.batch
+    body: dict[str, object] = {"data": task_data(item, project.control.field), "meta": meta}
+    if pick.guess is None and not how.jump_ahead:
+        return body
+    result = [] if pick.guess is None else project.control.result(pick.guess)
+    if pick.guess is not None:
+        project.control.check_label(pick.guess)
+    score = rank / RANKS if how.jump_ahead else pick.confidence
+    return {**body, "predictions": [{"model_version": how.model_version, "score": score, "result": result}]}
+
+
+def _parts(tasks: Sequence[_Ready]) -> Iterator[list[_Ready]]:
+    """As many as go into one request, again and again."""
+    part: list[_Ready] = []
+    size = 0
+    for task in tasks:
+        if part and (len(part) == MOST_TASKS or size + task.size > MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(task)
+        size += task.size
+    yield part
+
+
+def _settled(project: StudioProject, part: Sequence[_Ready], tried: int) -> tuple[StudioTask, ...]:
+    """What is on the server after a lost answer: it may still be at work, so that it is given a while to show it."""
+    names = {task.name for task in part}
+    patience, found = project.server.patience, tuple[StudioTask, ...]()
+    for looked in range(max(2, tried + 1)):
+        time.sleep(patience.pause(looked))
+        found = project.tasks()
+        if any(task.name in names for task in found):
+            break
+    return found
+
+
+def check_sampling(project: StudioProject, *, jump_ahead: bool) -> str | None:
+    """A note where the project hands tasks out in another order than that of the picks."""
+    sampling = project.state().get("sampling")
+    if jump_ahead or sampling == SEQUENTIAL:
+        return None
+    return f"project {project.id} has {str(sampling).lower()}: people do not see the picks in their order."
+
+
+def check_storage(project: StudioProject, folder: str) -> None:
+    """See that the server may show files of a folder of its own machine in this project."""
+    path = "/api/storages/localfiles/"
+    found = project.server.read(path, {"project": project.id})
+    with project.server.parsing(path, "a list of storages"):
+        if any(each.get("path") == folder for each in found):
+            return
+    body = {"project": project.id, "path": folder, "title": "dubito", "use_blob_urls": True}
+    try:
+        project.server.add(path, body)
+    except ServerRefused as error:
+        hint = "start Label Studio with LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and the folder's parent as "
+        hint += "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."
+        raise DubitoError(error.problem, hint=hint) from None

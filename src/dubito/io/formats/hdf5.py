@@ -1,0 +1,115 @@
+"""HDF5: datasets by their path, those that lie in one piece memory-mapped (extra ``hdf5``).
+
+A file cannot make another be read: links to other files are not followed, and datasets whose values lie elsewhere are
+refused.
+"""
+
+import math
+import mmap
+import os
+import struct
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from dubito.errors import InvalidData
+from dubito.io.cells import as_text
+from dubito.io.limits import hold
+from dubito.io.source import Entry, Source, content_of, reading
+from dubito.matrix import AnyArray
+from dubito.registry import require
+
+HEAP = b"GCOL\x01\x00\x00\x00"
+"""How a heap begins, in which text of any length lies."""
+ROWS_PER_READ = 4096
+"""Of text, whose size no header tells."""
+
+
+def open_hdf5(path: str) -> Source:
+    """An ``.h5`` or ``.hdf5`` file; where all datasets lie in one group, they go by the names they have in it."""
+    h5py = require("h5py", extra="hdf5")
+    found: dict[str, Any] = {}
+    with reading(path), _opened(h5py, path) as file:
+
+        def visit(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Dataset) and item.shape is not None:
+                found[name] = _entry(h5py, path, name, item, file.userblock_size)
+
+        file.visititems(visit)
+    if not found:
+        raise InvalidData(f"{path} holds no arrays.")
+    group = os.path.commonpath([os.path.dirname(name) for name in found]) if len(found) > 1 else ""
+    return Source(path, {name.removeprefix(f"{group}/") if group else name: entry for name, entry in found.items()})
+
+
+def _opened(h5py: ModuleType, path: str) -> Any:
+    with open(path, "rb"):  # HDF5's own errors tell no reason.
+        return h5py.File(path, "r", locking=False)
+
+
+def _entry(h5py: ModuleType, path: str, name: str, dataset: Any, userblock: int) -> Entry:
+    shape, dtype = dataset.shape, dataset.dtype
+    if dataset.external or dataset.is_virtual:
+        return Entry(
+            len(shape), "other", f"{shape} in other files", partial(_refuse, path, name, "lies in other files")
+        )
+    if h5py.check_string_dtype(dtype) is not None:
+        return Entry(len(shape), "text", f"{shape} text", partial(_texts, h5py, path, name))
+    if content_of(dtype) != "numbers":
+        return Entry(len(shape), "other", f"{shape} {dtype}", partial(_refuse, path, name, f"is of type {dtype}"))
+    offset = None if userblock or dataset.chunks else dataset.id.get_offset()
+    if offset is not None and math.prod(shape) and dtype.kind != "b":
+        if offset + math.prod(shape) * dtype.itemsize > os.path.getsize(path):
+            raise ValueError(f"the dataset {name} is longer than the file")
+        return Entry(len(shape), "numbers", f"{shape} {dtype}", partial(_map, path, dtype, shape, offset))
+    return Entry(len(shape), "numbers", f"{shape} {dtype}", partial(_numbers, h5py, path, name))
+
+
+def _refuse(path: str, name: str, why: str) -> AnyArray:
+    raise InvalidData(f"the array {name!r} of {path} {why}", hint="save it as numbers or text in this file.")
+
+
+def _map(path: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], offset: int) -> AnyArray:
+    with reading(path):
+        array: AnyArray = np.memmap(path, dtype, "r", offset, shape)
+        return array if array.flags.aligned else np.array(array)
+
+
+def _numbers(h5py: ModuleType, path: str, name: str) -> AnyArray:
+    with reading(path), _opened(h5py, path) as file:
+        dataset = file[name]
+        hold(path, name, math.prod(dataset.shape) * dataset.dtype.itemsize)
+        return np.asarray(dataset[()])
+
+
+def _texts(h5py: ModuleType, path: str, name: str) -> AnyArray:
+    """Text of one dimension, read a little at a time: one long text may be named by every row."""
+    values: list[str] = []
+    n_letters = 0
+    with reading(path), _opened(h5py, path) as file:
+        _check_heaps(path)
+        dataset = file[name]
+        if len(dataset.shape) != 1:
+            _refuse(path, name, f"is text of shape {dataset.shape}")
+        for start in range(0, dataset.shape[0], ROWS_PER_READ):
+            values += dataset.asstr()[start : start + ROWS_PER_READ].tolist()
+            n_letters += sum(map(len, values[start:]))
+            hold(path, name, n_letters)
+    return as_text(values, path, name)
+
+
+def _check_heaps(path: str) -> None:
+    """Refuse a heap with a piece of no size, which HDF5 (2.0) would step over for ever."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        heap = content.find(HEAP)
+        while heap >= 0:
+            (size,) = struct.unpack_from("<Q", content, heap + 8) if heap + 16 <= len(content) else (0,)
+            place, end = heap + 16, min(heap + size, len(content))
+            while place + 16 <= end:
+                index, _, length = struct.unpack_from("<HHxxxxQ", content, place)
+                if index == 0 and length == 0:
+                    raise ValueError("a heap of text is damaged")
+                place += length if index == 0 else 16 + -(-length // 8) * 8
+            heap = content.find(HEAP, heap + 1)

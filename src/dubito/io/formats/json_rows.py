@@ -1,0 +1,190 @@
+"""JSON and JSON lines: objects as the rows of a table, or as its columns; lists of numbers as an array."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from dubito.errors import InvalidData
+from dubito.io.formats.delimited import find_text
+from dubito.io.formats.tables import Grid
+from dubito.io.limits import PACKED, hold
+from dubito.io.source import Entry, Source, content_of, reading
+from dubito.matrix import AnyArray
+
+BYTES_A_LETTER = 5
+"""Memory that a letter of JSON takes while it is parsed: 2 to 3 were measured, a little more is allowed for."""
+BYTES_A_CELL = 100
+ROWS_A_CHECK = 1000
+
+Numbered = list[tuple[int, Any]]
+
+
+def open_json(path: str) -> Source:
+    """A ``.json`` file: a list of objects, an object of columns, as pandas writes either, or lists of numbers."""
+    with reading(path):
+        text = find_text(path)
+        if not path.lower().endswith(PACKED):
+            hold(path, "", BYTES_A_LETTER * os.path.getsize(path))
+        with text.open() as file:
+            content = json.load(file, object_pairs_hook=each_once)
+    if isinstance(content, Mapping):
+        return _of_columns(path, content, text.notes)
+    if not isinstance(content, list):
+        _refuse(path)
+    return _of_rows(path, list(enumerate(content)), "item", text.notes)
+
+
+def open_jsonl(path: str) -> Source:
+    """A ``.jsonl`` file: an object on every line, or a list of numbers; blank lines are left out."""
+    rows: Numbered = []
+    n_bytes = 0
+    with reading(path):
+        text = find_text(path)
+        with text.open() as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    rows.append((number, _row(path, number, line)))
+                    n_bytes += _size(rows[-1][1])
+                if number % ROWS_A_CHECK == 0:
+                    hold(path, "", n_bytes)
+    hold(path, "", n_bytes)
+    return _of_rows(path, rows, "line", text.notes)
+
+
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object in which no name stands twice: the parser would take the last, and no one would know."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice!r} stands twice in an object")
+    return found
+
+
+def _row(path: str, number: int, line: str) -> Any:
+    try:
+        row = json.loads(line.removeprefix("\ufeff"), object_pairs_hook=each_once)
+    except (ValueError, RecursionError) as error:
+        raise InvalidData(f"line {number} of {path} is no JSON ({error})", hint="fix or drop that line.") from error
+    return {name: _packed(value) for name, value in row.items()} if isinstance(row, Mapping) else _packed(row)
+
+
+def _packed(value: Any) -> Any:
+    """Lists of numbers, also of lists of them, as arrays, which take a quarter of the room; else the value."""
+    if not isinstance(value, list) or not value:
+        return value
+    flat: list[Any] = value
+    while flat and all(isinstance(each, list) for each in flat):
+        flat = [each for part in flat for each in part]
+    if not all(type(each) in (int, float) for each in flat):
+        return value
+    try:
+        return np.array(value, dtype=np.float64)
+    except (ValueError, OverflowError):  # Lists of unequal length, or a number of hundreds of digits.
+        return value
+
+
+def _size(row: Any) -> int:
+    cells = row.values() if isinstance(row, Mapping) else (row,)
+    return sum(BYTES_A_CELL + (cell.nbytes if isinstance(cell, np.ndarray) else 0) for cell in cells)
+
+
+def _of_rows(path: str, rows: Numbered, noun: str, notes: Sequence[str]) -> Source:
+    """A table where every row is an object, one array where none is."""
+    if not rows:
+        raise InvalidData(f"{path} holds no rows.")
+    named = [isinstance(row, Mapping) for _, row in rows]
+    if not any(named):
+        return _of_lists(path, [row for _, row in rows])
+    if not all(named):
+        number, row = rows[named.index(False)]
+        raise InvalidData(f"{path} holds {row!r:.40} as {noun} {number}", hint="every one must be an object.")
+    header = dict.fromkeys(name for _, row in rows for name in row)
+    columns = {name: [_packed(row.get(name)) for _, row in rows] for name in header}
+    return Grid(path, columns, [number for number, _ in rows], noun).source(notes)
+
+
+def _of_lists(path: str, rows: list[Any]) -> Source:
+    """Numbers, or lists of them, as one array without a name."""
+    try:
+        array = np.array([row.tolist() if isinstance(row, np.ndarray) else row for row in rows])
+    except ValueError:
+        _refuse(path)
+    if array.dtype.kind not in "biufU":
+        _refuse(path)
+    if array.dtype.kind == "U" and not all(isinstance(row, str) for row in rows):
+        _refuse(path)
+    summary = f"{array.shape} {array.dtype}"
+    return Source(path, {"": Entry(array.ndim, content_of(array.dtype), summary, partial(_same, array))})
+
+
+def _same(array: AnyArray) -> AnyArray:
+    return array
+
+
+def _of_columns(path: str, content: Mapping[str, Any], notes: Sequence[str]) -> Source:
+    """An object that holds columns; or picks, as dubito writes them."""
+    if content.get("picks") == []:
+        return _of_equal(path, {"index": []}, notes)
+    if isinstance(content.get("picks"), list):
+        return _of_rows(path, list(enumerate(content["picks"])), "item", notes)
+    if content.keys() == {"columns", "index", "data"}:
+        return _of_split(path, content, notes)
+    if content and all(isinstance(column, Mapping) for column in content.values()):
+        return _of_cells(path, content, notes)
+    if not content or not all(isinstance(column, list) for column in content.values()):
+        _refuse(path)
+    return _of_equal(path, {name: [_packed(cell) for cell in column] for name, column in content.items()}, notes)
+
+
+def _of_equal(path: str, columns: Mapping[str, Sequence[Any]], notes: Sequence[str]) -> Source:
+    lengths = {name: len(column) for name, column in columns.items()}
+    odd = next((name for name in lengths if lengths[name] != next(iter(lengths.values()))), None)
+    if odd is not None:
+        first = next(iter(lengths))
+        raise InvalidData(
+            f"{path} has {lengths[odd]} values in {odd!r} and {lengths[first]} in {first!r}",
+            hint="columns must be equally long.",
+        )
+    return Grid(path, columns, range(max(lengths.values(), default=0)), "item").source(notes)
+
+
+def _of_split(path: str, content: Mapping[str, Any], notes: Sequence[str]) -> Source:
+    """As pandas writes a frame with ``orient="split"``."""
+    names, index, rows = content["columns"], content["index"], content["data"]
+    is_frame = all(isinstance(part, list) for part in (names, index, rows)) and len(index) == len(rows)
+    if not is_frame or not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+        _refuse(path)
+    columns = {str(name): [_packed(row[place]) for row in rows] for place, name in enumerate(names)}
+    if len(columns) < len(names):
+        raise InvalidData(f"{path} has two columns of one name", hint="rename one.")
+    return _of_equal(path, _with_index(columns, [str(each) for each in index]), notes)
+
+
+def _of_cells(path: str, content: Mapping[str, Mapping[str, Any]], notes: Sequence[str]) -> Source:
+    """As pandas writes a frame by default: for every column an object with the index as its keys."""
+    first, index = next(iter(content.items()))
+    odd = next((name for name, column in content.items() if column.keys() != index.keys()), None)
+    if odd is not None:
+        raise InvalidData(f"{path} names other rows in {odd!r} than in {first!r}", hint="columns must name the same.")
+    columns = {name: [_packed(column[key]) for key in index] for name, column in content.items()}
+    return _of_equal(path, _with_index(columns, list(index)), notes)
+
+
+def _with_index(columns: dict[str, list[Any]], index: list[str]) -> dict[str, list[Any]]:
+    """The columns behind the index, which has no name, as pandas writes it in CSV; row numbers stay numbers."""
+    if "" in columns:
+        return columns
+    counted = [str(row) for row in range(len(index))]
+    return {"": list(range(len(index))) if index == counted else index, **columns}
+
+
+def _refuse(path: str) -> NoReturn:
+    raise InvalidData(
+        f"{path} holds no table that can be read from JSON",
+        hint='write a list of objects such as {"id": "a", "x": 1.5}, or an object of columns.',
+    )

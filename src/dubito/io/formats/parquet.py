@@ -1,0 +1,323 @@
+"""Parquet and Arrow: a list column is a matrix, and so are several columns of numbers (extra ``files``)."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from dubito.errors import InvalidData
+from dubito.io.cells import as_list
+from dubito.io.formats.arrow import opened
+from dubito.io.formats.tables import Grid
+from dubito.io.missing_values import gaps_are_kept
+from dubito.io.source import Entry, Source, one_below_another, reading
+from dubito.matrix import AnyArray, IntArray, Matrix
+from dubito.registry import require
+from dubito.request.ids import tidy_date
+
+# The index of a pandas frame in a file of Arrow's: the schema's metadata tells where it was put.
+
+COUNTED = "__index_level_0__"
+"""The name of an index that is only told as a range, which pandas gives those that have none."""
+
+
+def index_of(metadata: Mapping[bytes, bytes] | None, n_rows: int) -> tuple[tuple[str, ...], dict[str, Entry]]:
+    """The columns that hold the index, and entries for one that is a range; mere row numbers are left out.
+
+    Examples
+    --------
+    >>> index_of({b"pandas": b'{"index_columns": ["file"]}'}, 3)[0]
+    ('file',)
+    >>> counted = b'{"index_columns": [{"kind": "range", "start": 5, "stop": 8, "step": 1}]}'
+    >>> names, entries = index_of({b"pandas": counted}, 3)
+    >>> entries[names[0]].read().tolist()
+    [5, 6, 7]
+    """
+    levels = _levels((metadata or {}).get(b"pandas", b"{}"))
+    names = tuple(level for level in levels if isinstance(level, str))
+    if names or len(levels) != 1:
+        return names, {}
+    rows = _range(levels[0])
+    if len(rows) != n_rows or rows == range(n_rows):
+        return (), {}
+    return (COUNTED,), {COUNTED: Entry(1, "numbers", "(int64)", partial(_read_saved_index, rows))}
+
+
+def _levels(text: bytes) -> list[Any]:
+    """What pandas wrote of the index; words that are no JSON are damaged, and raise for `reading` to explain."""
+    parsed = json.loads(text)
+    levels = parsed.get("index_columns") if isinstance(parsed, dict) else None
+    return levels if isinstance(levels, list) else []
+
+
+def _range(level: object) -> range:
+    if not isinstance(level, dict):
+        return range(0)
+    start, stop, step = (level.get(key) for key in ("start", "stop", "step"))
+    if not (type(start) is int and type(stop) is int and type(step) is int and step):
+        return range(0)
+    return range(start, stop, step)
+
+
+def _read_saved_index(rows: range) -> IntArray:
+    return np.arange(rows.start, rows.stop, rows.step, dtype=np.int64)
+
+
+# What a pool file tells of its embeddings, in the metadata of its schema: who made them, out of what, and how wide.
+#
+# A pool file is Parquet with the columns ``id``, ``embedding``, one to show (``path``, ``text`` or ``image``), and
+# what else its source had. Distances mean something only among embeddings of one embedder, so shards that differ are
+# refused.
+
+KEY = b"dubito"
+"""Where the metadata of a schema has it."""
+COLUMN = "embedding"
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """Who made the embeddings of a pool file, and out of what.
+
+    Examples
+    --------
+    >>> made = Embeddings("pixels", "1", 64, "path", "photos")
+    >>> Embeddings.of(made.metadata()) == made, Embeddings.of({}), made.title
+    (True, None, 'pixels (version 1, 64 wide)')
+    """
+
+    embedder: str
+    version: str
+    """Changes whenever its numbers would."""
+    width: int
+    shown: str
+    """The column that a person is shown: ``path``, ``text`` or ``image``."""
+    source: str
+    """The folder that paths begin at, or the table: seen from the pool's own folder where it lies below that."""
+    dubito: str = ""
+    """The version of dubito that wrote it."""
+    fingerprint: str = ""
+    """Changes with the settings and the source."""
+
+    @property
+    def title(self) -> str:
+        """What a message calls the embedder."""
+        return f"{self.embedder} (version {self.version}, {self.width} wide)"
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """As a schema keeps it."""
+        return {KEY: json.dumps({"schema": 1, **asdict(self)}, sort_keys=True).encode()}
+
+    @classmethod
+    def of(cls, metadata: Mapping[bytes, bytes] | None) -> "Embeddings | None":
+        """What a schema tells; None for a table of somebody else's. What is no such record raises ValueError."""
+        text = (metadata or {}).get(KEY)
+        if text is None:
+            return None
+        record = json.loads(text)
+        kinds = {field.name: int if field.name == "width" else str for field in fields(cls)}
+        if not isinstance(record, dict) or not all(type(record.get(name)) is kind for name, kind in kinds.items()):
+            raise ValueError("what its metadata tells of the embeddings is no record of dubito's")
+        return cls(**{name: record[name] for name in kinds})
+
+    def root(self, path: str) -> str:
+        """The folder in which the paths of a pool file begin, given where the file is."""
+        place = os.path.join(os.path.dirname(os.path.abspath(path)), self.source)
+        return place if os.path.isdir(place) else os.path.dirname(place)
+
+
+ROWS_PER_BATCH = 16_384
+"""A list column is read in batches of at least this many rows."""
+
+
+def open_parquet(path: str) -> Source:
+    """A Parquet or Arrow file: its schema is read here, a column when asked for."""
+    with reading(path), opened(path) as file:
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+    twice = next((name for name, count in Counter(schema.names).items() if count > 1), None)
+    if twice is not None:
+        raise InvalidData(f"{path} has two columns called {twice!r}", hint="rename one.")
+    entries = {field.name: _entry(path, field.name, field.type) for field in schema}
+    entries |= {name: _list_entry(path, name) for name in _lists_as_text(path, entries)}
+    if not entries:
+        raise InvalidData(f"{path} holds no columns.")
+    with reading(path):
+        index, counted = index_of(schema.metadata, n_rows)
+        made = Embeddings.of(schema.metadata)
+    index = tuple(name for name in index if name in entries or name in counted)
+    embedder, root = ("", "") if made is None else (made.title, made.root(path))
+    return Source(path, {**counted, **entries}, partial(_numbers, path), index=index, embedder=embedder, root=root)
+
+
+def read_bytes(path: str, name: str) -> list[bytes]:
+    """A column of bytes, such as pictures: bytes themselves, or records whose field ``bytes`` holds them."""
+    (column,) = _read(path, [name])
+    types, kind = _pyarrow("types"), column.type
+    if types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+        column = _pyarrow("compute").struct_field(column, "bytes")
+        _refuse_nulls(column, path, name, 0)
+    if not (types.is_binary(column.type) or types.is_large_binary(column.type)):
+        raise InvalidData(
+            f"column {name!r} of {path} is of type {kind}", hint="bytes, or records with a field bytes, are read."
+        )
+    values: list[bytes] = column.to_pylist()
+    return values
+
+
+def _pyarrow(module: str) -> ModuleType:
+    return require(f"pyarrow.{module}", extra="files")
+
+
+def _entry(path: str, name: str, kind: Any) -> Entry:
+    types = _pyarrow("types")
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        if _is_numeric(types, kind.value_type):
+            return Entry(2, "numbers", f"(lists of {kind.value_type})", partial(_lists, path, name))
+    elif _is_numeric(types, kind):
+        return Entry(1, "numbers", f"({kind})", partial(_column, path, name), None, partial(_values, path, name))
+    elif types.is_temporal(kind) and not types.is_duration(kind):
+        dates = partial(_dates, path, name)
+        return Entry(1, "other", f"({kind})", partial(_refuse, path, name, kind), dates, partial(_values, path, name))
+    elif types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
+        return Entry(1, "text", "(text)", partial(_texts, path, name), None, partial(_values, path, name))
+    return Entry(1, "other", f"({kind})", partial(_refuse, path, name, kind), None, partial(_values, path, name))
+
+
+def _lists_as_text(path: str, entries: Mapping[str, Entry]) -> list[str]:
+    """The columns of text that hold lists of numbers, in a table that has none as such."""
+    texts = [name for name, entry in entries.items() if entry.content == "text"]
+    if not texts or any(entry.ndim == 2 for entry in entries.values()):
+        return []
+    with reading(path), opened(path) as file:
+        return [name for name in texts if _are_lists(file.first_texts(name))]
+
+
+def _are_lists(values: list[Any]) -> bool:
+    present = [value for value in values if value is not None]
+    return bool(present) and all(isinstance(value, str) and as_list(value) is not None for value in present)
+
+
+def _list_entry(path: str, name: str) -> Entry:
+    return Entry(2, "numbers", "(lists of numbers, as text)", partial(_text_lists, path, name))
+
+
+def _text_lists(path: str, name: str) -> AnyArray:
+    column = _read(path, [name])[0]
+    with reading(path):
+        values = column.to_pylist()
+    return Grid(path, {name: values}, range(len(values)), "row").lists(name)
+
+
+def _is_numeric(types: ModuleType, kind: Any) -> bool:
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _refuse(path: str, name: str, kind: Any) -> AnyArray:
+    raise InvalidData(
+        f"column {name!r} of {path} is of type {kind}", hint="numbers, lists of numbers or text can be read."
+    )
+
+
+def _read(path: str, names: Sequence[str], gaps: bool = False) -> list[Any]:
+    """Columns as Arrow chunked arrays, which must have no nulls unless gaps are let through."""
+    with reading(path), opened(path) as file:
+        table = file.read(columns=list(names))
+        columns = [table.column(name) for name in names]
+        for name, column in () if gaps else zip(names, columns, strict=True):
+            _refuse_nulls(column, path, name, 0)
+        return columns
+
+
+def _refuse_nulls(values: Any, path: str, name: str, first_row: int, width: int = 1) -> None:
+    if values.null_count:
+        row = first_row + int(np.argmax(np.asarray(values.is_null()))) // width
+        raise InvalidData(f"column {name!r} of {path} has no value in row {row}", hint="fill it in or drop the row.")
+
+
+def _column(path: str, name: str) -> AnyArray:
+    array: AnyArray = _read(path, [name])[0].to_numpy()
+    return array
+
+
+def _values(path: str, name: str) -> AnyArray:
+    """A column as objects, None for null."""
+    with reading(path), opened(path) as file:
+        listed = file.read(columns=[name]).column(name).to_pylist()
+    values = np.empty(len(listed), dtype=np.object_)
+    values[:] = listed
+    return values
+
+
+def _dates(path: str, name: str) -> AnyArray:
+    """Dates and times as text: they can name rows."""
+    return np.array([tidy_date(str(value)) for value in _read(path, [name])[0].to_pylist()], dtype=np.str_)
+
+
+def _texts(path: str, name: str) -> AnyArray:
+    column = _read(path, [name])[0]
+    with reading(path):  # Damaged text is found out only here.
+        values = column.to_pylist()
+    return np.array(values) if values else np.empty(0, np.str_)
+
+
+def _numbers(path: str, names: Sequence[str]) -> AnyArray:
+    """Columns of numbers side by side, in the smallest type that holds them all."""
+    return np.stack([_as_numbers(column) for column in _read(path, names, gaps=gaps_are_kept())], axis=1)
+
+
+def _as_numbers(column: Any) -> AnyArray:
+    """A column's values; nulls, where they were let through, are NaN."""
+    if column.null_count:
+        return np.array([np.nan if value is None else float(value) for value in column.to_pylist()])
+    array: AnyArray = column.to_numpy()
+    return array
+
+
+def _lists(path: str, name: str) -> Matrix:
+    """A list column (n, d): the values of every batch are used where they lie."""
+    parts: list[Matrix] = []
+    first_row, width = 0, -1
+    with reading(path), opened(path) as file:
+        for groups in _batches(file.metadata):
+            column = file.read_row_groups(groups, columns=[name]).column(name)
+            _refuse_nulls(column, path, name, first_row)
+            for chunk in filter(len, column.chunks):
+                parts.append(_rows(chunk, path, name, first_row, width))
+                first_row, width = first_row + len(chunk), parts[-1].shape[1]
+    return one_below_another(parts, [path] * len(parts)) if parts else np.empty((0, 0))
+
+
+def _batches(metadata: Any) -> Iterator[list[int]]:
+    """Row groups to read together: a whole file at once would be copied, tiny groups would make too many parts."""
+    batch: list[int] = []
+    n_rows = 0
+    for group in range(metadata.num_row_groups):
+        batch.append(group)
+        n_rows += metadata.row_group(group).num_rows
+        if n_rows >= ROWS_PER_BATCH:
+            yield batch
+            batch, n_rows = [], 0
+    if batch:
+        yield batch
+
+
+def _rows(chunk: Any, path: str, name: str, first_row: int, width: int) -> AnyArray:
+    """One chunk as an array; every list must be as long as the first of the column."""
+    lengths = chunk.value_lengths().to_numpy()
+    width = int(lengths[0]) if width < 0 else width
+    odd = np.flatnonzero(lengths != width)
+    if len(odd):
+        raise InvalidData(
+            f"column {name!r} of {path} has {lengths[odd[0]]} numbers in row {first_row + odd[0]} and {width} in "
+            "the rows before it",
+            hint="every list must be equally long.",
+        )
+    values = chunk.flatten()
+    _refuse_nulls(values, path, name, first_row, width)
+    array: AnyArray = values.to_numpy(zero_copy_only=False)
+    return array.reshape(len(chunk), width)

@@ -1,0 +1,176 @@
+"""How much memory inputs may take once they are unpacked, told before they are read.
+
+Memory-mapped files stay on the disk and count for nothing; archives, tables and pictures count with what they become.
+"""
+
+import gzip
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+from dubito.errors import MemoryLimit, by_interface
+from dubito.request.arrays import check_memory_limit
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+SHARE = 0.5
+"""Of the machine's memory, where nothing else is said: the other half is for the work itself."""
+VARIABLE = "DUBITO_INPUT_LIMIT"
+"""In the environment, a bound for this process and those it starts."""
+PICTURE_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What Pillow may decode: for some others, such as EPS, it starts programs."""
+CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+@dataclass(slots=True)
+class Allowance:
+    """What may be held, and what is held so far, by file and array: reading one twice does not count twice."""
+
+    limit: int
+    held: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def hold(self, path: str, name: str, n_bytes: int) -> None:
+        """Count an array in, or refuse it."""
+        before = sum(size for key, size in self.held.items() if key != (path, name))
+        if before + n_bytes > self.limit:
+            what = f"{name!r} of {path}" if name else path
+            beside = f" beside the {describe_size(before)} read before" if before else ""
+            raise MemoryLimit(
+                f"{what} takes {describe_size(n_bytes)} of memory once it is unpacked{beside}, and inputs may take "
+                f"{describe_size(self.limit)}",
+                hint=f"if that is meant {_more_room(before + n_bytes)}, else use a file that stays on the disk, such "
+                "as .npy.",
+            )
+        self.held[path, name] = n_bytes
+
+    def check_unpacking(self, path: str, n_bytes: int) -> None:
+        """Refuse a stream that unpacks to more than may be held, whether or not all of it would be."""
+        if n_bytes > self.limit:
+            raise MemoryLimit(
+                f"{path} unpacks to more than the {describe_size(self.limit)} that inputs may take",
+                hint=f"if that is meant {_more_room(4 * self.limit)}.",
+            )
+
+
+_allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
+
+
+@contextmanager
+def input_limit(limit: int | None = None) -> Iterator[Allowance]:
+    """Bound what all inputs read in the block may take together; None for half of the memory.
+
+    Without such a block every array is held against that default by itself.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np
+    >>> from dubito.io import input_limit, read_pool
+    >>> with tempfile.TemporaryDirectory() as folder, input_limit(10**6):
+    ...     path = os.path.join(folder, "pool.npz")
+    ...     np.savez_compressed(path, features=np.zeros((1000, 1000)))
+    ...     read_pool(path)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    dubito.errors.MemoryLimit: 'features' of ... takes 8 MB of memory once it is unpacked, and inputs may take 1 MB...
+    """
+    allowed = Allowance(default_limit() if limit is None else limit)
+    token = _allowance.set(allowed)
+    try:
+        yield allowed
+    finally:
+        _allowance.reset(token)
+
+
+def hold(path: str, name: str, n_bytes: int) -> None:
+    """Count an array of a file in before it is read, or refuse it."""
+    allowance().hold(path, name, n_bytes)
+
+
+def allowance() -> Allowance:
+    """That of the block this runs in, else a new one of the default size."""
+    return _allowance.get() or Allowance(default_limit())
+
+
+def default_limit() -> int:
+    """What the environment says, else half of the memory of the machine, or of the container it is."""
+    limit = check_memory_limit(os.environ.get(VARIABLE), VARIABLE)
+    return int(machine_memory() * SHARE) if limit is None else limit
+
+
+def machine_memory() -> int:
+    """Bytes of memory that this process could ever have."""
+    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for path in CONTAINER_LIMITS:
+        try:
+            with open(path) as file:
+                sizes.append(int(file.read()))
+        except (OSError, ValueError):  # No container, another version of them, or "max".
+            continue
+    return min(sizes)
+
+
+def describe_size(n_bytes: int) -> str:
+    """Bytes as a person says them.
+
+    Examples
+    --------
+    >>> describe_size(1_200_000_000), describe_size(50_000), describe_size(7)
+    ('1.2 GB', '50 kB', '7 bytes')
+    """
+    for size, unit in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if n_bytes >= size:
+            return f"{n_bytes / size:.3g} {unit}"
+    return f"{n_bytes} bytes"
+
+
+def _more_room(n_bytes: int) -> str:
+    """How to ask for a little more than so many bytes."""
+    step = 10 ** max(6, len(str(n_bytes)) - 2)
+    wanted = -(-n_bytes // step) * step
+    return by_interface(
+        f"read it within dubito.io.input_limit({wanted})", command=f"pass --input-limit {wanted // 10**6}MB"
+    )
+
+
+# Bytes of a file, unpacked as they are read where its name ends in ``.gz``, and counted: none unpacks forever.
+
+PACKED = ".gz"
+
+
+class Counted(io.RawIOBase):
+    """What a packed file gives, refused once it is more than inputs may take."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.packed = gzip.GzipFile(path)
+        self.n_bytes = 0
+        self.allowance = allowance()
+
+    def readable(self) -> bool:
+        """It is read and never written."""
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        """The next bytes."""
+        view = memoryview(buffer)
+        part = self.packed.read(len(view))
+        self.n_bytes += len(part)
+        self.allowance.check_unpacking(self.path, self.n_bytes)
+        view[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        """Let the file go."""
+        self.packed.close()
+        super().close()
+
+
+def open_bytes(path: str) -> IO[bytes]:
+    """The file to read bytes from, those that were packed rather than the packed ones."""
+    if not path.lower().endswith(PACKED):
+        return open(path, "rb")
+    return io.BufferedReader(Counted(path), 1 << 20)

@@ -1,0 +1,444 @@
+"""Which array of a file is meant: by its key, by the usual names, or because it is the only one that fits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+import numpy as np
+
+from dubito.errors import PASS, InvalidArgument, InvalidData, MissingFile, by_interface
+from dubito.io.cells import plain_numbers
+from dubito.io.source import Entry, Source, natural_order, whole
+from dubito.matrix import AnyArray, BoolArray, FloatArray
+from dubito.request.columns import (
+    CANDIDATES,
+    DOUBTS,
+    IDS,
+    LABELLED,
+    LABELS,
+    UNLABELLED,
+    could_be_index,
+    index_names,
+    label_name,
+    no_features,
+    usual,
+)
+from dubito.request.ids import Ids, RowNames
+
+# Which columns of a table are classes of a model, where they have the name of something else.
+
+MOST_ROWS = 10_000
+"""What columns are judged on."""
+SUM_TOLERANCE = 1e-3
+
+
+def classes_among(source: Source, role: str, free: Sequence[str], doubtful: Sequence[str]) -> list[str]:
+    """The doubtful columns, such as ``y``, that are classes by what they hold.
+
+    For logits those with fractions, since whole numbers look like labels; for probabilities those with which the rows
+    sum to 1, where they do not without them.
+    """
+    numbers = [name for name in doubtful if _holds_numbers(source, name)]
+    if source.columns is None or not numbers or not all(_holds_numbers(source, name) for name in free):
+        return []
+    names = [*free, *numbers]
+    sample = np.asarray(source.columns(names)[:MOST_ROWS], dtype=np.float64)
+    values = dict(zip(names, sample.T, strict=True))
+    fractions = [name for name in numbers if _has_fractions(values[name])]
+    if role == "logits":
+        return [name for name in fractions if name.lower() not in DOUBTS or not _is_share(values[name])]
+    sets = [[], numbers, fractions, *([name] for name in numbers)]
+    return next((more for more in sets if _sum_to_one([values[name] for name in [*free, *more]])), [])
+
+
+def _holds_numbers(source: Source, name: str) -> bool:
+    entry = source.entries[name]
+    return entry.ndim == 1 and entry.content == "numbers"
+
+
+def _has_fractions(values: FloatArray) -> bool:
+    return bool((np.isfinite(values) & (values != np.round(values))).any())
+
+
+def _is_share(values: FloatArray) -> bool:
+    """Whether all are from 0 to 1, as doubt is."""
+    known: BoolArray = np.isfinite(values)
+    return bool(((values >= 0) & (values <= 1))[known].all())
+
+
+def _sum_to_one(columns: Sequence[FloatArray]) -> bool:
+    if len(columns) < 2:
+        return False
+    sums = np.sum(columns, axis=0)
+    return bool((np.abs(sums[np.isfinite(sums)] - 1) <= SUM_TOLERANCE).all())
+
+
+# What the rows of a file are called: a column or an array of ids, and the index of a pandas frame that was saved.
+
+
+def index_columns(source: Source) -> list[str]:
+    """The columns of a table that are a frame's index, by what the file tells or by their names."""
+    if not source.is_table:
+        return []
+    named = [name for name in index_names(source.names) if name not in source.index]
+    return [*source.index, *(name for name in named if _is_index(source, name))]
+
+
+def find_names(source: Source, id_column: str | None, n_rows: int) -> RowNames:
+    """What the rows of a file are called.
+
+    Parameters
+    ----------
+    source : Source
+        A file that was opened.
+    id_column : str, optional
+        The name given for the ids; where the file has none of that name, ``ids`` or ``id`` is taken.
+    n_rows : int
+        How many rows there are to name: a file of other arrays may have ids for something else.
+    """
+    names = [name for name in source.names if name]
+    chosen = id_column if id_column in names else usual(names, IDS)
+    column = None if chosen is None else _checked(source, chosen, n_rows)
+    return RowNames(column, _index(source, n_rows, needed=column is None))
+
+
+def _index(source: Source, n_rows: int, *, needed: bool) -> Ids | None:
+    levels = index_columns(source)
+    if len(levels) > 1:
+        if needed:
+            option = by_interface("Columns(id=)", command="--id-column", toml="id_column")
+            raise InvalidData(
+                f"{source.path} has an index of {len(levels)} columns ({', '.join(map(repr, levels))})",
+                hint=f"say which of them tells rows apart with {option}.",
+            )
+        return None
+    if not levels or _counts_pieces(_values(source, levels[0])):
+        return None
+    return _checked(source, levels[0], n_rows)
+
+
+def _is_index(source: Source, name: str) -> bool:
+    entry = source.entries[name]
+    return entry.ndim == 1 and could_be_index(name, entry.values() if entry.content == "text" else whole(entry.read()))
+
+
+def _counts_pieces(values: AnyArray) -> bool:
+    """Whether row numbers begin again and again, as in frames put one below another: they name no rows."""
+    if values.dtype.kind not in "iu" or not len(values) or values[0] != 0:
+        return False
+    begins = values == 0
+    return bool(begins.sum() > 1 and (begins[1:] | (values[1:] == values[:-1] + 1)).all())
+
+
+def _checked(source: Source, name: str, n_rows: int) -> Ids:
+    """Ids that are one for each row, and each once."""
+    ids = Ids(source.path, _values(source, name))
+    if len(ids) != n_rows:
+        raise InvalidData(f"{source.path} has {len(ids)} ids for {n_rows} rows", hint="there must be one for each.")
+    if ids.repeated is not None:
+        first, second = ids.repeated
+        what = f"repeats the id {ids.shown([first])} (rows {first} and {second})"
+        ignoring = by_interface(
+            f"Columns(ignore=[{name!r}])", command=f"--ignore-columns {name}", toml=f'ignore_columns = ["{name}"]'
+        )
+        raise ids.wrong(what, f"each must be there once; if {name!r} is no id pass {ignoring}.")
+    return ids
+
+
+def _values(source: Source, name: str) -> AnyArray:
+    """A column as ids: whole floats become integers."""
+    entry = source.entries[name]
+    if entry.ndim != 1:
+        raise InvalidData(f"{source.noun} {name!r} of {source.path} is {entry.summary}, but ids must be 1-D (n,).")
+    values = entry.names()
+    if values.dtype.kind != "f":
+        return values
+    if not (np.isfinite(values) & (values == np.round(values))).all():
+        raise InvalidData(
+            f"{source.noun} {name!r} of {source.path} holds fractions or NaN", hint="ids must be integers or text."
+        )
+    _ = Ids(source.path, values).keys  # Refuses floats too large to tell whole numbers apart.
+    return values.astype(np.int64)
+
+
+MatrixRole = Literal["features", "labelled"]
+DoubtRole = Literal["probabilities", "logits", "doubt"]
+NameRole = Literal["ids", "labels"]
+OtherRole = Literal["head", "candidates", "unlabelled"]
+Role = Literal[
+    "features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates", "unlabelled"
+]
+
+DOUBT_ROLES: tuple[DoubtRole, ...] = ("probabilities", "logits", "doubt")
+
+USUAL_NAMES: dict[Role, tuple[str, ...]] = {
+    "features": ("features", "embeddings", "embedding", "pool"),
+    "labelled": LABELLED,
+    "probabilities": ("probabilities",),
+    "logits": ("logits",),
+    "doubt": ("doubt",),
+    "ids": IDS,
+    "labels": LABELS,
+    "head": ("head", "head.weight"),
+    "candidates": CANDIDATES,
+    "unlabelled": UNLABELLED,
+}
+"""The names tried, in this order; in small or capital letters."""
+
+SHAPES: dict[Role, tuple[tuple[int, ...], str]] = {
+    "features": ((2,), "2-D (n, d) numbers"),
+    "labelled": ((1, 2), "2-D (m, d) numbers, or 1-D row numbers, ids or a mask"),
+    "probabilities": ((2, 3), "2-D (n, c) or 3-D (n, k, c) numbers"),
+    "logits": ((2,), "2-D (n, c) numbers"),
+    "doubt": ((1,), "1-D (n,) numbers"),
+    "ids": ((1,), "1-D (n,) integers or text"),
+    "labels": ((1,), "1-D (n,) integers or text"),
+    "head": ((2,), "2-D (c, d) numbers"),
+    "candidates": ((1,), "1-D row numbers, ids or a mask"),
+    "unlabelled": ((1,), "1-D row numbers, ids or a mask"),
+}
+"""The numbers of dimensions a role may have, and what a message says of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names the user gave for the columns of a table, or the arrays of an archive."""
+
+    id: str | None = None
+    label: str | None = None
+    features: Sequence[str] = ()
+    """Column names, or patterns such as ``f*``, which leave out what another role claims; empty for the rule of
+    `read_array`."""
+    ignore: Sequence[str] = ()
+    """Names or patterns of what is not there for us: columns, or arrays of an archive."""
+    probabilities: Sequence[str] = ()
+    """Names or patterns of the columns that hold a class's probability each; they go in the order of their names."""
+    no_label: Sequence[str] = ()
+    """Labels that mean none, beside those of `dubito.request.labels`; or ``empty`` for what is empty alone."""
+    claimed: Sequence[str] = ()
+    """Columns that are wanted for something else, such as costs, and are no features."""
+
+
+ANY_COLUMNS = Columns()
+AS_FEATURES = by_interface("Columns(features=[...])", command="--feature-columns", toml="feature_columns")
+"""How a person says which columns are features."""
+
+
+def choose(source: Source, role: Role, key: str | None, columns: Columns) -> list[str]:
+    """The names of the entries that play the role: one, or columns of numbers to set side by side."""
+    if role == "features" and columns.features and key is None:
+        return _feature_columns(source, columns)
+    if role == "probabilities" and columns.probabilities and key is None:
+        return probability_columns(source, columns)
+    name = key or given_name(role, columns) or usual_name(source, role)
+    if name is None and role == "labelled":
+        name = "index" if _holds_picks(source) else usual_name(source, "features")
+    if name is not None:
+        return [name]
+    if len(source.entries) == 1 and not source.is_table and (role == "ids" or source.names[0].lower() not in IDS):
+        return list(source.names)
+    return _only_fitting(source, role, columns)
+
+
+def _holds_picks(source: Source) -> bool:
+    return source.is_table and "index" in source.names and ("rank" in source.names or len(source.names) == 1)
+
+
+def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
+    free = _free_entries(source, role, columns)
+    shapes = SHAPES[role][0]
+    fitting = [name for name, entry in free.items() if entry.ndim in shapes and _content_fits(entry, role)]
+    if source.is_table and 2 in shapes:
+        lists = [name for name in fitting if free[name].ndim == 2]
+        if not lists:
+            more = classes_among(source, role, list(free), by_name_alone(source, role, columns))
+            names = [name for name in source.names if name in free or name in more]
+            return _number_columns(source, role, {name: source.entries[name] for name in names}, columns)
+        fitting = lists
+    if len(fitting) == 1:
+        return fitting
+    options = {"features": AS_FEATURES, "labels": _as_column("label", "NAME"), "ids": _as_column("id", "NAME")}
+    how = options.get(role, f"{source.path}::NAME") if source.is_table else f"{source.path}::NAME"
+    raise MissingFile(
+        f"{source.path} has no {source.noun} called {' or '.join(USUAL_NAMES[role])}, and "
+        f"{len(fitting) or 'none'} that could be the {role} ({SHAPES[role][1]})",
+        hint=f"it holds {source.listing()}. Name one with {how}.",
+    )
+
+
+def _number_columns(source: Source, role: Role, free: dict[str, Entry], columns: Columns) -> list[str]:
+    """Every free column, all of which must hold numbers."""
+    for name, entry in free.items():
+        if entry.content != "numbers":
+            raise InvalidData(
+                f"column {name!r} of {source.path} holds {entry.summary.strip('()')}, but {role} are numbers",
+                hint=f"{plain_numbers(entry)}if it identifies the rows {_as_ids(source, role, name, columns)}, "
+                f"if it is their class {_as_column('label', name)}, else {_ignoring(_without_numbers(free))}.",
+            )
+    if not free:
+        raise MissingFile(
+            f"{source.path} has no columns that could be the {role}", hint=f"it holds {source.listing()}."
+        )
+    return list(free)
+
+
+def _as_ids(source: Source, role: Role, name: str, columns: Columns) -> str:
+    """What makes a column the ids; in a file beside the pool, whose ids are named already, only another name does."""
+    if role not in DOUBT_ROLES or columns.id is None or columns.id in source.names:
+        return f"{PASS} {_as_column('id', name)}"
+    return f"rename it to {columns.id!r}, as in the pool, or to 'id'"
+
+
+def _as_column(role: str, name: str) -> str:
+    """How a person says what a column is."""
+    return by_interface(
+        f"Columns({role}={name!r})", command=f"--{role}-column {name}", toml=f'{role}_column = "{name}"'
+    )
+
+
+def _without_numbers(free: dict[str, Entry]) -> list[str]:
+    """All columns that hold no numbers, so that one fix does for them."""
+    return [name for name, entry in free.items() if entry.content != "numbers"]
+
+
+def _ignoring(names: Sequence[str]) -> str:
+    """How a person says that columns are not there for us."""
+    listed = ", ".join(f'"{name}"' for name in names)
+    return by_interface(
+        f"Columns(ignore={list(names)!r})",
+        command=f"--ignore-columns {','.join(names)}",
+        toml=f"ignore_columns = [{listed}]",
+    )
+
+
+def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Entry]:
+    """Entries that no other role claims, by the user's word or by a usual name."""
+    own = {role, "features"} if role == "labelled" else {role}
+    if source.is_table:
+        own.add("head")  # A row for each class: no column of the pool's own table is one.
+    claimed = _claimed(source, role, columns)
+    if source.is_table and role != "labels":
+        claimed |= set(no_features(source.names)) - _named_for(source, role)
+    for other, usual_names in USUAL_NAMES.items():
+        fits = SHAPES[other][0]
+        claimed |= {
+            name
+            for name, entry in source.entries.items()
+            if other not in own and name.lower() in usual_names and (source.is_table or entry.ndim in fits)
+            if other != "labels" or not source.is_table
+        }
+    return {name: entry for name, entry in source.entries.items() if name not in claimed}
+
+
+def _claimed(source: Source, role: Role, columns: Columns) -> set[str | None]:
+    """What the user's word or a frame's index claims."""
+    claimed = {columns.id, columns.label, "", *columns.claimed, *index_columns(source)}
+    return claimed if role == "probabilities" else claimed | set(_matching(source, columns.probabilities))
+
+
+def by_name_alone(source: Source, role: Role, columns: Columns) -> list[str]:
+    """The columns of a table of classes that only their names keep from being one; ids aside."""
+    if role not in ("probabilities", "logits") or not source.is_table:
+        return []
+    taken = {*_free_entries(source, role, columns), *_claimed(source, role, columns)}
+    return [name for name in source.names if name not in taken and name.lower() not in IDS]
+
+
+def _named_for(source: Source, role: Role) -> set[str]:
+    return {name for name in source.names if name.lower() in USUAL_NAMES[role]}
+
+
+def left_out(source: Source) -> list[str]:
+    """The columns of a table that are no features by their names and play no other part."""
+    taken = {usual_name(source, role) for role in USUAL_NAMES}
+    return [name for name in no_features(source.names) if name not in taken]
+
+
+def numbers_beside(source: Source, chosen: Sequence[str], columns: Columns) -> list[str]:
+    """The other columns of numbers that could have been features, where some are chosen."""
+    free = _free_entries(source, "features", columns)
+    return [name for name, entry in free.items() if entry.content == "numbers" and name not in chosen]
+
+
+def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
+    """The names that are given, or that a pattern fits, each once."""
+    names = [
+        [name for name in source.names if name == pattern or ("*" in pattern and fnmatchcase(name, pattern))]
+        for pattern in patterns
+    ]
+    return list(dict.fromkeys(name for each in names for name in each))
+
+
+def probability_columns(source: Source, columns: Columns) -> list[str]:
+    """The columns of a table that hold probabilities, in the order of their names: p_2 before p_10."""
+    if not source.is_table:
+        raise InvalidArgument(
+            f"probability columns are for tables, not for {source.path}",
+            hint=f"name an array with {source.path}::NAME.",
+        )
+    found = _matching(source, columns.probabilities)
+    for pattern in columns.probabilities:
+        if not _matching(source, [pattern]):
+            source.entry(pattern)  # Refuses it, and tells the nearest name.
+    return sorted(found, key=natural_order)
+
+
+def _feature_columns(source: Source, columns: Columns) -> list[str]:
+    """The columns named, and those that a pattern fits and no other role claims."""
+    if not source.is_table:
+        raise InvalidArgument(
+            f"feature columns are for CSV and Parquet, not for {source.path}",
+            hint=f"name an array with {source.path}::NAME.",
+        )
+    chosen: dict[str, Entry] = {}
+    free = _free_entries(source, "features", columns)
+    for pattern in columns.features:
+        matches = [name for name in free if fnmatchcase(name, pattern)] if "*" in pattern else []
+        matches = matches or [pattern]
+        chosen |= {name: source.entry(name) for name in matches}
+    return list(chosen)
+
+
+def given_name(role: Role, columns: Columns) -> str | None:
+    """The name the user gave for the role."""
+    return {"ids": columns.id, "labels": columns.label}.get(role)
+
+
+def usual_name(source: Source, role: Role) -> str | None:
+    """The first usual name in the file; a table's features must be a column of lists to go by their name."""
+    names = [name for name in source.names if name]
+    if source.is_table and role == "labels":
+        return label_name(names)
+    if role in ("features", "head"):
+        names = [name for name in names if source.entries[name].ndim > 1]
+    if role == "unlabelled":
+        names = [name for name in names if source.entries[name].ndim == 1]
+    found = usual(names, USUAL_NAMES[role])
+    if found is None and role == "features" and not source.is_table:
+        return usual(names, UNLABELLED)
+    return found
+
+
+def _content_fits(entry: Entry, role: Role) -> bool:
+    may_be_text = ("ids", "labels", "labelled", "candidates", "unlabelled")
+    return entry.content == "numbers" or (entry.content == "text" and entry.ndim == 1 and role in may_be_text)
+
+
+def check_numbers(source: Source, name: str, role: Role) -> None:
+    """Refuse a column that cannot stand beside others in a matrix."""
+    entry = source.entry(name)
+    if entry.ndim != 1 or entry.content != "numbers":
+        raise InvalidData(
+            f"column {name!r} of {source.path} holds {entry.summary.strip('()')}",
+            hint=f"{plain_numbers(entry)}the {role} must be columns of numbers, or one column of lists.",
+        )
+
+
+def check_role(source: Source, name: str, entry: Entry, role: Role) -> None:
+    """Refuse an entry whose shape or content does not fit its role."""
+    if entry.content == "other":
+        entry.read()
+    if entry.ndim not in SHAPES[role][0] or not _content_fits(entry, role):
+        which = f"{source.noun} {name!r} of {source.path}" if name else source.path
+        raise InvalidData(f"{which} is {entry.summary}, but {role} must be {SHAPES[role][1]}.")

@@ -1,0 +1,147 @@
+"""Missing values: empty cells, nulls and NaN, counted all at once, filled in or left out."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from dubito.errors import InvalidData, by_interface
+from dubito.matrix import AnyArray, IntArray, Matrix, blocks, len_of, rows_per_read
+
+Missing = Literal["median", "drop"]
+MOST_NAMED = 8
+"""Columns that a message names."""
+HINT = by_interface(
+    "fill them in or drop those rows first.",
+    command="pass --missing median to fill in each column's median, or --missing drop to leave those rows out.",
+    toml='set missing = "median" to fill in each column\'s median, or missing = "drop" to leave those rows out.',
+)
+PLAIN_NUMBER = by_interface(
+    "write plain numbers, or drop such rows",
+    command="write plain numbers, or leave the cell empty and pass --missing median or --missing drop",
+    toml='write plain numbers, or leave the cell empty and set missing = "median" or "drop"',
+)
+"""The fix of text where numbers stand."""
+
+_kept: ContextVar[bool] = ContextVar("gaps_kept", default=False)
+
+
+@contextmanager
+def keeping_gaps() -> Iterator[None]:
+    """Empty cells and nulls among numbers are read as NaN in the block, to be counted; else the first is an error."""
+    token = _kept.set(True)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+def gaps_are_kept() -> bool:
+    """Whether `keeping_gaps` holds."""
+    return _kept.get()
+
+
+class Settled(NamedTuple):
+    """Features without a missing value."""
+
+    features: Matrix
+    rows: IntArray | None = None
+    """The rows of the file that were kept, ascending, where some were left out."""
+    note: str | None = None
+
+
+def settle_missing(
+    path: str, features: Matrix, names: Sequence[str], missing: Missing | None, like: AnyArray | None = None
+) -> Settled:
+    """Features as they are where nothing is missing; else filled in, without such rows, or an error that counts all.
+
+    Parameters
+    ----------
+    path : str
+        What a message calls the file.
+    features : array (n, d)
+        NaN stands for what is missing.
+    names : sequence of str
+        The columns' names; none for an array without.
+    missing : {"median", "drop"}, optional
+        What to do.
+    like : array (m, d), optional
+        Rows without a gap that medians are taken from, instead of these.
+
+    Examples
+    --------
+    >>> values = np.array([[1.0, np.nan], [3.0, 5.0], [np.nan, 7.0]])
+    >>> settle_missing("pool.csv", values, ["age", "pay"], "median").features.tolist()
+    [[1.0, 6.0], [3.0, 5.0], [2.0, 7.0]]
+    >>> settle_missing("pool.csv", values, ["age", "pay"], "drop").rows.tolist()
+    [1]
+    """
+    if features.dtype.kind != "f" or len(features.shape) != 2:
+        return Settled(features)
+    counts, rows = _count(features)
+    if not counts.any():
+        return Settled(features)
+    where = _columns(counts, names) if names else _first(features, int(rows[0]))
+    problem = _reported(path, int(counts.sum()), len(rows), len_of(features), where)
+    if missing is None:
+        raise InvalidData(problem, hint=HINT)
+    if missing == "median":
+        filled = _filled(path, np.asarray(features[:]), counts, names, like)
+        return Settled(filled, None, f"{problem}; medians were filled in")
+    kept = np.setdiff1d(np.arange(len_of(features)), rows)
+    if not len(kept):
+        raise InvalidData(f"{problem}: no row is left", hint="leave out the columns that are nearly empty.")
+    return Settled(np.asarray(features[kept]), kept, f"{problem}; those rows are left out")
+
+
+def rows_with_gaps(features: Matrix) -> IntArray:
+    """The rows that have a missing value, ascending.
+
+    Examples
+    --------
+    >>> rows_with_gaps(np.array([[1.0, np.nan], [3.0, 5.0]])).tolist()
+    [0]
+    """
+    return _count(features)[1] if features.dtype.kind == "f" else np.empty(0, dtype=np.int64)
+
+
+def _count(features: Matrix) -> tuple[IntArray, IntArray]:
+    """Missing values in each column, and the rows that have any."""
+    counts, rows = np.zeros(features.shape[1], dtype=np.int64), [np.empty(0, dtype=np.int64)]
+    for span in blocks(len_of(features), rows_per_read(features)):
+        is_missing = np.isnan(features[span])
+        counts += is_missing.sum(axis=0)
+        rows.append(np.flatnonzero(is_missing.any(axis=1)) + span.start)
+    return counts, np.concatenate(rows)
+
+
+def _reported(path: str, total: int, n_gaps: int, n_rows: int, where: str) -> str:
+    return f"{path} has {total:,} missing value{'s' * (total != 1)} in {n_gaps:,} of {n_rows:,} rows ({where})"
+
+
+def _columns(counts: IntArray, names: Sequence[str]) -> str:
+    """How many are missing in which column, the most first."""
+    order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())].tolist()
+    more = [f"{len(order) - MOST_NAMED} more columns"] if len(order) > MOST_NAMED else []
+    return ", ".join([*(f"{names[place]} {counts[place]}" for place in order[:MOST_NAMED]), *more])
+
+
+def _first(features: Matrix, row: int) -> str:
+    """Where the first one is, in an array whose columns have no names."""
+    column = int(np.argmax(np.isnan(features[row : row + 1])))
+    return f"the first is nan at row {row}, column {column}"
+
+
+def _name(place: int, names: Sequence[str]) -> str:
+    return names[place] if len(names) > place else f"column {place}"
+
+
+def _filled(path: str, values: AnyArray, counts: IntArray, names: Sequence[str], like: AnyArray | None) -> AnyArray:
+    empty = np.flatnonzero(counts == len(values))
+    if len(empty) and like is None:
+        hint = by_interface("leave it out.", command="leave it out with --feature-columns or --ignore-columns.")
+        raise InvalidData(f"{path} has nothing at all in {_name(int(empty[0]), names)}", hint=hint)
+    medians = np.nanmedian(values if like is None else like, axis=0)
+    return np.where(np.isnan(values), medians.astype(values.dtype), values)

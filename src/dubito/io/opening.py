@@ -1,0 +1,200 @@
+"""Opening a path: the format goes by the suffix, and a folder is its shards one below another."""
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from dubito.errors import InvalidArgument, InvalidData, MissingFile
+from dubito.io.formats.delimited import open_delimited
+from dubito.io.formats.excel import open_workbook
+from dubito.io.formats.hdf5 import open_hdf5
+from dubito.io.formats.json_rows import open_json, open_jsonl
+from dubito.io.formats.numpy_files import open_npy, open_npz, open_safetensors
+from dubito.io.formats.parquet import open_parquet
+from dubito.io.formats.torch_files import open_tensors
+from dubito.io.source import Content, Entry, Source, gather, natural_order, one_below_another, reading, suffix_of, whole
+from dubito.matrix import AnyArray, Matrix
+
+OPENERS: dict[str, Callable[[str], Source]] = {
+    ".npy": open_npy,
+    ".npz": open_npz,
+    ".safetensors": open_safetensors,
+    ".parquet": open_parquet,
+    ".feather": open_parquet,
+    ".arrow": open_parquet,
+    ".csv": partial(open_delimited, delimiter=","),
+    ".tsv": partial(open_delimited, delimiter="\t"),
+    ".csv.gz": partial(open_delimited, delimiter=","),
+    ".tsv.gz": partial(open_delimited, delimiter="\t"),
+    ".xlsx": open_workbook,
+    ".pt": open_tensors,
+    ".pth": open_tensors,
+    ".h5": open_hdf5,
+    ".hdf5": open_hdf5,
+    ".jsonl": open_jsonl,
+    ".jsonl.gz": open_jsonl,
+    ".json": open_json,
+    ".json.gz": open_json,
+}
+BESIDE = (".json",)
+"""Kinds that stand beside shards to say something of them, unless a folder holds nothing else."""
+MAGIC: dict[bytes, tuple[str, tuple[str, ...]]] = {
+    b"\x93NUMPY": ("an array of NumPy", (".npy",)),
+    b"PK\x03\x04": ("a zip archive", (".npz", ".xlsx", ".pt", ".pth")),
+    b"PAR1": ("Parquet", (".parquet",)),
+    b"ARROW1": ("Arrow", (".feather", ".arrow")),
+    b"FEA1": ("Feather of the first version", (".feather",)),
+    b"\x89HDF\r\n\x1a\n": ("HDF5", (".h5", ".hdf5")),
+    b"\x1f\x8b": ("packed with gzip", (".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz")),
+    b"\xd0\xcf\x11\xe0": ("an old workbook of Excel, or one with a password,", ()),
+}
+"""How files begin whose kind tells so, and the suffixes they go by."""
+PICKLES = (".pkl", ".pickle", ".joblib")
+
+
+def split_spec(spec: str) -> tuple[str, str | None]:
+    """Divide ``path::key`` into the path and the key, None where there is none.
+
+    Examples
+    --------
+    >>> split_spec("pool.npz::embeddings"), split_spec("pool.npz")
+    (('pool.npz', 'embeddings'), ('pool.npz', None))
+    """
+    path, mark, key = spec.rpartition("::")
+    if not mark or os.path.exists(spec):
+        return spec, None
+    if not path or not key:
+        raise InvalidArgument(f"{spec!r} is not of the form path::key", hint="name both, or leave out the '::'.")
+    return path, key
+
+
+def open_source(path: str) -> Source:
+    """Open a file or a folder of shards without reading its arrays.
+
+    Parameters
+    ----------
+    path : str
+        A file of one of the kinds in `OPENERS`, or a folder with files of one of these kinds. Shards go in natural
+        name order (shard2 before shard10); hidden files, names that begin with an underscore, other kinds of file and
+        a ``.json`` beside shards of another kind are left alone.
+
+    Returns
+    -------
+    Source
+        Its `names` tell what is inside; `read_array` reads it.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "pool.npz")
+    ...     np.savez(path, features=np.zeros((3, 2)), ids=np.array(["a", "b", "c"]))
+    ...     open_source(path).names
+    ('features', 'ids')
+    """
+    source = _open_any(path)
+    gather(source.notes)
+    return source
+
+
+def _open_any(path: str) -> Source:
+    with reading(path):
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            return _open_folder(path)
+    if not stat.S_ISREG(mode):
+        raise InvalidArgument(f"{path} is neither a file nor a folder", hint="save the data to a file first.")
+    return _open_file(path)
+
+
+def _open_file(path: str) -> Source:
+    suffix = suffix_of(path)
+    if suffix in PICKLES:
+        raise InvalidArgument(
+            f"{path} is a pickle by its name, and dubito never unpickles", hint="save the array with numpy.save."
+        )
+    if suffix not in OPENERS:
+        raise InvalidArgument(
+            f"{path} has the suffix {suffix!r}", hint=f"readable are {', '.join(OPENERS)} and folders of them."
+        )
+    if os.path.getsize(path) == 0:
+        raise InvalidData(f"{path} is empty (0 bytes).")
+    _refuse_other_kind(path, suffix)
+    return OPENERS[suffix](path)
+
+
+def _refuse_other_kind(path: str, suffix: str) -> None:
+    """A file whose first bytes are those of another kind than its name says is named wrongly, not damaged."""
+    with reading(path), open(path, "rb") as file:
+        head = file.read(8)
+    for magic, (what, suffixes) in MAGIC.items():
+        if head.startswith(magic) and suffix not in suffixes:
+            hint = f"give it the suffix {' or '.join(suffixes)}." if suffixes else "save it as .xlsx or .csv."
+            raise InvalidData(f"{path} is {what} by its first bytes", hint=hint)
+
+
+def _open_folder(path: str) -> Source:
+    names = [name for name in os.listdir(path) if not name.startswith((".", "_")) and suffix_of(name) in OPENERS]
+    names = [name for name in names if suffix_of(name) not in BESIDE] or names
+    shards = [os.path.join(path, name) for name in sorted(names, key=natural_order)]
+    if not shards:
+        raise MissingFile(f"the folder {path} holds no data", hint=f"readable are {', '.join(OPENERS)}.")
+    odd = next((shard for shard in shards if suffix_of(shard) != suffix_of(shards[0])), None)
+    if odd is not None:
+        raise InvalidData(f"{odd} is of another format than {shards[0]}", hint="the shards of a folder must be of one.")
+    return _joined(path, [_open_file(shard) for shard in shards])
+
+
+def _joined(path: str, sources: list[Source]) -> Source:
+    """Shards as one source, with the names of the first, which every shard must hold."""
+    entries = {name: _joined_entry(name, sources) for name in sources[0].names}
+    columns = partial(_joined_columns, sources) if sources[0].is_table else None
+    notes = tuple(note for source in sources for note in source.notes)
+    return Source(path, entries, columns, notes, sources[0].index, _one_embedder(sources), sources[0].root)
+
+
+def _one_embedder(sources: list[Source]) -> str:
+    """That of all shards: between embeddings of two, distances mean nothing."""
+    first = sources[0]
+    for source in sources:
+        if source.embedder != first.embedder:
+            theirs, ours = source.embedder or "nobody known", first.embedder or "nobody known"
+            raise InvalidData(
+                f"{source.path} was embedded by {theirs} and {first.path} by {ours}",
+                hint="embed both with one embedder, or keep them in folders of their own.",
+            )
+    return first.embedder
+
+
+def _joined_entry(name: str, sources: list[Source]) -> Entry:
+    parts = [source.entry(name) for source in sources]
+    first, paths = parts[0], [source.path for source in sources]
+    odd = next((place for place, part in enumerate(parts) if part.ndim != first.ndim), None)
+    if odd is not None:
+        raise InvalidData(
+            f"{paths[odd]} holds {parts[odd].summary}, but {paths[0]} {first.summary}", hint="shards must be alike."
+        )
+    content: Content = next((part.content for part in parts if part.content != "numbers"), "numbers")
+    summary = f"{first.summary} in {len(parts)} shards"
+    reads = partial(_joined_read, parts, paths), partial(_joined_names, parts, paths), partial(_joined_values, parts)
+    return Entry(first.ndim, content, summary, *reads)
+
+
+def _joined_read(parts: list[Entry], paths: list[str]) -> Matrix:
+    return one_below_another([part.read() for part in parts], paths)
+
+
+def _joined_names(parts: list[Entry], paths: list[str]) -> AnyArray:
+    return whole(one_below_another([part.names() for part in parts], paths))
+
+
+def _joined_values(parts: list[Entry]) -> AnyArray:
+    return np.concatenate([part.values().astype(np.object_) for part in parts])
+
+
+def _joined_columns(sources: list[Source], names: Sequence[str]) -> Matrix:
+    parts = [source.columns(names) for source in sources if source.columns is not None]
+    return one_below_another(parts, [source.path for source in sources])

@@ -1,0 +1,476 @@
+"""Writing picks: rendered in memory first, then written whole or not at all."""
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, Protocol, cast, get_args
+
+import numpy as np
+
+from dubito.errors import InvalidArgument, InvalidData, keyword
+from dubito.io.cells import TRUTH, safe_cell
+from dubito.io.durable import held, is_device, write_atomically
+from dubito.io.opening import open_source
+from dubito.io.source import Source, nearest, reading, suffix_of, whole
+from dubito.matrix import AnyArray, FloatArray, IntArray
+from dubito.registry import require
+
+Format = Literal["csv", "json", "jsonl", "parquet", "npy"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+PickColumns = Mapping[str, Sequence[object]]
+"""The table of picks: equally long columns by name."""
+
+
+class Ranked(Protocol):
+    """One configuration of a beam, as `dubito.core.problem.Configuration`."""
+
+    @property
+    def indices(self) -> IntArray:
+        """Rows of the pool."""
+        ...
+
+    @property
+    def priorities(self) -> FloatArray:
+        """Priority of each pick."""
+        ...
+
+    @property
+    def radius(self) -> float | None:
+        """The priority the next pick would have."""
+        ...
+
+    @property
+    def uncertainty(self) -> float | None:
+        """U(s)."""
+        ...
+
+
+class Picks(Ranked, Protocol):
+    """What can be written: `dubito.Selection`, whose room stands above this one."""
+
+    @property
+    def configurations(self) -> Sequence[Ranked]:
+        """All configurations of a beam, best first."""
+        ...
+
+    @property
+    def strategy(self) -> str:
+        """Name of the strategy."""
+        ...
+
+    @property
+    def engine(self) -> str | None:
+        """Name of the engine."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """Time taken."""
+        ...
+
+    @property
+    def n_pool(self) -> int:
+        """Rows of the pool."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """False after an interruption."""
+        ...
+
+    @property
+    def standardised(self) -> bool:
+        """Whether distances were measured between standardised features."""
+        ...
+
+    @property
+    def covered(self) -> FloatArray | None:
+        """Share of all doubt that is covered after each pick."""
+        ...
+
+    @property
+    def reach(self) -> float | None:
+        """How far a pick covers."""
+        ...
+
+    @property
+    def sampled(self) -> int | None:
+        """Rows that stood for the whole pool."""
+        ...
+
+    @property
+    def spent(self) -> float | None:
+        """What the picks cost together."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a person should know of how the picks came about."""
+        ...
+
+    def columns(self) -> PickColumns:
+        """rank, index, id where there are ids, priority."""
+        ...
+
+
+def save_selection(
+    selection: Picks, path: str, *, force: bool = False, format: Format | None = None, safe_csv: bool = False
+) -> None:
+    """Write picks to a file, whole or not at all.
+
+    Parameters
+    ----------
+    selection : Selection
+        What was picked.
+    path : str
+        Where to; its suffix decides the format unless `format` does.
+    force : bool
+        Replace a file that exists. Devices and pipes are written to without it.
+    format : {"csv", "json", "jsonl", "parquet", "npy"}, optional
+        See `render_selection`.
+    safe_csv : bool
+        In CSV, put an apostrophe before text that a spreadsheet would take for a formula; reading it back takes it off.
+
+    Examples
+    --------
+    >>> import os, tempfile, dubito
+    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=2, labelled=[[1.0]], strategy="coreset")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "picks.csv")
+    ...     save_selection(picked, path)
+    ...     with open(path) as file:
+    ...         print(file.read(), end="")
+    rank,index,priority
+    1,2,8.0
+    2,1,3.0
+    """
+    chosen = output_format(path, format)
+    content = render_selection(selection, chosen, safe_csv=safe_csv)
+    if is_device(path):
+        write_atomically(path, content)
+        return
+    with held(path, needed=False):
+        write_atomically(path, content, new=not force)
+
+
+def render_selection(selection: Picks, format: Format, *, safe_csv: bool = False) -> bytes:
+    r"""The bytes of a file of picks, for stdout or a file.
+
+    ``csv``, ``jsonl`` and ``parquet`` are tables of ``rank,index,id,priority`` (``id`` only where there are ids);
+    ``json`` is one object with ``schema`` 1, what was run, and the ``picks``; ``npy`` holds the indices alone.
+    An infinite priority is ``inf`` in CSV and null in JSON; NaN is an empty field and null.
+
+    Examples
+    --------
+    >>> import dubito
+    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=1, labelled=[[1.0]], strategy="coreset")
+    >>> render_selection(picked, "jsonl")
+    b'{"rank": 1, "index": 2, "priority": 8.0}\n'
+    """
+    if format == "json":
+        return _object_bytes(selection)
+    return render_columns(selection.columns(), format, safe_csv=safe_csv)
+
+
+def render_columns(columns: PickColumns, format: Format, *, safe_csv: bool = False) -> bytes:
+    """The bytes of a table of picks in any format but ``json``."""
+    if format == "csv" and safe_csv:
+        columns = {str(safe_cell(name)): [safe_cell(value) for value in values] for name, values in columns.items()}
+    renderers: dict[str, Callable[[PickColumns], bytes]] = {
+        "csv": _csv_bytes,
+        "jsonl": _jsonl_bytes,
+        "parquet": _parquet_bytes,
+        "npy": _npy_bytes,
+    }
+    return renderers[format](columns)
+
+
+def output_format(path: str, format: str | None = None) -> Format:
+    """The format asked for, or that of the path's suffix.
+
+    Examples
+    --------
+    >>> output_format("picks.CSV"), output_format("picks.txt", "jsonl")
+    ('csv', 'jsonl')
+    """
+    known = ", ".join(FORMATS)
+    if format is not None and format not in FORMATS:
+        hint = f"{nearest(format, FORMATS)} known are {known}.".strip()
+        raise InvalidArgument("is unknown", argument="format", value=format, hint=hint)
+    if format is None and suffix_of(path)[1:] not in FORMATS:
+        suffix = suffix_of(path)
+        what = f"suffix {suffix} is not known" if suffix else "there is no suffix that tells the format"
+        hint = f"use {', '.join(f'.{name}' for name in FORMATS)}, or pass {keyword('format')}."
+        raise InvalidArgument(f"{path}: {what}", hint=hint)
+    return cast(Format, format or suffix_of(path)[1:])
+
+
+def _object_bytes(selection: Picks) -> bytes:
+    content: dict[str, object] = {
+        "schema": 1,
+        "strategy": selection.strategy,
+        "engine": selection.engine,
+        "seed": selection.seed,
+        "seconds": _plain(selection.seconds),
+        "radius": _plain(selection.radius),
+        "uncertainty": _plain(selection.uncertainty),
+        "complete": selection.complete,
+        "n_pool": selection.n_pool,
+    }
+    covered = None if selection.covered is None or not len(selection.covered) else float(selection.covered[-1])
+    more = {"covered": covered, "reach": selection.reach, "sampled": selection.sampled, "spent": selection.spent}
+    content |= {name: _plain(value) for name, value in more.items() if value is not None}
+    if selection.standardised:
+        content["standardised"] = True
+    content["picks"] = _records(selection.columns())
+    if selection.notes:
+        content["notes"] = list(selection.notes)
+    if len(selection.configurations) > 1:
+        content["configurations"] = [_configuration(each) for each in selection.configurations]
+    return (json.dumps(content, indent=2, allow_nan=False, default=str) + "\n").encode()
+
+
+def _configuration(configuration: Ranked) -> dict[str, object]:
+    return {
+        "indices": configuration.indices.tolist(),
+        "priorities": [_plain(value) for value in configuration.priorities.tolist()],
+        "radius": _plain(configuration.radius),
+        "uncertainty": _plain(configuration.uncertainty),
+    }
+
+
+def _records(columns: PickColumns) -> list[dict[str, object]]:
+    return [dict(zip(columns, map(_plain, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _plain(value: object) -> object:
+    """The value, or None for what JSON has no number for."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    r"""Rows as CSV with plain line feeds; a carriage return splits no row, though `csv` before Python 3.13 lets it.
+
+    Examples
+    --------
+    >>> csv_text([["id", "label"], ["a\r=1+1", "cat"]])
+    'id,label\n"a\r=1+1","cat"\n'
+    """
+    text = io.StringIO(newline="")
+    plain = csv.writer(text, lineterminator="\n")
+    quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for row in map(list, rows):
+        has_return = any(isinstance(value, str) and "\r" in value for value in row)
+        (quoted if has_return else plain).writerow(row)
+    return text.getvalue()
+
+
+def _csv_bytes(columns: PickColumns) -> bytes:
+    rows = zip(*columns.values(), strict=True)
+    cells = (("" if isinstance(value, float) and math.isnan(value) else value for value in row) for row in rows)
+    return csv_text([columns, *cells]).encode()
+
+
+def _jsonl_bytes(columns: PickColumns) -> bytes:
+    lines = (json.dumps(record, allow_nan=False, default=str) + "\n" for record in _records(columns))
+    return "".join(lines).encode()
+
+
+def _parquet_bytes(columns: PickColumns) -> bytes:
+    pyarrow, parquet = require("pyarrow", extra="files"), require("pyarrow.parquet", extra="files")
+    types = {"rank": pyarrow.int64(), "index": pyarrow.int64(), "priority": pyarrow.float64()}
+    if not any(map(len, columns.values())):
+        types["id"] = pyarrow.string()
+    arrays = {name: pyarrow.array(list(values), types.get(name)) for name, values in columns.items()}
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.table(arrays), buffer)
+    return buffer.getvalue()
+
+
+def _npy_bytes(columns: PickColumns) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.array(list(columns["index"]), dtype=np.int64), allow_pickle=False)
+    return buffer.getvalue()
+
+
+# Picks over several rounds: reading a file of picks back, and adding the next round to it.
+
+
+def read_picks(path: str) -> IntArray:
+    """The rows picked, in order, from a file that `save_selection` or `append_picks` wrote.
+
+    Hand them to the next round as ``labelled``: they are then references and are not picked again.
+
+    Examples
+    --------
+    >>> import os, tempfile, dubito
+    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=2, labelled=[[1.0]], strategy="coreset")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "picks.csv")
+    ...     picked.save(path)
+    ...     read_picks(path).tolist()
+    [2, 1]
+    """
+    if suffix_of(path) == ".jsonl" and os.path.exists(path) and os.path.getsize(path) == 0:
+        return np.empty(0, dtype=np.int64)  # A round without a pick is no line.
+    return _as_indices(path, _index_column(open_source(path)))
+
+
+def append_picks(selection: Picks, path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
+    """Add a round's picks below those a file holds already; ranks go on from the largest.
+
+    The file is read, checked and replaced whole, so that a failure leaves the old one; while another adds to it, it is
+    waited for. A file that does not exist is made. Columns that were added behind those of picks, such as ``label``,
+    stay empty in the new rows. ``json`` describes one run and cannot be added to.
+
+    Parameters
+    ----------
+    selection : Selection
+        The new picks, none of which may be in the file: pass `read_picks` as ``labelled`` to the new round.
+    path : str
+        ``.csv``, ``.jsonl``, ``.parquet`` or ``.npy``.
+    format : {"csv", "jsonl", "parquet", "npy"}, optional
+        Where the suffix does not tell.
+    safe_csv : bool
+        As `save_selection` has it.
+
+    Examples
+    --------
+    >>> import os, tempfile, dubito
+    >>> pool = [[0.0], [4.0], [9.0]]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "picks.npy")
+    ...     append_picks(dubito.select(pool, budget=1, labelled=[0], strategy="coreset"), path)
+    ...     seen = [0, *read_picks(path)]
+    ...     append_picks(dubito.select(pool, budget=1, labelled=seen, strategy="coreset"), path)
+    ...     read_picks(path).tolist()
+    [2, 1]
+    """
+    with held(path):
+        add_round(selection, path, format=format, safe_csv=safe_csv)
+
+
+def add_round(selection: Picks, path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
+    """As `append_picks`, for one who holds the file already."""
+    chosen = output_format(path, format)
+    if chosen == "json":
+        raise InvalidArgument(
+            f"{path}: a json file describes one run and cannot be added to", hint="use csv, jsonl, parquet or npy."
+        )
+    if not os.path.exists(path):
+        write_atomically(path, render_selection(selection, chosen, safe_csv=safe_csv), new=True)
+        return
+    if suffix_of(path) != f".{chosen}":
+        raise InvalidArgument(f"{path} cannot be added to as {chosen}", hint=f"give it the suffix .{chosen}.")
+    earlier = read_picks(path)
+    _check_new(path, earlier, selection.indices)
+    last = _last_rank(path, len(earlier))
+    added = {**selection.columns(), "rank": range(last + 1, last + len(selection.indices) + 1)}
+    write_atomically(path, _joined(path, added, chosen, earlier, safe_csv))
+
+
+def _last_rank(path: str, n_rows: int) -> int:
+    """The largest rank in the file, which is more than its rows where some were deleted."""
+    if n_rows == 0:
+        return 0
+    entry = open_source(path).entries.get("rank")
+    if entry is None or entry.ndim != 1 or entry.content != "numbers":
+        return n_rows
+    ranks = whole(entry.read()).astype(np.float64)
+    return max(n_rows, *map(int, ranks[np.isfinite(ranks)].tolist()), 0)
+
+
+def _joined(path: str, added: PickColumns, format: Format, earlier: IntArray, safe_csv: bool) -> bytes:
+    if format == "npy":
+        return render_columns({"index": [*earlier.tolist(), *added["index"]]}, "npy")
+    if format == "parquet":
+        return _below(path, added)
+    with reading(path), open(path, "rb") as file:
+        old = file.read()
+    if format == "csv":
+        source = open_source(path)
+        if source.notes:
+            raise InvalidData(f"{path} cannot be added to: {source.notes[0].rstrip('.')}", hint="save it as plain CSV.")
+        _check_columns(path, source.names, added)
+        nothing = [""] * len(added["index"])
+        rows = {name: added.get(name, nothing) for name in source.names}
+        new = render_columns(rows, "csv", safe_csv=safe_csv).partition(b"\n")[2]
+    else:
+        new = render_columns(added, format)
+    return old + (b"" if old.endswith(b"\n") or not old else b"\n") + new
+
+
+def _below(path: str, added: PickColumns) -> bytes:
+    """A Parquet file with the new picks below; columns that only the file has stay empty there."""
+    pyarrow, parquet = require("pyarrow", extra="files"), require("pyarrow.parquet", extra="files")
+    with reading(path):
+        old = parquet.read_table(path)
+    _check_columns(path, old.schema.names, added)
+    if not len(old):
+        return render_columns(added, "parquet")
+    try:
+        new = [
+            pyarrow.array(list(added[field.name]), field.type)
+            if field.name in added
+            else pyarrow.nulls(len(added["index"]), field.type)
+            for field in old.schema
+        ]
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
+        raise InvalidData(
+            f"the ids in {path} are of another type than the new ones", hint="choose another file."
+        ) from error
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.concat_tables([old, pyarrow.table(new, schema=old.schema)]), buffer)
+    return buffer.getvalue()
+
+
+def _check_columns(path: str, names: Sequence[str], added: PickColumns) -> None:
+    """Every column of picks in its order; others, such as ``label``, may stand behind."""
+    first, more = list(names)[: len(added)], list(names)[len(added) :]
+    if first != list(added) or "id" in more:
+        raise InvalidData(
+            f"{path} has the columns {','.join(names)} but the new picks {','.join(added)}", hint="choose another file."
+        )
+
+
+def _check_new(path: str, earlier: IntArray, indices: IntArray) -> None:
+    again = np.flatnonzero(np.isin(indices, earlier))
+    if len(again):
+        raise InvalidArgument(
+            f"row {indices[again[0]]} is among the picks of {path} already",
+            hint="pass them as labelled to the new round.",
+        )
+
+
+def _index_column(source: Source) -> AnyArray:
+    if source.names == ("",) and ".json" in suffix_of(source.path):
+        raise InvalidData(f"{source.path} holds no picks: each must be an object with an integer called index.")
+    entry = source.entry("" if source.names == ("",) else "index")
+    names = entry.names() if source.is_table else None
+    if names is not None and names.dtype.kind in "iu":
+        return names
+    if names is not None and any(str(name).lower() in TRUTH for name in names.tolist()):
+        raise InvalidData(f"{source.path} holds no picks: a row number is neither true nor false.")
+    values = whole(entry.read())
+    if values.ndim != 1 or values.dtype.kind not in "iuf":
+        raise InvalidData(f"{source.path} holds no picks: they are 1-D integers, not {values.shape} {values.dtype}.")
+    return values
+
+
+def _as_indices(path: str, values: AnyArray) -> IntArray:
+    with np.errstate(invalid="ignore"):
+        indices = values.astype(np.int64)
+    if not np.array_equal(indices, values) or (indices < 0).any():
+        raise InvalidData(f"{path} holds no picks: row numbers are integers from 0.")
+    if len(np.unique(indices)) < len(indices):
+        raise InvalidData(f"{path} names a row more than once", hint="each can be picked once.")
+    return indices

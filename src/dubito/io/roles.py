@@ -1,0 +1,273 @@
+"""Reading what plays a role: features, what is labelled, probabilities, ids and labels."""
+
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+
+from dubito.errors import InvalidData, MissingFile
+from dubito.io.lookup import (
+    ANY_COLUMNS,
+    DOUBT_ROLES,
+    SHAPES,
+    Columns,
+    DoubtRole,
+    MatrixRole,
+    NameRole,
+    OtherRole,
+    Role,
+    check_numbers,
+    check_role,
+    choose,
+    find_names,
+    given_name,
+    usual_name,
+)
+from dubito.io.opening import open_source, split_spec
+from dubito.io.source import Source, whole
+from dubito.matrix import AnyArray, Matrix, len_of
+from dubito.request.columns import IDS, LABELLED, usual
+from dubito.request.ids import RowNames
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolFile:
+    """A pool read from a file: the features, what its rows are called, and the source for what else it holds."""
+
+    features: Matrix
+    names: RowNames
+    source: Source
+    feature_names: tuple[str, ...] = ()
+    """The columns of a table that stand side by side as features; none for a single array."""
+
+    @property
+    def ids(self) -> AnyArray | None:
+        """(n,) the ids, where the pool has any."""
+        return None if self.names.ids is None else self.names.ids.values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsFile:
+    """What a file holds for every row, and what it calls them."""
+
+    values: AnyArray
+    names: RowNames
+    source: Source
+
+
+def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS, may_be_empty: bool = False) -> PoolFile:
+    r"""Read the pool's features and ids.
+
+    Parameters
+    ----------
+    spec : str
+        ``path`` or ``path::key``; see `read_array`.
+    columns : Columns
+        ``id`` names the ids; without it ``ids`` or ``id`` is taken where the file has one, else the index of a pandas
+        frame if it is more than row numbers.
+    may_be_empty : bool
+        Whether a file without rows is one, too, as one of many shards may be.
+
+    Returns
+    -------
+    PoolFile
+        Its ``source`` serves `find_array` and `find_doubt`: an ``.npz`` may hold probabilities and more.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "pool.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("id,x,y\na,0,1\nb,2,3\n")
+    ...     pool = read_pool(path)
+    >>> pool.ids.tolist(), pool.features.tolist()
+    (['a', 'b'], [[0.0, 1.0], [2.0, 3.0]])
+    """
+    path, key = split_spec(spec)
+    source = open_source(path).without(columns.ignore)
+    if columns.id is not None:
+        _check_id_column(source, columns.id)
+    features = _read(source, "features", key, columns)
+    if not len_of(features) and not may_be_empty:
+        raise InvalidData(f"{spec} holds no rows", hint="a pool needs at least one.")
+    names = find_names(source, columns.id, len_of(features))
+    chosen = choose(source, "features", key, columns)
+    beside = source.is_table and source.entry(chosen[0]).ndim == 1
+    return PoolFile(features, names, source, tuple(chosen) if beside else ())
+
+
+def _check_id_column(source: Source, name: str) -> None:
+    """Refuse a name that is not there; where the ids have their usual one, another file is at odds with this."""
+    own = usual([each for each in source.names if each], IDS)
+    if name not in source.entries and own is not None:
+        raise MissingFile(
+            f"{source.path} has no {source.noun} {name!r}, and its ids are in {own!r}",
+            hint=f"one name stands for the ids of every file: rename {name!r} where it is, or {own!r} here.",
+        )
+    source.entry(name)
+
+
+def read_rows(spec: str, role: DoubtRole, *, columns: Columns = ANY_COLUMNS) -> RowsFile:
+    r"""Read what a file holds for every row of a pool, and what it calls them.
+
+    Parameters
+    ----------
+    spec : str
+        ``path`` or ``path::key``; see `read_array`.
+    role : {"probabilities", "logits", "doubt"}
+        What it is wanted for.
+    columns : Columns
+        As `read_pool` takes it; an id column that is not in this file is no error.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "doubt.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("id,doubt\nb,0.5\na,0.25\n")
+    ...     found = read_rows(path, "doubt")
+    >>> found.values.tolist(), found.names.ids.values.tolist()
+    ([0.5, 0.25], ['b', 'a'])
+    """
+    path, key = split_spec(spec)
+    source = open_source(path).without(columns.ignore)
+    values = whole(_read(source, role, key, columns))
+    return RowsFile(values, find_names(source, columns.id, len(values)), source)
+
+
+@overload
+def read_array(spec: str | Source, role: MatrixRole, *, columns: Columns = ...) -> Matrix: ...
+@overload
+def read_array(spec: str | Source, role: DoubtRole | NameRole | OtherRole, *, columns: Columns = ...) -> AnyArray: ...
+
+
+def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS) -> Matrix:
+    """Read the array that plays a role.
+
+    A key (``file.npz::key``, ``table.parquet::column``) decides. Without one the usual names of the role are tried,
+    then, if one array alone fits the role, it is taken. In a table without a column of lists, features,
+    probabilities and logits are all columns of numbers except those with the usual name of another role.
+    ``labelled`` also takes features of labelled points and a file of picks, whose rows it gives.
+
+    Parameters
+    ----------
+    spec : str or Source
+        ``path`` or ``path::key``, or what `open_source` gave.
+    role : {"features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates", ...}
+        What the array is wanted for; the last is "unlabelled".
+    columns : Columns
+        Names given by the user.
+
+    Returns
+    -------
+    array, memory map or Stack
+        A Stack (shards, Parquet in pieces) only for ``features`` and ``labelled``.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.npz")
+    ...     np.savez(path, doubt=np.array([0.5, 0.25]), ids=np.array([7, 9]))
+    ...     read_array(path, "doubt").tolist(), read_array(path + "::ids", "labels").tolist()
+    ([0.5, 0.25], [7, 9])
+    """
+    if isinstance(spec, Source):
+        return _read(spec, role, None, columns)
+    path, key = split_spec(spec)
+    return _read(open_source(path).without(columns.ignore), role, key, columns)
+
+
+@overload
+def find_array(source: Source, role: MatrixRole, *, columns: Columns = ...) -> Matrix | None: ...
+@overload
+def find_array(
+    source: Source, role: DoubtRole | NameRole | OtherRole, *, columns: Columns = ...
+) -> AnyArray | None: ...
+
+
+def find_array(source: Source, role: Role, *, columns: Columns = ANY_COLUMNS) -> Matrix | None:
+    """Read the array of a role only where the file has it under a usual name (or one in `columns`), else None.
+
+    For what a pool's own file may carry besides the features.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "pool.npz")
+    ...     np.savez(path, features=np.zeros((2, 3)), labelled=np.array([1]))
+    ...     source = open_source(path)
+    ...     find_array(source, "labelled").tolist(), find_array(source, "labels")
+    ([1], None)
+    """
+    name = given_name(role, columns) or usual_name(source, role)
+    return None if name is None else _read(source, role, name, columns)
+
+
+def find_doubt(source: Source, *, columns: Columns = ANY_COLUMNS) -> tuple[DoubtRole, AnyArray] | None:
+    """The first of ``probabilities``, ``logits`` and ``doubt`` that a file holds under that name, else None.
+
+    Columns of probabilities named in `columns` come first.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "pool.npz")
+    ...     np.savez(path, features=np.zeros((2, 3)), doubt=np.array([0.5, 1.0]))
+    ...     find_doubt(open_source(path))
+    ('doubt', array([0.5, 1. ]))
+    """
+    if columns.probabilities:
+        return "probabilities", read_array(source, "probabilities", columns=columns)
+    for role in DOUBT_ROLES:
+        found = find_array(source, role)
+        if found is not None:
+            return role, found
+    return None
+
+
+def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matrix:
+    chosen = choose(source, role, key, columns)
+    entry = source.entry(chosen[0])
+    # A table's column stands for rows of the pool only when it says so: numbers may also be a lone feature.
+    named_rows = role == "labelled" and (key is not None or chosen[0].lower() in (*LABELLED, "index"))
+    is_rows = named_rows or role in ("candidates", "unlabelled")
+    side_by_side = source.columns is not None and 2 in SHAPES[role][0] and (entry.ndim == 1 or len(chosen) > 1)
+    if source.columns is not None and side_by_side and not is_rows:
+        for name in chosen:
+            check_numbers(source, name, role)
+        return source.columns(chosen)
+    check_role(source, chosen[0], entry, role)
+    if role in ("ids", "labels"):
+        return _as_names(source, chosen[0], entry.names())
+    if is_rows and entry.content == "text":
+        return entry.names()
+    array = entry.read()
+    if is_rows and source.is_table and entry.ndim == 1:
+        return _as_rows(whole(array))
+    return array if role in ("features", "labelled") else whole(array)
+
+
+def _as_names(source: Source, name: str, values: AnyArray) -> AnyArray:
+    """Integers or text; floats that are all whole become integers."""
+    if values.dtype.kind != "f":
+        return values
+    if not _are_whole(values):
+        raise InvalidData(
+            f"{source.noun} {name!r} of {source.path} holds fractions or NaN",
+            hint="ids and labels must be integers or text.",
+        )
+    return values.astype(np.int64)
+
+
+def _as_rows(values: AnyArray) -> AnyArray:
+    """A table's column of rows, or a mask of zeros and ones: a CSV file knows no integers."""
+    return values.astype(np.int64) if values.dtype.kind == "f" and _are_whole(values) else values
+
+
+def _are_whole(values: AnyArray) -> bool:
+    return bool((np.isfinite(values) & (values == np.round(values))).all())

@@ -1,0 +1,161 @@
+"""What a person is shown of each row of the pool: a picture, a text, or its columns."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from dubito.io.formats.parquet import COLUMN
+from dubito.io.lookup import find_names
+from dubito.io.opening import open_source
+from dubito.io.roles import read_pool
+from dubito.io.source import Source
+from dubito.labeling.items import Identities, digest_of, has_items, match_items
+from dubito.labeling.project import Project
+from dubito.matrix import AnyArray, IntArray, Matrix, Rows, blocks, len_of, rows_per_read
+from dubito.request.columns import IDS, label_name, usual
+from dubito.request.labels import are_labels, label_keys
+
+What = Literal["pictures", "texts", "rows"]
+PICTURES = ("path", "image")
+TEXTS = ("text", "sentence", "document", "content", "review", "title", "body")
+MOST_COLUMNS = 30
+LONGEST_CELL = 2000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """The pool as a person sees it; rows are numbers from 0."""
+
+    what: What
+    ids: Sequence[str]
+    shown: Sequence[object] | None
+    """Paths or bytes of pictures, or texts."""
+    columns: Mapping[str, Sequence[str]]
+    """What else is said of every row; never its label."""
+    labels: tuple[str | None, ...]
+    """What the source itself says, where it has labels."""
+    root: str
+    """Where paths begin: nothing outside it is shown."""
+    has_ids: bool = True
+    """False where rows go by their numbers."""
+    rows: IntArray | None = None
+    """(n,) the row of the pool that each item is; None where item i is row i."""
+    n_left_out: int = 0
+    """Rows of the pool that came after the project was made."""
+
+    def row_of(self, item: int) -> int:
+        """The row of the pool that an item is."""
+        return item if self.rows is None else int(self.rows[item])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def text(self, item: int) -> str | None:
+        """The text of a row."""
+        return str(self.shown[item]) if self.what == "texts" and self.shown is not None else None
+
+    def cells(self, item: int) -> dict[str, str]:
+        """The other columns of a row."""
+        return {name: values[item] for name, values in self.columns.items()}
+
+
+def read_contents(project: Project) -> Contents:
+    """What the items of a project show; refused where the pool was replaced by one that has not all of them."""
+    contents = _read_pool_contents(project)
+    if not has_items(project):
+        return contents
+    rows, n_left_out = match_items(project, identities_of(project, contents))
+    if rows is None:
+        return contents
+    order = rows.tolist()
+    return replace(
+        contents,
+        ids=[contents.ids[row] for row in order],
+        shown=None if contents.shown is None else [contents.shown[row] for row in order],
+        columns={name: [values[row] for row in order] for name, values in contents.columns.items()},
+        labels=tuple(contents.labels[row] for row in order) if contents.labels else (),
+        rows=rows,
+        n_left_out=n_left_out,
+    )
+
+
+def identities_of(project: Project, contents: Contents) -> Identities:
+    """What tells the items of a project apart: ids, and what is shown, or features where there is neither."""
+    if contents.shown is not None:
+        kind, digests = "shown", [digest_of(each) for each in contents.shown]
+    elif contents.has_ids:
+        kind, digests = "ids", [0] * len(contents)
+    else:
+        features = features_of(project, contents.rows)[0]
+        spans = blocks(len_of(features), rows_per_read(features))
+        parts = (np.ascontiguousarray(features[span]) for span in spans)
+        kind, digests = "features", [digest_of(row.tobytes()) for part in parts for row in part]
+    return Identities(contents.ids, np.array(digests, dtype=np.uint64), kind)
+
+
+def features_of(project: Project, rows: IntArray | None) -> tuple[Matrix, bool]:
+    """The features of the items, and whether they are columns of a table."""
+    pool = read_pool(project.pool_path)
+    return (pool.features if rows is None else Rows(pool.features, rows)), bool(pool.feature_names)
+
+
+def _read_pool_contents(project: Project) -> Contents:
+    source = open_source(project.pool_path)
+    names = list(source.names)
+    label = label_name([name for name in names if name])
+    what, shown = _shown(source)
+    n_rows = _n_rows(source)
+    ids = find_names(source, None, n_rows).ids
+    called = [str(row) for row in range(n_rows)] if ids is None else [str(each) for each in ids.values.tolist()]
+    hidden = {label, shown, COLUMN, usual(names, IDS)}
+    place = project.source_path
+    root = place if os.path.isdir(place) else os.path.dirname(place)
+    return Contents(
+        what,
+        called,
+        None if shown is None else list(source.entry(shown).values().tolist()),
+        _columns(source, [name for name in names if name and name not in hidden]),
+        () if label is None else _labels(source, label),
+        root,
+        ids is not None,
+    )
+
+
+def _n_rows(source: Source) -> int:
+    """By the ids where there are some, so that no features need be read."""
+    ids = usual([name for name in source.names if name], IDS)
+    if ids is not None:
+        return len(source.entry(ids).names())
+    return len_of(read_pool(source.path).features)
+
+
+def _shown(source: Source) -> tuple[What, str | None]:
+    """Pictures by path or bytes, texts, or rows of whatever there is."""
+    names = [name for name in source.names if name]
+    picture, text = usual(names, PICTURES), usual(names, TEXTS)
+    if picture is not None and source.is_table:
+        return "pictures", picture
+    if text is not None and source.is_table:
+        return "texts", text
+    return "rows", None
+
+
+def _columns(source: Source, names: Sequence[str]) -> dict[str, list[str]]:
+    if not source.is_table:
+        return {}
+    kept = [name for name in names if source.entry(name).ndim == 1][:MOST_COLUMNS]
+    return {name: [_cell(value) for value in source.entry(name).values().tolist()] for name in kept}
+
+
+def _cell(value: object) -> str:
+    shown = "" if value is None or value != value else f"{value:g}" if isinstance(value, float) else str(value)
+    return shown if len(shown) <= LONGEST_CELL else shown[:LONGEST_CELL] + "..."
+
+
+def _labels(source: Source, name: str) -> tuple[str | None, ...]:
+    values: AnyArray = np.asarray(source.entry(name).values())
+    kept = are_labels(f"{source.path} ({name})", values, ("-1",))
+    return tuple(key if is_label else None for key, is_label in zip(label_keys(values), kept, strict=True))

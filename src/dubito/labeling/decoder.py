@@ -1,0 +1,321 @@
+"""The picture decoder: a few child processes that decode pictures within limits of time and memory."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dubito.errors import DubitoError, InvalidData
+from dubito.io.limits import PICTURE_FORMATS
+from dubito.labeling.picture_worker import LENGTHS, write_message
+
+MOST_PIXELS = 50_000_000
+"""A picture with more is not decoded."""
+MOST_LOSSLESS_PIXELS = 1_000_000
+"""A picture of no more pixels that came lossless goes out lossless."""
+PIXELS_AT_ONCE = 50_000_000
+"""Pixels that the child processes of a decoder together decode at a time: some take 20 bytes a pixel meanwhile."""
+MEMORY = 1_500_000_000
+"""Bytes of address space of a child process."""
+SECONDS = 30.0
+"""How long opening a picture may take, and how long decoding it."""
+GRACE = 10.0
+"""A child process that has not ended itself by so much later is killed; a new one starts in that time, too."""
+N_PROCESSES = max(2, min(4, os.cpu_count() or 1))
+MOST_REPLY = 4096, 128_000_000
+"""Bytes of JSON and of data; a reply with more is none."""
+MEDIA = ("image/png", "image/jpeg")
+WORKER = str(Path(__file__).with_name("picture_worker.py"))
+
+
+class Unshowable(InvalidData):
+    """A picture that cannot be shown."""
+
+
+class PicturesBusy(DubitoError):
+    """Pictures cannot be decoded now; later they may."""
+
+
+class ShownPicture(NamedTuple):
+    """Bytes, and what they are."""
+
+    data: bytes
+    media: str
+
+
+class ChildEnded(Exception):
+    """A child process ended, or said what makes no sense, before it had replied."""
+
+
+class TimeLimit(Exception):
+    """A child process took too long."""
+
+
+class LargePicture(Exception):
+    """A picture with more pixels than this decoder takes; another may."""
+
+
+class PixelBudget:
+    """Admits pictures in their order while their pixels fit, and any picture when there is no other."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.in_flight = self.peak = 0
+        self._turn = threading.Lock()
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def admitted(self, n_pixels: int) -> Iterator[None]:
+        """Wait until there is room, and hold it for the block."""
+        # Whoever waits keeps its turn: small pictures do not pass a large one again and again.
+        with self._turn, self._changed:
+            self._changed.wait_for(lambda: not self.in_flight or self.in_flight + n_pixels <= self.limit)
+            self.in_flight += n_pixels
+            self.peak = max(self.peak, self.in_flight)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.in_flight -= n_pixels
+                self._changed.notify_all()
+
+
+class Child:
+    """One child process; it answers one request after another until something goes wrong.
+
+    On Linux it ends with the thread that made it, which should be one that lasts.
+    """
+
+    def __init__(self, memory: int) -> None:
+        # glibc would keep the memory of a large picture: blocks beyond a megabyte go back to the system.
+        environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "1"}
+        # By its path, not by its name: importing the package would take seconds and 100 MB.
+        command = [sys.executable, "-P", WORKER, str(memory)]
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+
+    def decode(
+        self, request: dict[str, Any], data: bytes, budget: PixelBudget, seconds: float, largest: int
+    ) -> tuple[dict[str, Any], bytes] | None:
+        """The last reply to a request, or None for a picture that is too large.
+
+        After ChildEnded and TimeLimit the process is of no use any more.
+        """
+        stdin = self.process.stdin
+        assert stdin is not None
+        try:
+            with self._time_limit(seconds):
+                write_message(stdin, request, data)
+                reply = self._reply()
+            if "problem" in reply[0]:
+                return reply
+            n_pixels = max(0, int(reply[0]["pixels"]))
+            if n_pixels > largest:
+                stdin.write(b"n")
+                stdin.flush()
+                return None
+            with budget.admitted(n_pixels), self._time_limit(seconds):
+                stdin.write(b"y")
+                stdin.flush()
+                return self._reply()
+        except (OSError, ValueError, KeyError, TypeError, ChildEnded) as error:
+            self.close()
+            if hasattr(signal, "SIGALRM") and self.process.returncode == -signal.SIGALRM:
+                raise TimeLimit from None
+            raise ChildEnded from error
+
+    @contextmanager
+    def _time_limit(self, seconds: float) -> Iterator[None]:
+        """Kill the process where its own alarm does not."""
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            self.process.kill()
+
+        timer = threading.Timer(seconds + GRACE, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            if expired.is_set():
+                self.close()
+                raise TimeLimit
+
+    def _reply(self) -> tuple[dict[str, Any], bytes]:
+        lengths = self._read(LENGTHS.size)
+        n_text, n_data = LENGTHS.unpack(lengths)
+        if n_text > MOST_REPLY[0] or n_data > MOST_REPLY[1]:
+            raise ChildEnded
+        facts = json.loads(self._read(n_text))
+        if not isinstance(facts, dict):
+            raise ChildEnded
+        return facts, self._read(n_data)
+
+    def _read(self, n_bytes: int) -> bytes:
+        assert self.process.stdout is not None
+        data = self.process.stdout.read(n_bytes)
+        if len(data) < n_bytes:
+            raise ChildEnded
+        return data
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.kill()
+        for stream in (self.process.stdin, self.process.stdout):
+            with suppress(OSError, ValueError):
+                if stream is not None:
+                    stream.close()
+        self.process.wait()
+
+
+class PictureDecoder:
+    """Decodes pictures in child processes, so that no picture can harm the server or hold up the others.
+
+    What happens when something fails:
+
+    - A picture that is damaged, too large, or takes more memory than a child process may have is `Unshowable`.
+    - One that takes longer than ``seconds`` is `Unshowable`; its child process has been killed, by an alarm of its own
+      or by the server, and the next picture gets a new one.
+    - A child process that ends in any other way (a crash, the system out of memory) is replaced, and the picture tried
+      once more; where that one ends, too, the picture is `Unshowable`.
+    - Where no child process can be started, that request raises `PicturesBusy`, and the next one tries again.
+    - The pixels of all pictures that are decoded at a time are bounded, not only their number: others wait.
+    - A server that ends closes the decoder, which kills the child processes. Where the server is killed, an idle child
+      process ends with its input; a busy one is killed by the kernel at once on Linux, elsewhere by its alarm.
+
+    Limits on memory hold where the system enforces RLIMIT_AS (Linux does, macOS does not), alarms on POSIX systems.
+
+    Parameters
+    ----------
+    n_processes : int
+        Child processes at a time; they start when they are needed.
+    seconds : float
+        The limit on opening a picture, and on decoding it.
+    memory : int
+        Bytes of address space of a child process.
+    pixels_at_once : int
+        Pixels that are decoded at a time.
+    largest : int
+        Pixels of the largest picture that is taken; for others `LargePicture` is raised, with nothing decoded.
+    """
+
+    def __init__(
+        self,
+        n_processes: int = N_PROCESSES,
+        *,
+        seconds: float = SECONDS,
+        memory: int = MEMORY,
+        pixels_at_once: int = PIXELS_AT_ONCE,
+        largest: int = MOST_PIXELS,
+    ) -> None:
+        self.n_processes, self.seconds, self.memory, self.largest = n_processes, seconds, memory, largest
+        self.budget = PixelBudget(pixels_at_once)
+        self.n_started = 0
+        self._slots = threading.Semaphore(n_processes)
+        self._lock = threading.Lock()
+        self._idle: list[Child] = []
+        self._children: set[Child] = set()
+        self._is_closed = False
+
+    def decode(self, data: bytes, name: str, edge: int) -> ShownPicture:
+        """A picture as the page shows it: upright, no larger than ``edge``, with nothing but its pixels."""
+        request = {
+            "edge": edge,
+            "formats": PICTURE_FORMATS,
+            "most_pixels": MOST_PIXELS,
+            "most_lossless_pixels": MOST_LOSSLESS_PIXELS,
+            "seconds": self.seconds,
+        }
+        try:
+            reply = self._tried_twice(request, data)
+        except TimeLimit:
+            problem = f"the picture {name} takes longer to decode than the {self.seconds:g} seconds that it may"
+            raise Unshowable(problem, hint="skip it, or make it smaller.") from None
+        except ChildEnded:
+            problem = f"the picture {name} ends the process that decodes it"
+            raise Unshowable(problem, hint="skip it, or replace the file.") from None
+        if reply is None:
+            raise LargePicture
+        facts, encoded = reply
+        if "problem" in facts:
+            subject, hint = facts.get("subject", "picture"), str(facts.get("hint", "skip it."))
+            raise Unshowable(f"the {subject} {name} {facts['problem']}", hint=hint)
+        return ShownPicture(encoded, facts["media"])
+
+    def _tried_twice(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes] | None:
+        """A child process may have been killed while it was idle: the picture is not to blame for that."""
+        with self._slots:
+            try:
+                return self._tried(request, data, is_new=False)
+            except ChildEnded:
+                return self._tried(request, data, is_new=True)
+
+    def _tried(self, request: dict[str, Any], data: bytes, is_new: bool) -> tuple[dict[str, Any], bytes] | None:
+        child = self._take(is_new)
+        try:
+            reply = child.decode(request, data, self.budget, self.seconds, self.largest)
+            if reply is not None and "problem" not in reply[0] and reply[0].get("media") not in MEDIA:
+                raise ChildEnded
+        except BaseException:
+            with self._lock:
+                self._remove(child)
+            raise
+        with self._lock:
+            if not self._is_closed:
+                self._idle.append(child)
+                return reply
+        child.close()
+        return reply
+
+    def _take(self, is_new: bool) -> Child:
+        """An idle child process, or a new one."""
+        with self._lock:
+            if self._is_closed:
+                raise PicturesBusy("pictures are not decoded any more: the server is stopping")
+            if self._idle and not is_new:
+                return self._idle.pop()
+            for idle in self._idle[: max(0, len(self._children) + 1 - self.n_processes)]:
+                self._remove(idle)
+            try:
+                child = Child(self.memory)
+            except OSError as error:
+                problem = f"no process that decodes pictures can be started: {(error.strerror or str(error)).lower()}"
+                raise PicturesBusy(problem, hint="try again in a moment.") from None
+            self._children.add(child)
+            self.n_started += 1
+            return child
+
+    def _remove(self, child: Child) -> None:
+        child.close()
+        self._children.discard(child)
+        if child in self._idle:
+            self._idle.remove(child)
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Those of the child processes."""
+        with self._lock:
+            return sorted(child.process.pid for child in self._children)
+
+    def close(self) -> None:
+        """End all child processes; whoever waits for one is refused."""
+        with self._lock:
+            self._is_closed = True
+            children, idle = list(self._children), list(self._idle)
+            self._children.clear()
+            self._idle.clear()
+        for child in children:
+            child.process.kill()  # Whoever waits for it sees that it has ended, and closes it.
+        for child in idle:
+            child.close()

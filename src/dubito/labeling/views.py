@@ -1,0 +1,338 @@
+"""What a page is reported: items, the project, the map, the curve, doubtful labels and the people."""
+
+import base64
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dubito.errors import MissingFile
+from dubito.labeling.service import Guessed, LabelingService
+from dubito.labeling.state import State
+from dubito.labeling.store import Pick, RoundRecord
+from dubito.matrix import AnyArray
+from dubito.models.held_out import Share
+
+# How far people agree on what several of them answered.
+
+
+class Agreement(NamedTuple):
+    """Over items that two people or more labelled."""
+
+    items: int
+    agree: float | None
+    """The share of pairs of answers that are the same."""
+    kappa: float | None
+    """Beyond chance: Cohen's of two people who answered all of it, else Fleiss', of any number an item."""
+
+
+def agreement(answers: Sequence[Sequence[tuple[str, str]]]) -> Agreement:
+    """Of (person, label) for each item that has two or more.
+
+    Examples
+    --------
+    >>> both = [[("ann", "a"), ("bob", "a")], [("ann", "a"), ("bob", "b")], [("ann", "b"), ("bob", "b")]]
+    >>> found = agreement([*both, [("ann", "b"), ("bob", "b")]])
+    >>> found.items, found.agree, round(found.kappa, 3)
+    (4, 0.75, 0.5)
+    """
+    shared = [item for item in answers if len(item) > 1]
+    if not shared:
+        return Agreement(0, None, None)
+    pairs, same = 0, 0
+    for item in shared:
+        counts = Counter(label for _, label in item)
+        pairs += len(item) * (len(item) - 1)
+        same += sum(n * (n - 1) for n in counts.values())
+    people = {frozenset(who for who, _ in item) for item in shared}
+    is_pair = len(people) == 1 and len(next(iter(people))) == 2
+    return Agreement(len(shared), same / pairs, cohen(shared) if is_pair else fleiss(shared))
+
+
+def cohen(items: Sequence[Sequence[tuple[str, str]]]) -> float | None:
+    """Cohen's kappa of two people; None where each used one class alone."""
+    first, second = sorted({who for item in items for who, _ in item})
+    said = [dict(item) for item in items]
+    observed = sum(each[first] == each[second] for each in said) / len(said)
+    ours, theirs = (Counter(each[who] for each in said) for who in (first, second))
+    expected = sum(ours[label] * theirs[label] for label in ours) / len(said) ** 2
+    return _beyond(observed, expected)
+
+
+def fleiss(items: Sequence[Sequence[tuple[str, str]]]) -> float | None:
+    """Fleiss' kappa, for items that need not have the same number of answers."""
+    totals: Counter[str] = Counter()
+    agree = 0.0
+    for item in items:
+        counts = Counter(label for _, label in item)
+        totals += counts
+        agree += sum(n * (n - 1) for n in counts.values()) / (len(item) * (len(item) - 1))
+    expected = sum((n / totals.total()) ** 2 for n in totals.values())
+    return _beyond(agree / len(items), expected)
+
+
+def _beyond(observed: float, expected: float) -> float | None:
+    return None if expected >= 1.0 else (observed - expected) / (1.0 - expected)
+
+
+Facts = dict[str, Any]
+KEYS = "1 to 9 label the first nine classes, letters the others; Space skips, Backspace undoes."
+
+
+def item_facts(state: State, item: int, pick: Pick | None = None) -> Facts:
+    """An item as a page shows it."""
+    contents = state.contents
+    facts: Facts = {"row": item, "id": contents.ids[item], "kind": contents.what}
+    if contents.what == "pictures":
+        facts["picture"] = f"/api/items/{item}/picture"
+    if contents.what == "texts":
+        facts["text"] = contents.text(item)
+    if contents.columns:
+        facts["columns"] = contents.cells(item)
+    if pick is not None:
+        facts |= {"round": pick.round, "rank": pick.rank, "why": pick.why}
+    return facts
+
+
+def one_item(service: LabelingService, item: int) -> Facts:
+    """An item with its label."""
+    state = service.state
+    with state.lock:
+        service.check_item(item)
+        facts = item_facts(state, item, state.waiting.pick_of(item))
+        by = state.book.giver(item)
+        return {**facts, "label": state.book.labels.get(item), "by": by, "skipped": item in state.book.skipped}
+
+
+def guess_of(service: LabelingService, item: int) -> Facts:
+    """What the model takes an item for."""
+    state = service.state
+    with state.lock:
+        service.check_item(item)
+        model = state.model
+        if model is None or model.probabilities is None:
+            raise MissingFile("there is no guess yet", hint="label items of two classes at least, and a batch of them.")
+        order = np.argsort(-model.probabilities[item], kind="stable").tolist()
+        ranked = [
+            {"class": model.classes[each], "probability": float(model.probabilities[item, each])} for each in order
+        ]
+        return {"round": model.round, "ranked": ranked}
+
+
+def project_facts(service: LabelingService) -> Facts:
+    """The project in a few numbers."""
+    state = service.state
+    with state.lock:
+        project, settings = state.project, state.project.settings
+        return {
+            "ident": project.ident,
+            "name": project.name,
+            "kind": state.contents.what,
+            "items": len(state.contents),
+            "classes": list(project.classes),
+            "guidelines": project.guidelines,
+            "settings": {
+                "batch": settings.batch,
+                "overlap": settings.overlap,
+                "strategy": settings.strategy,
+                "audit": settings.audit,
+            },
+            "round": state.round,
+            "labelled": len(state.book.labels),
+            "skipped": len(state.book.skipped),
+            "model": model_facts(service),
+            "restricted": state.restricted_to(),
+            "keys_hint": KEYS,
+        }
+
+
+def model_facts(service: LabelingService) -> Facts:
+    """How the model stands."""
+    state, loop = service.state, service.loop
+    last = state.rounds[-1] if state.rounds else None
+    has_model = state.model is not None and state.model.probabilities is not None
+    name = "fitting" if loop.is_fitting else "failed" if loop.failure else "ready" if has_model else "none"
+    tested = None if last is None else _share(last.n_right, last.n_tested)
+    return {
+        "state": name,
+        **_shown(tested),
+        "labels": 0 if last is None else last.labels,
+        "message": loop.failure or ("" if last is None else last.message),
+    }
+
+
+def _share(right: int | None, of: int | None) -> Share | None:
+    return None if right is None or not of else Share(right, of)
+
+
+def _shown(share: Share | None) -> Facts:
+    if share is None:
+        return {"accuracy": None, "low": None, "high": None}
+    low, high = share.interval
+    return {"accuracy": share.value, "low": low, "high": high}
+
+
+def map_facts(service: LabelingService) -> Facts:
+    """The pool as points, with what is known of each."""
+    state = service.state
+    n_rows = len(state.contents)
+    with state.lock:
+        places = state.places
+        if places is None:
+            return {"n": 0, "waiting": "The map is being drawn up; it appears here in a moment."}
+        label = np.full(n_rows, -1)
+        numbers = {name: place for place, name in enumerate(state.project.classes)}
+        if state.book.labels:
+            rows = np.fromiter(state.book.labels, dtype=np.int64)
+            label[rows] = [numbers.get(each, -1) for each in state.book.labels.values()]
+        model = state.model
+        excluded = np.zeros(n_rows) if state.is_open is None else ~state.is_open
+        doubt = np.full(n_rows, np.nan)
+        if model is not None and model.probabilities is not None:
+            doubt = 1.0 - model.probabilities.max(axis=1)
+        covered = [] if model is None else [float(each) for each in model.covered[1:]]
+        return {
+            "n": n_rows,
+            "x": _packed(places[:, 0], "<f4"),
+            "y": _packed(places[:, 1], "<f4"),
+            "doubt": _packed(doubt, "<f4"),
+            "label": _packed(label, "<i4"),
+            "picked": _packed(_pick_order(state), "<i4"),
+            "excluded": _packed(excluded, "<i4"),
+            "covered": covered,
+            "classes": list(state.project.classes),
+        }
+
+
+def _packed(values: AnyArray, kind: str) -> str:
+    return base64.b64encode(np.asarray(values).astype(kind).tobytes()).decode()
+
+
+def _pick_order(state: State) -> AnyArray:
+    """(n,) when each item was picked: those of earlier rounds that were answered, then all of the last."""
+    order = np.full(len(state.contents), -1)
+    number = 0
+    for pick in state.picks:
+        is_kept = pick.round == state.round or state.book.n_answers(pick.item) > 0
+        if is_kept and order[pick.item] < 0:
+            order[pick.item] = number
+            number += 1
+    return order
+
+
+def curve_facts(service: LabelingService) -> Facts:
+    """How well the models have done, round by round, and whether to go on."""
+    state = service.state
+    with state.lock:
+        last = state.rounds[-1] if state.rounds else None
+        audited = None if last is None else _share(last.audited_right, last.audited)
+        points = [_point(each) for each in state.rounds if each.n_tested]
+        advice = {"stop": False, "sentence": "go on: nothing is labelled yet."}
+        if last is not None:
+            advice = {"stop": last.stop, "sentence": last.advice}
+        return {
+            "points": points,
+            "guessed": _guessed(state),
+            "audited": None if audited is None else {"right": audited.right, "of": audited.of, **_ends(audited)},
+            "covered": [{"round": each.round, "share": each.covered} for each in state.rounds],
+            "advice": advice,
+        }
+
+
+def _ends(share: Share) -> Facts:
+    low, high = share.interval
+    return {"low": low, "high": high}
+
+
+def _point(record: RoundRecord) -> Facts:
+    return {"labels": record.labels, **_shown(_share(record.n_right, record.n_tested)), "round": record.round}
+
+
+def _guessed(state: State) -> list[Facts]:
+    """By round, how many labels the model of it had guessed before it, or the person, had seen them."""
+    labels = {each.round: each.labels for each in state.rounds}
+    found = sorted(state.guessed().items())
+    return [{"labels": labels.get(round, 0), "right": right, "of": of} for round, (right, of) in found]
+
+
+def review_facts(service: LabelingService, limit: int) -> Facts:
+    """Labels that models which had not seen them doubt most."""
+    state = service.state
+    with state.lock:
+        model = state.model
+        if model is None or not len(model.held_rows):
+            return {"items": []}
+        found = [entry for place in range(len(model.held_rows)) if (entry := _doubted(state, place)) is not None]
+    found.sort(key=lambda each: (each["of_label"], each["row"]))
+    return {"items": found[:limit]}
+
+
+def _doubted(state: State, place: int) -> Facts | None:
+    """A held-out label that is not the likeliest class, as it stands now; None where it is."""
+    model = state.model
+    assert model is not None
+    item, said = int(model.held_rows[place]), model.held_out[place]
+    label = state.book.labels.get(item)
+    if label not in model.held_classes or np.isnan(said[0]):
+        return None
+    if any(event.why == "review" or event.round >= model.round for event in state.book.said(item).values()):
+        return None  # Somebody has looked at it again.
+    best = int(said.argmax())
+    if model.held_classes[best] == label:
+        return None
+    by = state.book.giver(item)
+    of_label = float(said[model.held_classes.index(label)])
+    guess = {"guess": model.held_classes[best], "probability": float(said[best]), "of_label": of_label}
+    return {**item_facts(state, item), "label": label, "by": by, **guess}
+
+
+def annotator_facts(service: LabelingService) -> Facts:
+    """Who has done how much, and how far they agree."""
+    state = service.state
+    with state.lock:
+        book = state.book
+        people = []
+        for who, numbers in sorted(book.standing.items()):
+            # Of several answers on an item the last counts.
+            said = {book.events[number].item: book.events[number] for number in numbers}.values()
+            n_labels = sum(event.label is not None for event in said)
+            last = max((event.at for event in said), default=None)
+            people.append({"name": who, "labels": n_labels, "skipped": len(said) - n_labels, "last": last})
+        shared = [
+            [(who, str(event.label)) for who, event in book.votes(item).items()]
+            for item, answers in book.answers.items()
+            if len(answers) > 1
+        ]
+    found = agreement(shared)
+    return {
+        "annotators": people,
+        "overlap": {"items": found.items, "agree": found.agree, "kappa": found.kappa},
+    }
+
+
+def grid_facts(service: LabelingService, guessed: Guessed) -> Facts:
+    """A screen of items that the model takes for one class."""
+    state = service.state
+    with state.lock:
+        items = []
+        for pick in guessed.picks:
+            guess = None if state.model is None else state.model.guess(pick.item)
+            described = {} if guess is None else {"guess": guess[0], "probability": guess[1]}
+            items.append({**item_facts(state, pick.item, pick), **described})
+    groups = [{"class": name, "items": n} for name, n in guessed.groups]
+    return {"class": guessed.label, "items": items, "groups": groups, "waiting": waiting_sentence(service, bool(items))}
+
+
+def waiting_sentence(service: LabelingService, has_items: bool) -> str | None:
+    """Why there is nothing to show."""
+    state = service.state
+    if has_items:
+        return None
+    with state.lock:
+        if not state.rounds:
+            failed = service.loop.failure
+            return f"The first picks could not be made: {failed}" if failed else "The first picks are being made."
+        if state.is_open is not None:
+            return "All items that you restricted it to are answered. Clear the restriction for more."
+        return "All items are answered. Thank you."

@@ -1,4 +1,0 @@
-"""Labelling by people: a project folder, a store of label events, and the loop that learns and picks beside them.
-
-`Desk` is what a server speaks to: it hands out items, takes labels, and has a worker process fit and pick meanwhile.
-"""

@@ -1,0 +1,394 @@
+"""The models by name, and the linear one: what each makes of labels that are held out, and of the pool."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, blocks, len_of, rows_per_read
+from dubito.models.held_out import kept_in, log_loss
+from dubito.registry import import_object
+from dubito.request.scaling import Scale, measure_scale
+
+# Multinomial logistic regression with an L2 penalty, in the few directions that the labelled rows span.
+#
+# Weights outside the span of the labelled rows are 0 at the optimum, and a rotation changes neither loss nor penalty:
+# so the rows are replaced once by their coordinates along their principal directions, at most as many as there are
+# rows or features. There the Hessian is nearly a diagonal, by which coordinates are scaled: L-BFGS then needs few
+# steps, for every penalty and for every part of the rows alike. Models that leave out one fold each are found
+# together, since one wide product is quicker than many narrow ones.
+
+DIRECTIONS = 1e-12
+"""Directions whose share of the squared length is less than this are rounding."""
+CURVATURE = 0.03
+"""What a label adds to the Hessian along a direction, about: p(1 - p) of classes that are told apart."""
+STEPS = 1000
+ROUGH, FINE = 1e-5, 1e-12
+"""By how much a step must lower the loss, as a share of it: where penalties are compared, and in the end."""
+
+
+class Spanned(NamedTuple):
+    """Rows in the directions they span."""
+
+    coordinates: FloatArray
+    """(m, r)"""
+    squared: FloatArray
+    """(r,) squared length of all rows together along each direction."""
+    directions: FloatArray
+    """(d, r) orthonormal columns."""
+
+
+class Weights(NamedTuple):
+    """Linear models of the coordinates, one for each set of rows they were learned from."""
+
+    slopes: FloatArray
+    """(k, r, c)"""
+    intercepts: FloatArray
+    """(k, c)"""
+
+    def logits(self, model: int, coordinates: FloatArray) -> FloatArray:
+        """(m, c) of one of the models."""
+        return np.asarray(coordinates @ self.slopes[model] + self.intercepts[model])
+
+
+def span_of(rows: AnyArray) -> Spanned:
+    """Rows (m, d) in their principal directions; O(m·d·min(m, d)), by the smaller of the two Gram matrices.
+
+    Examples
+    --------
+    >>> span_of(np.array([[3.0, 4.0], [6.0, 8.0], [0.0, 0.0]])).coordinates.round(9).tolist()
+    [[5.0], [10.0], [0.0]]
+    """
+    wide = np.ascontiguousarray(rows, dtype=np.float64)
+    if len(wide) < wide.shape[1]:
+        squared, vectors = _largest(wide @ wide.T)
+        directions = (wide.T @ vectors) / np.sqrt(squared)
+    else:
+        squared, directions = _largest(wide.T @ wide)
+    # LAPACK's signs differ from machine to machine.
+    directions *= np.where(directions.sum(axis=0) < 0.0, -1.0, 1.0)
+    return Spanned(wide @ directions, squared, directions)
+
+
+def _largest(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > DIRECTIONS * max(float(values[-1]), float(np.finfo(np.float64).tiny))
+    return values[kept], vectors[:, kept]
+
+
+def solve(
+    span: Spanned,
+    codes: IntArray,
+    penalty: float,
+    kept: BoolArray,
+    start: Weights | None = None,
+    tolerance: float = FINE,
+    dtype: npt.DTypeLike = np.float64,
+) -> Weights:
+    """Weights of least loss: the negative log-likelihood of the labels and ``penalty / 2`` times the squared slopes.
+
+    Intercepts are not penalised.
+
+    Parameters
+    ----------
+    span : Spanned
+        Of all labelled rows.
+    codes : array (m,)
+        Their classes, from 0 to c - 1.
+    penalty : float
+        Above 0.
+    kept : array (k, m) of bool
+        The rows that each model learns from; every class must be among them.
+    start : Weights, optional
+        Where to start from: those of another penalty save steps.
+    tolerance : float
+        Stop where a step lowers the loss by less, as a share of it.
+    dtype : dtype
+        Of the products. float32 is enough for `ROUGH`.
+    """
+    from scipy.optimize import minimize
+
+    n_models, m = kept.shape
+    scales = 1.0 / np.sqrt(np.append(CURVATURE * span.squared + penalty, CURVATURE * m))
+    design = (np.column_stack([span.coordinates, np.ones(m)]) * scales).astype(dtype)
+    pulls = np.append(np.full(len(span.squared), penalty), 0.0) * scales**2
+    problem = Objective(design, pulls, codes, np.ascontiguousarray(kept.T, dtype=np.float64), int(codes.max()) + 1)
+    first = np.zeros((len(scales), n_models, problem.n_classes))
+    if start is not None:
+        known = np.concatenate([start.slopes, start.intercepts[:, None]], axis=1)
+        first = known.transpose(1, 0, 2) / scales[:, None, None]
+    found = minimize(
+        problem.loss,
+        first.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": tolerance, "gtol": 1e-10},
+    )
+    best = (found.x.reshape(first.shape) * scales[:, None, None]).transpose(1, 0, 2)
+    return Weights(np.ascontiguousarray(best[:, :-1]), best[:, -1])
+
+
+class Objective(NamedTuple):
+    """The losses of all models together, in scaled coordinates."""
+
+    design: npt.NDArray[Any]
+    """(m, r + 1), the last column that of the intercept."""
+    pulls: FloatArray
+    """(r + 1,) the penalty in these coordinates."""
+    codes: IntArray
+    kept: FloatArray
+    """(m, k)"""
+    n_classes: int
+
+    def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """The sum, and its slope."""
+        m, n_models = self.kept.shape
+        wide = flat.reshape(len(self.pulls), -1)
+        logits = (self.design @ wide.astype(self.design.dtype, copy=False)).reshape(m, n_models, self.n_classes)
+        logits -= logits.max(axis=2, keepdims=True)
+        own = logits[np.arange(m), :, self.codes].astype(np.float64)
+        np.exp(logits, out=logits)
+        sums = logits.sum(axis=2)
+        logits *= (self.kept / sums)[:, :, None]
+        logits[np.arange(m), :, self.codes] -= self.kept
+        pulled = self.pulls[:, None] * wide
+        total = float(((np.log(sums) - own) * self.kept).sum() + 0.5 * (pulled * wide).sum())
+        return total, (self.design.T @ logits.reshape(m, -1) + pulled).ravel().astype(np.float64, copy=False)
+
+
+PENALTY = 0.02
+"""The penalty where labels cannot tell, for each feature: standardised rows have a squared length of about d."""
+STEP = 10.0**0.5
+DECADES = 1.0
+"""How far a penalty lies from `PENALTY` before anything is known, in powers of ten."""
+FARTHEST = 10
+"""Steps to either side."""
+CLEARLY = 2.0
+"""Nats of log-loss, over all that is held out, for which features keep their sizes."""
+
+
+class Course(NamedTuple):
+    """What a model learns from, and what it is asked."""
+
+    pool: Matrix
+    features: Matrix
+    """(m, d) of what is labelled."""
+    codes: IntArray
+    """(m,) classes from 0 to c - 1, at least two of them, none without a label."""
+    folds: IntArray
+    """(m,) as `dubito.models.held_out.deal` has them."""
+    seed: int
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return int(self.codes.max()) + 1
+
+
+class Learned(NamedTuple):
+    """What a model makes of it, before it is calibrated."""
+
+    held_out: FloatArray
+    """(m, c) logits of labels, each by a model that has not seen it; NaN for those that are never held out."""
+    logits: AnyArray
+    """(n, c) of the pool."""
+    settings: Mapping[str, float]
+
+
+Learn = Callable[[Course], Learned]
+
+
+def learn_linear(course: Course) -> Learned:
+    """Multinomial logistic regression; its penalty, and whether features keep their sizes, by cross-validation.
+
+    O(n·d·c), and for the labels O(m·d·min(m, d)) and O(m·min(m, d)·c) a step.
+    """
+    scale, search = _best_scale(course)
+    place, span = search.best(), search.span
+    everything = np.ones((1, len(course.codes)), dtype=np.bool_)
+    weights = solve(span, course.codes, search.penalty(place), everything)
+    slopes = (span.directions @ weights.slopes[0]).astype(np.float32)
+    logits = np.empty((len_of(course.pool), course.n_classes), dtype=np.float32)
+    for rows in blocks(len(logits), rows_per_read(course.pool)):
+        logits[rows] = scale.applied(course.pool[rows], np.dtype(np.float32)) @ slopes
+    logits += weights.intercepts[0].astype(np.float32)
+    return Learned(search.held_out(place), logits, {"penalty": search.penalty(place)})
+
+
+def _best_scale(course: Course) -> tuple[Scale, "PenaltySearch"]:
+    """Features standardised by the pool each, or all by one number where that is clearly better on what is held out.
+
+    Columns of a table have units, which mean nothing. Directions of an embedding have sizes, which may: those of words
+    fall off, and standardised the last are noise as loud as the first.
+    """
+    each = measure_scale(course.pool)
+    scales = each, each.in_common()
+    unit = max(1.0, float(np.isfinite(each.deviation).sum()))
+    given = np.asarray(course.features[:])
+    found = [
+        PenaltySearch(span_of(scale.applied(given, np.dtype(np.float64))), course.codes, course.folds, unit)
+        for scale in scales
+    ]
+    costs = [search.cost(search.best()) for search in found]
+    best = int(costs[1] < costs[0] - CLEARLY)
+    return scales[best], found[best]
+
+
+class PenaltySearch:
+    """Which penalty is best for labels that are held out: down the hill from `PENALTY`, each step from the last."""
+
+    def __init__(self, span: Spanned, codes: IntArray, folds: IntArray, unit: float) -> None:
+        self.span, self.codes, self.folds, self.unit = span, codes, folds, unit
+        self.is_tested = folds >= 0
+        self.known: dict[int, FloatArray] = {}
+        self.last: Weights | None = None
+
+    def penalty(self, place: int) -> float:
+        """The penalty so many steps from the first."""
+        return float(self.unit * PENALTY * STEP**place)
+
+    def held_out(self, place: int) -> FloatArray:
+        """(m, c) logits of what is held out under this penalty."""
+        if place not in self.known:
+            logits = np.full((len(self.codes), int(self.codes.max()) + 1), np.nan)
+            if self.is_tested.any():
+                self.last = solve(
+                    self.span, self.codes, self.penalty(place), kept_in(self.folds), self.last, ROUGH, np.float32
+                )
+            for fold in range(int(self.folds.max()) + 1):
+                assert self.last is not None
+                rows = self.folds == fold
+                logits[rows] = self.last.logits(fold, self.span.coordinates[rows])
+            self.known[place] = logits
+        return self.known[place]
+
+    def cost(self, place: int) -> float:
+        """The log-loss of all that is held out together, and a prior that a few labels cannot move far."""
+        if not self.is_tested.any():
+            return 0.0
+        logits = self.held_out(place)[self.is_tested]
+        prior = 0.5 * (place * np.log10(STEP) / DECADES) ** 2
+        return log_loss(logits, self.codes[self.is_tested]) * len(logits) + float(prior)
+
+    def best(self) -> int:
+        """The place of the best penalty; 0 where nothing can be held out."""
+        place = 0
+        if not self.is_tested.any():
+            return place
+        for way in (1, -1):
+            while abs(place) < FARTHEST and self.cost(place + way) < self.cost(place):
+                place += way
+        return place
+
+
+# Models of scikit-learn's kind: a forest, an import path, or an estimator that is handed over.
+
+TREES = 200
+SURE = 0.999
+"""No class is certain, however sure a model is: trees say 0 and 1."""
+
+Make = Callable[[int], Any]
+"""A new estimator, by its seed."""
+
+
+def find_model(model: object) -> tuple[str, Learn]:
+    """What a model is called, and how it learns: ``linear``, ``forest``, an import path or an estimator."""
+    if model == "linear":
+        return "linear", learn_linear
+    if model == "forest":
+        return "forest", lambda course: learn_with(_forest, course)
+    if isinstance(model, str) and "." in model:
+        found = import_object("model", model)
+        make = _maker(model, found) if callable(found) else _copier(model, found)
+        return model, lambda course: learn_with(make, course)
+    if isinstance(model, str) or not hasattr(model, "fit") or isinstance(model, type):
+        hint = "choose from linear, forest and none, or name a scikit-learn estimator as package.module.Class."
+        raise InvalidArgument("is not known", argument="model", value=model, hint=hint)
+    copier = _copier(model, model)
+    return type(model).__name__, lambda course: learn_with(copier, course)
+
+
+def _refuse_without_answers(model: object, estimator: object) -> None:
+    if not hasattr(estimator, "predict_proba"):
+        hint = "choose one that gives probabilities."
+        raise InvalidArgument("has no predict_proba", argument="model", value=model, hint=hint)
+
+
+def _forest(seed: int) -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(n_estimators=TREES, min_samples_leaf=2, random_state=seed)
+
+
+def _maker(model: str, factory: Any) -> Make:
+    """By a class of estimators, or a function that makes one."""
+    takes_seed = "random_state" in inspect.signature(factory).parameters
+
+    def make(seed: int) -> Any:
+        try:
+            estimator = factory(**({"random_state": seed} if takes_seed else {}))
+        except TypeError as error:
+            hint = "name what needs no arguments, such as a function of yours that makes it."
+            raise InvalidArgument(f"cannot be made ({error})", argument="model", value=model, hint=hint) from error
+        _refuse_without_answers(model, estimator)
+        return estimator
+
+    make(0)
+    return make
+
+
+def _copier(model: object, estimator: object) -> Make:
+    """By copies of an estimator, none of them trained."""
+    from sklearn.base import clone
+
+    _refuse_without_answers(model, estimator)
+    try:
+        clone(estimator)
+    except TypeError as error:
+        hint = "pass an estimator of scikit-learn's kind."
+        raise InvalidArgument("cannot be cloned", argument="model", value=model, hint=hint) from error
+    return lambda seed: clone(estimator)
+
+
+def learn_with(make: Make, course: Course) -> Learned:
+    """An estimator trained once for each fold, and once on everything, on the features as they are."""
+    features = np.asarray(course.features[:])
+    held_out = np.full((len(features), course.n_classes), np.nan)
+    for fold, kept in enumerate(kept_in(course.folds)):
+        estimator = _trained(make(course.seed), features[kept], course.codes[kept])
+        rows = course.folds == fold
+        held_out[rows] = _logits(estimator, features[rows], course.n_classes)
+    estimator = _trained(make(course.seed), features, course.codes)
+    logits = np.empty((len_of(course.pool), course.n_classes))
+    # Wide blocks: an estimator may take longer to begin than to answer.
+    for rows_read in blocks(len(logits), 16 * rows_per_read(course.pool)):
+        logits[rows_read] = _logits(estimator, np.asarray(course.pool[rows_read]), course.n_classes)
+    return Learned(held_out, logits, {})
+
+
+def _trained(estimator: Any, features: AnyArray, codes: AnyArray) -> Any:
+    try:
+        fitted = estimator.fit(features, codes)
+    except ValueError as error:
+        name = type(estimator).__name__
+        raise InvalidData(f"cannot be trained on these labels: {error}", argument="model", value=name) from error
+    return estimator if fitted is None else fitted
+
+
+def _logits(estimator: Any, features: AnyArray, n_classes: int) -> FloatArray:
+    name = type(estimator).__name__
+    try:
+        given = np.asarray(estimator.predict_proba(features), dtype=np.float64)
+    except (ValueError, AttributeError) as error:
+        raise InvalidData(f"gives no probabilities: {error}", argument="model", value=name) from error
+    known = np.asarray(estimator.classes_, dtype=np.int64)
+    if given.shape != (len(features), len(known)) or not np.isfinite(given).all():
+        problem = f"gives probabilities of shape {given.shape} for {len(features)} rows and {len(known)} classes"
+        hint = "choose one that gives a finite number for each."
+        raise InvalidData(problem, argument="model", value=name, hint=hint)
+    shares = np.zeros((len(features), n_classes))
+    shares[:, known] = given
+    return np.log(SURE * shares + (1.0 - SURE) / n_classes)

@@ -1,0 +1,274 @@
+"""`fit`: checks the call, lets a model learn, and says how far it can be trusted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import NamedTuple
+
+import numpy as np
+
+from dubito.doubt import softmax
+from dubito.errors import InvalidArgument
+from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, blocks
+from dubito.models.estimators import Course, Learned, find_model
+from dubito.models.given_labels import GivenLabels, read_given
+from dubito.models.held_out import Share, calibrate, deal, log_loss
+from dubito.request.arrays import check_integer
+from dubito.request.ids import check_pool
+from dubito.request.rows import check_labelled
+
+# `Fit`: what a model of dubito's own makes of a pool, and how far that can be trusted.
+
+NO_MODEL = "none"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Fit:
+    """A model of some labels, and what it says of every row of the pool.
+
+    Examples
+    --------
+    >>> import numpy as np, dubito
+    >>> pool = np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]])
+    >>> fitted = dubito.fit(pool, ["a", "a", None, "b", "b", None])
+    >>> fitted
+    Fit(linear model, 4 labels of 2 classes, right on 100.0% (51.0% to 100.0%) of those held out)
+    >>> fitted.classes.tolist(), fitted.predicted.tolist()
+    (['a', 'b'], ['a', 'a', 'a', 'b', 'b', 'b'])
+    """
+
+    probabilities: FloatArray | None
+    """(n, c), calibrated; None for a cold start: fewer than two classes have a label."""
+    classes: AnyArray
+    """(c,) the classes that have labels, in order: whole numbers by size, else by text; text where it was given."""
+    counts: IntArray
+    """(c,) labels of each."""
+    rows: IntArray | None
+    """(m,) rows of the pool whose labels were learned, ascending; None where features of their own were labelled."""
+    model: str
+    """What was fitted: ``linear``, ``forest``, an import path; ``none`` for a cold start."""
+    tested: Share | None
+    """Labels whose class a model that had not seen them named, of all that were held out; None where none could be."""
+    held_out: FloatArray | None
+    """(m, c) calibrated probabilities of labels, each by a model that had not seen it; NaN for the only one of its
+    class."""
+    log_loss: float | None
+    """Mean negative log-likelihood of labels that were held out; None where none could be."""
+    settings: Mapping[str, float]
+    """What was found by cross-validation: ``temperature``, and of the linear model ``penalty``."""
+    notes: tuple[str, ...] = ()
+    """What to know before leaning on it."""
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels it learned from."""
+        return int(self.counts.sum())
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of labels named right by models that had not seen them; it is of labels, not of the pool."""
+        return None if self.tested is None else self.tested.value
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Wilson's 95% interval of `accuracy`."""
+        return None if self.tested is None else self.tested.interval
+
+    @property
+    def predicted(self) -> AnyArray:
+        """(n,) the likeliest class of every row of the pool, ties to the first."""
+        if self.probabilities is None:
+            problem = "nothing is predicted: fewer than two classes have a label"
+            raise InvalidArgument(problem, hint="label some of another class.")
+        return np.asarray(self.classes[self.probabilities.argmax(axis=1)])
+
+    @property
+    def doubt(self) -> FloatArray | None:
+        """(n,) one less the largest probability; None for a cold start."""
+        return None if self.probabilities is None else 1.0 - self.probabilities.max(axis=1)
+
+    def described(self) -> str:
+        """What was fitted, on how many labels of how many classes, and how right it is."""
+        n, c = self.n_labels, len(self.classes)
+        labels = f"{n:,} label{'s' * (n != 1)} of {c:,} class{'es' * (c != 1)}"
+        if self.probabilities is None:
+            return f"no model: {labels}" if n else "no model: no labels"
+        right = "none could be held out" if self.tested is None else f"right on {self.tested} of those held out"
+        return f"{self.model} model, {labels}, {right}"
+
+    def __repr__(self) -> str:
+        return f"Fit({self.described()})"
+
+
+MOST_NUMBERS = 1 << 25
+"""Probabilities beyond so many are kept in float32."""
+BLOCK = 1 << 14
+MOST_NAMED = 3
+
+
+def fit(
+    pool: object,
+    labels: object,
+    *,
+    labelled: object = None,
+    model: object = "linear",
+    ids: object = None,
+    no_label: object = None,
+    seed: int = 0,
+) -> Fit:
+    """Fit a model of dubito's own on the labels so far, and ask it about every row of the pool.
+
+    The linear model is a multinomial logistic regression on features that are standardised by the pool. Its penalty
+    is the one under which labels that are held out are likeliest, and a temperature makes it as sure as it is right on
+    them: each label alone up to 20 of them, a tenth of them up to 200, else a fifth.
+
+    Parameters
+    ----------
+    pool : array (n, d)
+        Features, as in `dubito.select`.
+    labels : array, mapping or frame
+        What is labelled as what: an array (n,) with gaps; ``{id: label}``, or ``{row: label}`` where the pool has no
+        ids; a Series or frame whose rows have the pool's ids; or, with ``labelled``, an array of the labels of those.
+        None, NaN, blank text and the like are no labels. Classes are integers, truth values or text.
+    labelled : array, optional
+        Which rows the labels are of, or their features (m, d), as in `dubito.select`. Without it, every row that has a
+        label.
+    model : str or estimator
+        ``"linear"``, ``"forest"``, the import path of a class of scikit-learn's kind or of a function that makes such
+        an estimator, or an estimator itself. All but the linear one take the features as they are.
+    ids : sequence (n,), optional
+        What the pool's rows are called, as in `dubito.select`.
+    no_label : object, optional
+        A label that means none, such as -1, or several of them; ``"empty"`` makes a class of everything else.
+    seed : int
+        For models that draw at random; the linear one draws nothing.
+
+    Returns
+    -------
+    Fit
+        Probabilities (n, c), classes, and how right the model is on labels that were held out. Without labels of two
+        classes at least there is no model, and a note says so.
+
+    Examples
+    --------
+    >>> import numpy as np, dubito
+    >>> pool = np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]])
+    >>> dubito.fit(pool, {0: "a", 1: "a", 4: "b", 5: "b"}).predicted.tolist()
+    ['a', 'a', 'a', 'b', 'b', 'b']
+    >>> dubito.fit(pool, {0: "a"}).notes
+    ("only one class has labels ('a', 1): nothing to tell apart yet, so this is a cold start.",)
+    """
+    (matrix, _), names = check_pool(pool, ids)
+    seen = check_labelled(labelled, matrix, names)
+    given = read_given(labels, labelled, seen, matrix, names, no_label)
+    found = fit_given(matrix, given, model, check_integer("seed", seed, least=0))
+    if given.spelled is None:
+        return found
+    return replace(found, classes=np.array([given.spelled[each] for each in found.classes.tolist()], dtype=np.str_))
+
+
+def fit_given(pool: Matrix, given: GivenLabels, model: object, seed: int) -> Fit:
+    """The same of labels that are read already."""
+    name, learn = find_model(model)
+    classes, by_name, counts = np.unique(given.values, return_inverse=True, return_counts=True)
+    if len(classes) < 2:
+        note = cold_start(classes, len(by_name))
+        return Fit(None, classes, counts, given.rows, NO_MODEL, None, None, None, {}, (note,))
+    # Learned by the order in which classes are met: another name for a class changes nothing.
+    places = np.argsort(first_met(given.values)).astype(np.int64)
+    codes = places[by_name]
+    folds = deal(codes)
+    # Its products are many and small: more threads of a BLAS wait for each other longer than they work.
+    with import_module("threadpoolctl").threadpool_limits(1):
+        learned = learn(Course(pool, given.features, codes, folds, seed))
+    return _judged(learned, given.rows, codes, folds >= 0, name, Classes(classes, counts, places))
+
+
+def first_met(values: AnyArray) -> IntArray:
+    """(c,) the places of the classes, which go by their names, in the order of their first labels.
+
+    Examples
+    --------
+    >>> first_met(np.array(["dog", "ant", "dog", "cat"])).tolist()
+    [2, 0, 1]
+    """
+    return np.argsort(np.unique(values, return_index=True)[1]).astype(np.int64)
+
+
+class Classes(NamedTuple):
+    """The classes by their names, and where each stands in what was learned."""
+
+    names: AnyArray
+    counts: IntArray
+    places: IntArray
+
+
+def _judged(
+    learned: Learned,
+    rows: IntArray | None,
+    codes: IntArray,
+    is_tested: BoolArray,
+    name: str,
+    classes: Classes,
+) -> Fit:
+    """Calibrated, and how right it was on what was held out."""
+    logits = learned.held_out[is_tested]
+    temperature = calibrate(logits, codes[is_tested])
+    tested, loss = None, None
+    if len(logits):
+        tested = Share(int((logits.argmax(axis=1) == codes[is_tested]).sum()), len(logits))
+        loss = log_loss(logits / temperature, codes[is_tested])
+    return Fit(
+        probabilities=_probabilities(learned.logits, temperature, classes.places),
+        classes=classes.names,
+        counts=classes.counts,
+        rows=rows,
+        model=name,
+        tested=tested,
+        held_out=softmax(learned.held_out / temperature)[:, classes.places],
+        log_loss=loss,
+        settings={**learned.settings, "temperature": temperature},
+        notes=_cautions(classes.names, classes.counts),
+    )
+
+
+def _probabilities(logits: AnyArray, temperature: float, places: IntArray) -> FloatArray:
+    """(n, c) with the columns at these places, in float32 where there are very many."""
+    dtype = np.float64 if logits.size <= MOST_NUMBERS else np.float32
+    found = np.empty(logits.shape, dtype=dtype)
+    for rows in blocks(len(logits), BLOCK):
+        found[rows] = softmax(logits[rows].astype(np.float64) / temperature)[:, places]
+    return found
+
+
+def cold_start(classes: AnyArray, n_labels: int) -> str:
+    """Why there is no model."""
+    if not n_labels:
+        return "nothing is labelled yet, so this is a cold start."
+    only = repr(classes.tolist()[0])
+    return f"only one class has labels ({only}, {n_labels}): nothing to tell apart yet, so this is a cold start."
+
+
+def _cautions(classes: AnyArray, counts: IntArray) -> tuple[str, ...]:
+    """What a person should know of labels that are few."""
+    names = classes.tolist()
+    alone = [names[place] for place in np.flatnonzero(counts == 1)]
+    if not alone:
+        return ()
+    shown = ", ".join(map(repr, alone[:MOST_NAMED])) + (", ..." if len(alone) > MOST_NAMED else "")
+    return (
+        f"{len(alone)} class{'es have' if len(alone) > 1 else ' has'} one label only ({shown}), which cannot be held "
+        "out: nothing is known of how well such a class is reported.",
+    )
+
+
+def is_off(model: object) -> bool:
+    """Whether no model is wanted."""
+    if model is None:
+        raise InvalidArgument("is no model", argument="model", value=None, hint=f"pass {NO_MODEL!r} for none.")
+    return isinstance(model, str) and model == NO_MODEL
+
+
+# A model of dubito's own: labels in, calibrated probabilities of the whole pool out, and how right they are.
+
+__all__ = ["Fit", "Share", "fit"]

@@ -1,0 +1,111 @@
+"""Which labels are held out together, and how right a model is on labels that it has not seen."""
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from dubito.doubt.temperature import COLDEST, HOTTEST, STEPS, slope
+from dubito.matrix import BoolArray, FloatArray, IntArray
+
+LEFT_OUT_ALONE, TEN_FOLDS = 20, 200
+"""Up to so many labels each is held out alone, up to so many a tenth of them, else a fifth."""
+Z = 1.959963984540054
+"""Of a 95% interval."""
+
+
+def deal(codes: IntArray) -> IntArray:
+    """The fold (m,) in which each label is held out, by classes in turn; -1 for the only label of its class.
+
+    Every class is among what is left, whichever fold is held out.
+
+    Examples
+    --------
+    >>> deal(np.array([0, 1, 0, 2, 1])).tolist()
+    [0, 2, 1, -1, 3]
+    """
+    counts = np.bincount(codes)
+    order = np.argsort(codes, kind="stable")
+    order = order[counts[codes[order]] > 1]
+    n_folds = len(order) if len(order) <= LEFT_OUT_ALONE else 10 if len(order) <= TEN_FOLDS else 5
+    folds = np.full(len(codes), -1, dtype=np.int64)
+    folds[order] = np.arange(len(order)) % max(n_folds, 1)
+    return folds
+
+
+def kept_in(folds: IntArray) -> BoolArray:
+    """(k, m) the labels that are left where each fold is held out."""
+    return np.asarray(folds[None, :] != np.arange(int(folds.max(initial=-1)) + 1)[:, None])
+
+
+class Share(NamedTuple):
+    """How many of how many, and where the true share lies."""
+
+    right: int
+    of: int
+
+    @property
+    def value(self) -> float:
+        """The share itself."""
+        return self.right / self.of
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95% interval: honest for few, and at 0 and 1.
+
+        Examples
+        --------
+        >>> [round(end, 3) for end in Share(9, 10).interval], [round(end, 3) for end in Share(5, 5).interval]
+        ([0.596, 0.982], [0.566, 1.0])
+        """
+        n, share = self.of, self.value
+        middle = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
+        half = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.value:.1%} ({low:.1%} to {high:.1%})"
+
+
+def log_loss(logits: FloatArray, codes: IntArray) -> float:
+    """The mean negative log-likelihood of the classes.
+
+    Examples
+    --------
+    >>> round(log_loss(np.zeros((3, 4)), np.array([0, 1, 3])), 4)
+    1.3863
+    """
+    top = logits.max(axis=1)
+    sums = np.exp(logits - top[:, None]).sum(axis=1)
+    return float((np.log(sums) + top - logits[np.arange(len(codes)), codes]).mean())
+
+
+# A temperature from labels that were held out, drawn towards 1 where they are few.
+
+SPREAD = 0.5
+"""How far the logarithm of a temperature lies from 0 before anything is known: it is mostly between 0.4 and 2.7."""
+
+
+def calibrate(logits: FloatArray, codes: IntArray) -> float:
+    """The likeliest temperature for logits (m, c) of labels that a model has not seen.
+
+    A few labels that are all right would make a model certain: so the logarithm of the temperature has a normal prior
+    about 0, which a few dozen labels outweigh. 1 without a label.
+
+    Examples
+    --------
+    >>> logits = np.array([[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    >>> round(calibrate(logits, np.array([0, 0, 1, 1])), 3), round(calibrate(logits[:2], np.array([0, 0])), 3)
+    (1.571, 0.968)
+    """
+    if not len(codes):
+        return 1.0
+    scores = logits - logits[np.arange(len(codes)), codes][:, None]
+    low, high = np.log(1.0 / HOTTEST), np.log(1.0 / COLDEST)
+    for _ in range(STEPS):
+        middle = 0.5 * (low + high)
+        inverse = float(np.exp(middle))
+        rising = len(codes) * inverse * slope(scores, inverse) + middle / SPREAD**2 > 0.0
+        low, high = (low, middle) if rising else (middle, high)
+    return float(np.exp(-0.5 * (low + high)))

@@ -1,0 +1,118 @@
+"""Where the labelling of a pool stands: what is labelled, how well a model does, and whether to go on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dubito.core.coverage_reference import CoverageProblem, cold_reach, kernel, sample_rows
+from dubito.core.distances import squared_radii
+from dubito.matrix import IntArray, Matrix, Rows, len_of
+from dubito.models.fit import Fit, fit
+from dubito.models.held_out import Share
+from dubito.request.scaling import measure_scale, on_scale
+
+# How much of a pool lies near a label.
+
+
+def covered_share(pool: Matrix, labelled: IntArray) -> float:
+    """The mean over rows, 4,096 of them at most, of how near the nearest label is: 1 on it, 0 from a fixed reach on.
+
+    The reach is half the usual distance of two rows, on standardised features. It does not depend on the labels, so
+    that the share grows with them.
+
+    Examples
+    --------
+    >>> pool = np.array([[0.0], [0.1], [9.9], [10.0]])
+    >>> round(covered_share(pool, np.array([0])), 2), round(covered_share(pool, np.array([0, 3])), 2)
+    (0.5, 1.0)
+    """
+    if len(labelled) == 0:
+        return 0.0
+    scaled = on_scale(pool, measure_scale(pool))
+    sample = sample_rows(np.arange(len_of(pool)))
+    reach = cold_reach(CoverageProblem(scaled, scaled[:0], sample[:0], 0, np.empty(0), sample))
+    squared = squared_radii(Rows(scaled, sample), Rows(scaled, labelled), "euclidean")
+    return float(kernel(squared, reach).mean() if reach > 0.0 else (squared == 0.0).mean())
+
+
+SURE = 0.98
+"""Where a model is right on so many of those held out, and expects as much of the rest, little is left to learn."""
+DOUBTED = 0.5
+"""A row is in doubt where the likeliest class is less likely than this."""
+FEWEST = 30
+"""Fewer labels than this tell too little to stop."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelsSoFar:
+    """What is known after a round of labels."""
+
+    n_pool: int
+    fitted: Fit
+    """The model of all labels."""
+    foreseen: Share | None
+    """Of the last batch, labels that a model of the others named right; None without a batch, or a model, before it."""
+    expected: float | None
+    """The share of the unlabelled rows on which the model, calibrated, expects to be right."""
+    in_doubt: int | None
+    """Unlabelled rows whose likeliest class is less likely than one half."""
+    covered: float
+    """How much of the pool lies near a label; see `covered_share`."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Labels of each class."""
+        return {str(name): int(n) for name, n in zip(self.fitted.classes.tolist(), self.fitted.counts, strict=True)}
+
+    def advice(self) -> str:
+        """Whether to go on, in plain words."""
+        found = self.fitted
+        if found.probabilities is None:
+            return "go on: label until at least two classes have labels; there is no model yet."
+        if found.tested is None or found.n_labels < FEWEST:
+            return f"go on: {found.n_labels} labels are too few to tell how well the model does."
+        low, _ = found.tested.interval
+        alone = int((found.counts == 1).sum())
+        if alone:
+            return f"go on: {alone} of {len(found.counts)} classes have one label only, and nothing is known of them."
+        if found.tested.value < SURE or (self.expected or 0.0) < SURE:
+            return (
+                "go on if that is not good enough for you: the model is wrong on some of what was held out, or expects "
+                "to be wrong on some of the rest."
+            )
+        return (
+            f"further labels may teach little (at least {low:.0%} of the held-out are right, at 95%). Check before you "
+            "stop: label a few dozen rows drawn at random (--strategy random), since picks are chosen, and only a "
+            "random sample tells of the pool."
+        )
+
+
+def stand(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object = "linear") -> LabelsSoFar:
+    """What labels by row say, those among them that were there ``before`` the last batch set apart.
+
+    Examples
+    --------
+    >>> pool = np.array([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]])
+    >>> found = stand(pool, {0: "a", 1: "a", 2: "a", 4: "b", 5: "b"}, {0: "a", 5: "b"})
+    >>> found.counts, found.foreseen
+    ({'a': 3, 'b': 2}, Share(right=3, of=3))
+    """
+    fitted = fit(pool, labels, model=model, no_label="empty")
+    n_pool = len_of(pool)
+    expected, in_doubt = None, None
+    if fitted.probabilities is not None:
+        rest = np.setdiff1d(np.arange(n_pool), list(labels))
+        likeliest = fitted.probabilities[rest].max(axis=1)
+        expected = float(likeliest.mean()) if len(rest) else None
+        in_doubt = int((likeliest < DOUBTED).sum())
+    covered = covered_share(pool, np.array(sorted(labels), dtype=np.int64))
+    return LabelsSoFar(n_pool, fitted, _foreseen(pool, labels, before, model), expected, in_doubt, covered)
+
+
+def _foreseen(pool: Matrix, labels: Mapping[int, str], before: Mapping[int, str], model: object) -> Share | None:
+    last = {row: label for row, label in labels.items() if row not in before}
+    if not last or len(set(before.values())) < 2:
+        return None
+    earlier = fit(pool, before, model=model, no_label="empty").predicted
+    return Share(sum(str(earlier[row]) == label for row, label in last.items()), len(last))

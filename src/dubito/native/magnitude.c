@@ -1,0 +1,95 @@
+/* Without their sign, bits order as magnitudes do, and those of a NaN come after all numbers. */
+
+#include "magnitude.h"
+#include "thread_pool.h"
+#include "steps.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PIECE (1 << 17)
+#define INFINITE_HALF 0x7C00
+
+typedef struct {
+    Numbers numbers;
+    int64_t n;
+    uint64_t most; /* bits */
+    Shared shared;
+} Task;
+
+WIDE static uint64_t most_of_halves(const uint16_t *bits, int64_t n)
+{
+    uint16_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t own = bits[i] & 0x7FFF;
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
+WIDE static uint64_t most_of_singles(const int32_t *bits, int64_t n)
+{
+    int32_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t own = bits[i] & INT32_MAX;
+        most = own > most ? own : most;
+    }
+    return (uint64_t)most;
+}
+
+WIDE static uint64_t most_of_doubles(const int64_t *bits, int64_t n)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t own = bits[i] & INT64_MAX;
+        most = own > most ? own : most;
+    }
+    return (uint64_t)most;
+}
+
+static uint64_t most_of(const Numbers *numbers, int64_t first, int64_t n)
+{
+    if (numbers->itemsize == 2)
+        return most_of_halves((const uint16_t *)numbers->data + first, n);
+    if (numbers->itemsize == 4)
+        return most_of_singles((const int32_t *)numbers->data + first, n);
+    return most_of_doubles((const int64_t *)numbers->data + first, n);
+}
+
+static void measure_piece(void *given, int64_t piece, void *room)
+{
+    Task *task = given;
+    int64_t first = piece * PIECE, left = task->n - first;
+    uint64_t own = most_of(&task->numbers, first, left < PIECE ? left : PIECE);
+    uint64_t most = __atomic_load_n(&task->most, __ATOMIC_RELAXED);
+    (void)room;
+    while (own > most && !__atomic_compare_exchange_n(&task->most, &most, own, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+static double as_number(uint64_t bits, int itemsize)
+{
+    double number;
+    float single;
+    if (itemsize == 8) {
+        memcpy(&number, &bits, sizeof number);
+        return number;
+    }
+    if (itemsize == 2) {
+        uint16_t half = (uint16_t)bits;
+        if (half >= INFINITE_HALF)
+            return half > INFINITE_HALF ? NAN : INFINITY;
+        widen_rows(&half, NULL, &single, 1, 1);
+    } else {
+        uint32_t word = (uint32_t)bits;
+        memcpy(&single, &word, sizeof single);
+    }
+    return single;
+}
+
+double magnitude(const Numbers *numbers, int64_t n, int n_threads)
+{
+    Task task = {.numbers = *numbers, .n = n};
+    task.shared = (Shared){.work = measure_piece, .task = &task, .n_pieces = (n + PIECE - 1) / PIECE};
+    return share(&task.shared, n_threads) ? as_number(task.most, numbers->itemsize) : -1.0;
+}

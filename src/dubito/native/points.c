@@ -1,0 +1,187 @@
+/* Points read and measured. */
+
+#include "points.h"
+#include "steps.h"
+
+#include <math.h>
+
+#define LANES 32
+#define WIDE_LANES 16
+
+/* The upper half of the terms is added to the lower, again and again. */
+WIDE static double fold(double *terms, int64_t d)
+{
+    for (int64_t width = d; width > 1;) {
+        int64_t half = (width + 1) / 2;
+        for (int64_t i = 0; i < width - half; i++)
+            terms[i] += terms[half + i];
+        width = half;
+    }
+    return d ? terms[0] : 0.0;
+}
+
+WIDE static void square(const double *one, const double *other, double *restrict terms, int64_t d)
+{
+    for (int64_t i = 0; i < d; i++) {
+        double difference = one[i] - other[i];
+        terms[i] = difference * difference;
+    }
+}
+
+double settle(const double *one, const double *other, double *terms, int64_t d)
+{
+    square(one, other, terms, d);
+    return fold(terms, d);
+}
+
+/* Over its length, as dubito.core.distances.unit_rows does it: a power of two first, which takes two products, because
+   one number may not hold it. */
+WIDE static void make_unit(double *restrict row, double *restrict room, int64_t d)
+{
+    double largest = 0.0, first, second, length;
+    int exponent;
+    for (int64_t i = 0; i < d; i++)
+        largest = fabs(row[i]) > largest ? fabs(row[i]) : largest;
+    frexp(largest, &exponent);
+    first = ldexp(1.0, -exponent / 2);
+    second = ldexp(1.0, -exponent - -exponent / 2);
+    for (int64_t i = 0; i < d; i++) {
+        row[i] = row[i] * first * second;
+        room[i] = row[i] * row[i];
+    }
+    length = sqrt(fold(room, d));
+    for (int64_t i = 0; i < d; i++)
+        row[i] /= length;
+}
+
+WIDE static void widen_single(const float *restrict from, double *restrict out, int64_t d)
+{
+    for (int64_t i = 0; i < d; i++)
+        out[i] = from[i];
+}
+
+WIDE static void narrow(const double *restrict from, const Space *space, float *restrict out)
+{
+    const double *centre = space->centre;
+    for (int64_t i = 0; i < space->d; i++)
+        out[i] = (float)(centre ? (from[i] - centre[i]) * space->scale : from[i]);
+}
+
+/* The centre is a number of float32 wherever points are shifted in float32. */
+WIDE static void shift_single(float *restrict out, const Space *space)
+{
+    float scale = (float)space->scale;
+    for (int64_t i = 0; i < space->d; i++)
+        out[i] = (out[i] - (float)space->centre[i]) * scale;
+}
+
+void read_exactly(const Numbers *from, int64_t row, const Space *space, double *room, double *out)
+{
+    int64_t d = space->d;
+    if (from->itemsize == 2) {
+        widen_rows((const uint16_t *)from->data, &row, (float *)room, 1, d);
+        widen_single((const float *)room, out, d);
+    } else if (from->itemsize == 4) {
+        widen_single((const float *)from->data + row * d, out, d);
+    } else {
+        const double *values = (const double *)from->data + row * d;
+        for (int64_t i = 0; i < d; i++)
+            out[i] = values[i];
+    }
+    if (space->is_cosine)
+        make_unit(out, room, d);
+}
+
+/* Added in no order that anything may rely on. */
+WIDE static double centre(double *restrict point, const double *restrict middle, double scale, int64_t d)
+{
+    double lanes[WIDE_LANES] = {0.0}, sum = 0.0;
+    int64_t i = 0;
+    for (; i + WIDE_LANES <= d; i += WIDE_LANES)
+        for (int lane = 0; lane < WIDE_LANES; lane++) {
+            point[i + lane] = (point[i + lane] - middle[i + lane]) * scale;
+            lanes[lane] += point[i + lane] * point[i + lane];
+        }
+    for (; i < d; i++) {
+        point[i] = (point[i] - middle[i]) * scale;
+        sum += point[i] * point[i];
+    }
+    for (int lane = 0; lane < WIDE_LANES; lane++)
+        sum += lanes[lane];
+    return sum;
+}
+
+double read_centred(const Numbers *from, int64_t row, const Space *space, const double *middle, double *room,
+                    double *out)
+{
+    read_exactly(from, row, space, room, out);
+    return centre(out, middle, space->scale, space->d);
+}
+
+const Numbers *source(const References *references, int64_t reference, int64_t *row)
+{
+    int is_pick = reference >= references->n_labelled;
+    *row = is_pick ? references->picks[reference - references->n_labelled] : references->labelled_rows[reference];
+    return is_pick ? &references->pool : &references->labelled;
+}
+
+void read_shifted(const Numbers *from, int64_t row, const Space *space, double *room, float *out)
+{
+    if (!space->in_single || space->is_cosine || from->itemsize == 8) {
+        read_exactly(from, row, space, room + space->d, room);
+        narrow(room, space, out);
+        return;
+    }
+    if (from->itemsize == 2) {
+        widen_rows((const uint16_t *)from->data, &row, out, 1, space->d);
+    } else {
+        const float *values = (const float *)from->data + row * space->d;
+        for (int64_t i = 0; i < space->d; i++)
+            out[i] = values[i];
+    }
+    if (space->centre)
+        shift_single(out, space);
+}
+
+const float *see_shifted(const Numbers *from, int64_t row, const Space *space, double *room, float *out)
+{
+    if (from->itemsize == 4 && space->in_single && !space->is_cosine && !space->centre)
+        return (const float *)from->data + row * space->d;
+    read_shifted(from, row, space, room, out);
+    return out;
+}
+
+/* ``lanes`` is used up. */
+static inline float total(float *lanes)
+{
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int lane = 0; lane < width; lane++)
+            lanes[lane] += lanes[lane + width];
+    return lanes[0];
+}
+
+WIDE float squared_length(const float *point, int64_t d)
+{
+    float lanes[LANES] = {0.0f}, sum = 0.0f;
+    int64_t i = 0;
+    for (; i + LANES <= d; i += LANES)
+        for (int lane = 0; lane < LANES; lane++)
+            lanes[lane] += point[i + lane] * point[i + lane];
+    for (; i < d; i++)
+        sum += point[i] * point[i];
+    return sum + total(lanes);
+}
+
+WIDE float squared_distance(const float *one, const float *other, int64_t d)
+{
+    float lanes[LANES] = {0.0f}, sum = 0.0f;
+    int64_t i = 0;
+    for (; i + LANES <= d; i += LANES)
+        for (int lane = 0; lane < LANES; lane++) {
+            float difference = one[i + lane] - other[i + lane];
+            lanes[lane] += difference * difference;
+        }
+    for (; i < d; i++)
+        sum += (one[i] - other[i]) * (one[i] - other[i]);
+    return sum + total(lanes);
+}

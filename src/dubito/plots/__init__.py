@@ -1,9 +1,0 @@
-"""Pictures: records in, a matplotlib Figure out.
-
-Figures are made without pyplot, so that no backend is chosen and nothing global changes.
-"""
-
-from dubito.plots.diagnosis import diagnosis_figure
-from dubito.plots.style import save_figure, strategy_colour
-
-__all__ = ["diagnosis_figure", "save_figure", "strategy_colour"]

@@ -1,0 +1,1 @@
+"""What a caller passes: arrays, ids and labels, checked."""

@@ -1,0 +1,312 @@
+"""Arrays out of whatever is handed in: lists, tensors, frames and Arrow columns, their packages not imported."""
+
+import operator
+import re
+from collections.abc import Collection
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import Any, NamedTuple, SupportsIndex, TypeVar, cast
+
+import numpy as np
+
+from dubito import native as compiled
+from dubito.errors import PASS, InvalidArgument, InvalidData, at_row, in_python, named
+from dubito.matrix import AnyArray, Matrix, OnDevice, Rows, Stack, blocks, len_of, rows_per_read
+from dubito.threads import n_threads
+
+KEPT_TENSORS = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
+"""What a tensor on a GPU may hold to stay there."""
+
+MENDS = {
+    "pandas": "pass columns of numbers, such as {name}.astype(float), or np.stack(column) for a column of lists.",
+    "polars": "pass columns of numbers, or np.array(column.to_list()) for a column of lists.",
+}
+"""What to do about a frame that is no array of numbers, by its package."""
+
+
+def as_matrix(name: str, value: Any) -> Matrix:
+    """An array, or a tensor of floats that stays on its GPU."""
+    is_tensor = type(value).__module__.partition(".")[0] == "torch"
+    if is_tensor and value.is_cuda and str(value.dtype) in KEPT_TENSORS and str(value.layout) == "torch.strided":
+        return OnDevice(value)
+    return as_array(name, value)
+
+
+def as_array(name: str, value: Any) -> AnyArray:
+    """A NumPy array of numbers, without a copy where possible."""
+    package = type(value).__module__.partition(".")[0]
+    if package == "torch":
+        array = _from_torch(name, value)
+    elif package == "pyarrow":
+        array = _from_arrow(name, value)
+    elif type(value).__module__.startswith("scipy.sparse"):
+        hint = f"pass {name}.toarray(), or reduce its width first."
+        raise InvalidArgument("is a sparse matrix", argument=name, hint=hint)
+    elif package in {"pandas", "polars"}:
+        array = np.asarray(value.to_numpy())
+    else:
+        array = _from_sequence(name, value)
+    if array.dtype.kind not in "biuf":
+        where = _odd_column(value) if package in MENDS else ""
+        problem = f"holds {_kind(array)} where numbers belong ({where}dtype {array.dtype})"
+        raise InvalidData(problem, argument=name, hint=MENDS.get(package, "pass numbers.").format(name=name))
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        hint = f"fill them first with {name}.filled(...)."
+        raise InvalidData("is a masked array with masked values", argument=name, hint=hint)
+    return array.astype(np.float64) if array.dtype.itemsize > 8 else array
+
+
+def as_names(name: str, value: Any) -> AnyArray:
+    """An array of whatever names classes: numbers, text or both."""
+    return _from_sequence(name, value)
+
+
+def _odd_column(frame: Any) -> str:
+    """The first column of a frame that holds no numbers, as the message has it."""
+    odd = [each for each in getattr(frame, "columns", ()) if frame[each].to_numpy().dtype.kind not in "biuf"]
+    return f"column {odd[0]!r}, " if odd else ""
+
+
+def _kind(array: AnyArray) -> str:
+    return {"U": "text", "S": "bytes", "c": "complex numbers", "M": "dates"}.get(array.dtype.kind, "objects")
+
+
+def _from_sequence(name: str, value: Any) -> AnyArray:
+    try:
+        return value if isinstance(value, np.ndarray) else np.asarray(value)
+    except ValueError as error:
+        hint = "pass equal rows of numbers."
+        raise InvalidArgument(f"cannot be read as an array ({error})", argument=name, hint=hint) from None
+
+
+def _from_torch(name: str, tensor: Any) -> AnyArray:
+    if str(tensor.layout) != "torch.strided":
+        hint = f"pass {name}.to_dense(), or reduce its width first."
+        raise InvalidArgument("is a sparse tensor", argument=name, hint=hint)
+    host = tensor.detach().cpu()
+    if str(host.dtype) == "torch.bfloat16":
+        host = host.float()  # NumPy has no bfloat16; float32 holds every one of them.
+    try:
+        return np.asarray(host.numpy())
+    except TypeError:
+        hint = f"NumPy has no such type: pass {name}.float()."
+        raise InvalidArgument(f"is a tensor of {tensor.dtype}", argument=name, hint=hint) from None
+
+
+def _from_arrow(name: str, column: Any) -> AnyArray:
+    if hasattr(column, "combine_chunks") and not hasattr(column, "columns"):
+        column = column.combine_chunks()
+    if getattr(column, "null_count", 0):
+        hint = "fill or drop them first."
+        raise InvalidData(f"holds {column.null_count} missing values", argument=name, hint=hint)
+    if hasattr(column, "columns"):
+        return np.column_stack([_from_arrow(name, part) for part in column.columns])
+    if "list" not in str(getattr(column, "type", "")):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    values = _from_arrow(name, column.flatten())
+    widths = np.asarray(column.value_lengths().to_numpy(zero_copy_only=False))
+    if len(column) and (widths != widths[0]).any():
+        row = int(np.argmax(widths != widths[0]))
+        problem = f"has {widths[row]} values in row {row} and {widths[0]} in row 0"
+        raise InvalidData(problem, argument=name, hint="pass equal rows.")
+    return values.reshape(len(column), -1)
+
+
+# Single values: names, numbers and sizes.
+
+Name = TypeVar("Name", bound=str)
+
+
+def check_choice(name: str, value: object, known: Collection[Name]) -> Name:
+    """One of the known names, or an error that offers the nearest.
+
+    Examples
+    --------
+    >>> check_choice("metric", "cosine", ("euclidean", "cosine"))
+    'cosine'
+    """
+    for choice in known:
+        if isinstance(value, str) and value == choice:
+            return choice
+    near = get_close_matches(str(value), known, n=1, cutoff=0.65)
+    choose = f"did you mean {near[0]!r}? Choose" if near else "choose"
+    hint = f"{choose} from {', '.join(sorted(known))}."
+    raise InvalidArgument("is not known", argument=name, value=value, hint=hint)
+
+
+def check_integer(name: str, value: object, *, least: int) -> int:
+    """A whole number of at least ``least``; a bool or a float is not one."""
+    # Most are plain numbers, and asking for a protocol takes longer than all else here.
+    is_plain = type(value) is int
+    if not is_plain and (isinstance(value, bool | np.bool_ | np.ndarray) or not isinstance(value, SupportsIndex)):
+        hint = f"{PASS} an integer >= {least}."
+        raise InvalidArgument("is not a whole number", argument=name, value=value, hint=hint)
+    number = operator.index(cast(SupportsIndex, value))
+    if number < least:
+        hint = f"{PASS} {named(name)} >= {least}."
+        raise InvalidArgument("is too small", argument=name, value=number, hint=hint)
+    return number
+
+
+def check_real(name: str, value: object, *, least: float) -> float:
+    """A finite number of at least ``least``."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        with suppress(OverflowError):  # A whole number may be too large for a float.
+            number = float(value)
+            if np.isfinite(number) and number >= least:
+                return number
+    hint = f"{PASS} a finite number >= {least:g}."
+    raise InvalidArgument("is not allowed", argument=name, value=value, hint=hint)
+
+
+def check_budget(budget: object, n_candidates: int, n_pool: int) -> int:
+    """A whole number from 1 to the number of points that may be picked."""
+    number = check_integer("budget", budget, least=1)
+    if number > n_candidates:
+        whose = "points in the pool" if n_candidates == n_pool else f"candidates among the {n_pool} pool points"
+        hint = f"{PASS} {named('budget')} <= {n_candidates}." if n_candidates else "there is nothing left to pick."
+        raise InvalidArgument(f"exceeds the {n_candidates} {whose}", argument="budget", value=number, hint=hint)
+    return number
+
+
+def check_memory_limit(value: object, name: str = "memory_limit") -> int | None:
+    """Bytes, from a number or from text such as "2GB" or "2GiB".
+
+    Examples
+    --------
+    >>> check_memory_limit("2GB"), check_memory_limit("512 MiB"), check_memory_limit(None)
+    (2000000000, 536870912, None)
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d+)?)\s*([kMGT]?)(i?)B?\s*", value, re.IGNORECASE)
+        if match is None:
+            hint = "pass bytes, or text such as '2GB'."
+            raise InvalidArgument("is not a size", argument=name, value=value, hint=hint)
+        number, prefix, binary = match.groups()
+        value = int(float(number) * (1024 if binary else 1000) ** " kmgt".index(prefix.lower() or " "))
+    return check_integer(name, value, least=1)
+
+
+def read_number(text: str) -> int | float | str:
+    """The number a text spells, or the text itself: the library's checks say what is wrong with it.
+
+    Examples
+    --------
+    >>> read_number("20"), read_number("2.5"), read_number("many")
+    (20, 2.5, 'many')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+# Features: rows of finite numbers.
+
+LARGEST_FEATURE = 1e140
+"""Beyond this, squared distances could overflow float64."""
+BLOCKS = 256
+"""Blocks of what C reads as it lies that are looked through together, by all threads."""
+ALONE = 1 << 18
+"""Numbers that one thread looks through as quickly as many."""
+
+
+class Features(NamedTuple):
+    """Checked features and the largest magnitude among them."""
+
+    matrix: Matrix
+    largest: float
+
+
+def check_features(name: str, value: object) -> Features:
+    """(n, d) finite numbers, n and d at least 1, as an array or another `Matrix`."""
+    matrix = value if isinstance(value, Rows | Stack | OnDevice) else as_matrix(name, value)
+    shape = matrix.shape
+    if len(shape) != 2:
+        more = in_python(f"; use {name}.reshape(-1, 1) for one feature a row") if len(shape) == 1 else ""
+        hint = f"pass a 2-D array (rows, features){more}."
+        raise InvalidArgument(f"has shape {shape}", argument=name, hint=hint)
+    if shape[0] == 0:
+        raise InvalidArgument(f"is empty (shape {shape})", argument=name, hint="pass at least one row.")
+    if shape[1] == 0:
+        raise InvalidArgument(f"has no features (shape {shape})", argument=name, hint="pass at least one column.")
+    return Features(matrix, check_finite(name, matrix))
+
+
+def check_finite(name: str, matrix: Matrix) -> float:
+    """The largest magnitude, after a check that there is no NaN, no infinity, nothing whose square overflows.
+
+    Read blockwise, once.
+    """
+    if isinstance(matrix, OnDevice) and (largest := matrix.magnitude()) <= LARGEST_FEATURE:
+        return largest
+    largest, n_rows = 0.0, rows_per_read(matrix, matrix.dtype.itemsize)
+    for span in blocks(len_of(matrix), n_rows if _steps_for(matrix) is None else BLOCKS * n_rows):
+        own = _magnitude(np.asarray(matrix[span]))
+        if not own <= LARGEST_FEATURE:
+            raise _unusable(name, matrix, span)
+        largest = max(largest, own)
+    return largest
+
+
+def _steps_for(matrix: Matrix) -> compiled.CompiledSteps | None:
+    """C, where it looks through a matrix as it lies; None for NumPy, which copies a block at a time."""
+    return compiled.steps if isinstance(matrix, np.ndarray) and compiled.can_read(matrix) else None
+
+
+def _magnitude(block: AnyArray) -> float:
+    """Largest magnitude; a NaN where there is one."""
+    if block.size == 0:
+        return 0.0
+    if (steps := _steps_for(block)) is not None:
+        workers = n_threads() if block.size > ALONE else 1
+        return steps.magnitude((block,), block.size, block.itemsize, workers)
+    if block.dtype == np.float16 and block.dtype.isnative:
+        # Magnitudes order as their bits do, and integer maxima are far faster than half-precision ones.
+        bits = (block.view(np.uint16) & np.uint16(0x7FFF)).max()
+        return float(bits.view(np.float16))
+    return max(float(block.max()), -float(block.min()))
+
+
+def _unusable(name: str, matrix: Matrix, within: slice) -> InvalidData:
+    """Which number it is that is no finite one, or too large."""
+    for span in blocks(within.stop - within.start, rows_per_read(matrix)):
+        start = within.start + span.start
+        wide = np.asarray(matrix[start : within.start + span.stop]).astype(np.float64)
+        found = np.argwhere(~(np.abs(wide) <= LARGEST_FEATURE))
+        if len(found):
+            break
+    position = tuple(int(i) for i in found[0])
+    where = at_row(start + position[0]) + "".join(f", column {i}" for i in position[1:])
+    return InvalidData(f"holds {wide[position]:g} at {where}", argument=name, hint=_hint(wide[position]))
+
+
+def _hint(value: float) -> str:
+    too_large = f"distances would overflow: rescale so that no value passes {LARGEST_FEATURE:g}."
+    return too_large if np.isfinite(value) else "remove or fill such rows first."
+
+
+def refuse_zero_rows(name: str, matrix: Matrix) -> None:
+    """A row of zeros has no direction, so no cosine distance."""
+    row = matrix.first_zero_row() if isinstance(matrix, OnDevice) else _first_zero_row(matrix)
+    if row is not None:
+        hint = f"drop such rows or pass {named('metric', 'euclidean')}."
+        raise InvalidData(f"is all zeros at {at_row(row)}, which has no direction", argument=name, hint=hint)
+
+
+def _first_zero_row(matrix: Matrix) -> int | None:
+    for span in blocks(len_of(matrix), rows_per_read(matrix)):
+        zero = ~np.asarray(matrix[span]).any(axis=1)
+        if zero.any():
+            return int(span.start + np.argmax(zero))
+    return None
+
+
+def unlike_features(n_labelled: int, n_pool: int) -> InvalidArgument:
+    """What is labelled has another width than the pool."""
+    problem = f"has {n_labelled} features and pool has {n_pool}"
+    return InvalidArgument(problem, argument="labelled", hint="pass features of one kind.")

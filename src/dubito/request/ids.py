@@ -1,0 +1,432 @@
+"""When two ids are the same, whatever file or frame they come from.
+
+Ids are compared as text: whole numbers as they are written in full (7 and 7.0 are ``7``, and so are the texts ``7`` and
+``7.0``), dates as ISO writes them, text without the white space around it and in Unicode's composed form (NFC).
+``007`` is not 7: it is text, and stays so. Upper and lower case differ. What cannot name a row is refused: nothing at
+all, truth values, and floats too large to tell whole numbers apart.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.matrix import AnyArray, IntArray, len_of
+from dubito.request.arrays import Features, as_array, check_features
+from dubito.request.columns import IDS, could_be_index, index_names, no_features, usual
+
+WHOLE_TEXT = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
+"""A whole number as a program writes it that thinks in floats."""
+MISSING = ("NoneType", "NAType", "NaTType")
+"""The types of values that stand for none; their packages need not be there."""
+MOST_SHOWN = 3
+"""Ids that a message names."""
+MIDNIGHT = re.compile(r"[ T]00:00:00(\.0+)?$")
+
+
+class Ids:
+    """The ids of some rows: as they were handed in, and as they are compared.
+
+    Examples
+    --------
+    >>> Ids("a.npy", np.array([7.0, 12.0])).keys, Ids("b.npy", np.array(["7", " a"])).keys
+    (['7', '12'], ['7', 'a'])
+    """
+
+    def __init__(self, owner: str, values: AnyArray, *, argument: str | None = None) -> None:
+        self.owner = owner
+        """Whose they are, for messages: a file, or an argument."""
+        self.argument = argument
+        self.values = as_shown(values)
+        self.given = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """Each id as it is compared."""
+        try:
+            return id_keys(self.given)
+        except Unnamed as error:
+            raise self.wrong(error.problem, error.hint) from None
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The row of each id; the last one where an id is there twice."""
+        return {key: row for row, key in enumerate(self.keys)}
+
+    @property
+    def repeated(self) -> tuple[int, int] | None:
+        """The first two rows of an id that is there twice."""
+        if len(self.places) == len(self):
+            return None
+        seen: dict[str, int] = {}
+        return next((seen[key], row) for row, key in enumerate(self.keys) if seen.setdefault(key, row) != row)
+
+    def at(self, rows: AnyArray) -> "Ids":
+        """Those of some rows."""
+        return Ids(self.owner, self.given[rows], argument=self.argument)
+
+    def shown(self, rows: Sequence[int]) -> str:
+        """Some of the ids, for a message."""
+        names = [repr(self.values[row : row + 1].tolist()[0]) for row in rows[:MOST_SHOWN]]
+        return ", ".join(names) + (", ..." if len(rows) > MOST_SHOWN else "")
+
+    def wrong(self, problem: str, hint: str) -> InvalidData:
+        """An error about these ids."""
+        if self.argument is not None:
+            return InvalidData(problem, argument=self.argument, hint=hint)
+        return InvalidData(f"{self.owner} {problem}", hint=hint)
+
+
+class Unnamed(Exception):
+    """A value that cannot name a row."""
+
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem)
+        self.problem, self.hint = problem, hint
+
+
+def are_row_numbers(values: AnyArray) -> bool:
+    """Whether ids are no more than 0, 1, 2 and so on, in order.
+
+    Examples
+    --------
+    >>> are_row_numbers(np.arange(3)), are_row_numbers(np.array([1, 0, 2])), are_row_numbers(np.array(["0", "1"]))
+    (True, False, False)
+    """
+    return values.dtype.kind in "iuf" and bool(np.array_equal(values, np.arange(len(values))))
+
+
+def as_shown(values: AnyArray) -> AnyArray:
+    """Ids as a selection gives them back: dates become text, as NumPy's own would become numbers in a file."""
+    if values.dtype.kind == "M":
+        return np.array([tidy_date(str(value)) for value in values], dtype=np.str_)
+    return values
+
+
+def id_keys(values: AnyArray) -> list[str]:
+    """Ids as they are compared; see the head of this file. Raises Unnamed.
+
+    Examples
+    --------
+    >>> id_keys(np.array([7.0, -1.0])), id_keys(np.array(["7.0", "007", "n7 "]))
+    (['7', '-1'], ['7', '007', 'n7'])
+    """
+    kind = values.dtype.kind
+    if kind == "b":
+        raise Unnamed("has truth values for ids, which cannot tell rows apart", "pass integers or text.")
+    if kind in "iu":
+        return list(map(str, values.tolist()))
+    if kind == "f":
+        return _float_keys(values)
+    keys = list(map(_key, values if kind == "M" else values.tolist()))
+    empty = next((row for row, key in enumerate(keys) if not key), None)
+    if empty is not None:
+        raise Unnamed(f"has no id in row {empty}", "give every row one.")
+    return keys
+
+
+def tidy_date(text: str) -> str:
+    """A date without a time of midnight, a time without a fraction of nothing.
+
+    Examples
+    --------
+    >>> tidy_date("2026-01-02T00:00:00.000"), tidy_date("2026-01-02T10:30:00.500000")
+    ('2026-01-02', '2026-01-02 10:30:00.5')
+    """
+    text = MIDNIGHT.sub("", text)
+    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("T", " ")
+
+
+def _float_keys(values: AnyArray) -> list[str]:
+    missing = ~np.isfinite(values)
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise Unnamed(f"has the id {values[row]} in row {row}, which names nothing", "give every row one.")
+    whole = values == np.round(values)
+    too_large = whole & (np.abs(values) >= 2.0 ** (np.finfo(values.dtype).nmant + 1))
+    if too_large.any():
+        value = values[int(np.argmax(too_large))]
+        problem = f"has the id {value:.0f} as {values.dtype}, which cannot tell such numbers apart"
+        raise Unnamed(problem, "save ids as integers or text.")
+    return [
+        str(int(value)) if is_whole else repr(value) for value, is_whole in zip(values.tolist(), whole, strict=True)
+    ]
+
+
+def _key(value: object) -> str:
+    if isinstance(value, str):
+        return text_key(value)
+    if type(value).__name__ in MISSING or (isinstance(value, float) and value != value):
+        return ""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, bool | np.bool_ | float | np.floating):
+        return id_keys(np.asarray([value]))[0]
+    if isinstance(value, bytes):
+        return text_key(value.decode("utf-8", errors="replace"))
+    if isinstance(value, tuple):
+        return "\x1f".join(map(_key, value))
+    if isinstance(value, date | np.datetime64):
+        return "" if str(value) == "NaT" else tidy_date(str(value))
+    return text_key(str(value))
+
+
+def text_key(text: str) -> str:
+    """Text as it is compared."""
+    text = text.strip()
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    whole = WHOLE_TEXT.fullmatch(text) if text.endswith("0") else None
+    return text if whole is None else whole.group(1)
+
+
+# Rows put in the pool's order by their ids.
+#
+# One side's ids may stand in a column (or an array, or an argument ``ids``), in the index of a frame, or in both.
+# Like is matched with like: a column with a column, an index with an index, and only then one with the other. An
+# index of mere row numbers names no rows; where only one side has ids, rows are matched by their order.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowNames:
+    """What the rows of an argument or a file are called."""
+
+    column: Ids | None = None
+    index: Ids | None = None
+    """Of a frame, also where it holds row numbers alone."""
+
+    @property
+    def ids(self) -> Ids | None:
+        """The ids to go by; None where there is nothing but row numbers."""
+        if self.column is not None or self.index is None:
+            return self.column
+        return None if are_row_numbers(self.index.given) else self.index
+
+    def at(self, rows: IntArray) -> "RowNames":
+        """What some of the rows are called; row numbers no longer name any."""
+        index = self.index if self.index is None or not are_row_numbers(self.index.given) else None
+        return RowNames(
+            *(each and Ids(each.owner, each.given[rows], argument=each.argument) for each in (self.column, index))
+        )
+
+
+NO_NAMES = RowNames()
+
+
+class Pair(NamedTuple):
+    """Ids to match with the pool's."""
+
+    theirs: Ids
+    pool: Ids
+
+
+def pair_of(theirs: RowNames, pool: RowNames) -> Pair | None:
+    """Ids that both sides have, like with like; None where one has none."""
+    if theirs.column is not None and pool.column is not None:
+        return Pair(theirs.column, pool.column)
+    if theirs.index is not None and pool.index is not None and not are_row_numbers(theirs.index.given):
+        are_both = not are_row_numbers(pool.index.given)
+        if are_both or (theirs.column is None and _are_shuffled_rows(theirs.index)):
+            return Pair(theirs.index, pool.index)
+    if theirs.ids is not None and pool.ids is not None:
+        return Pair(theirs.ids, pool.ids)
+    if theirs.ids is not None and pool.index is not None and not pool.index.places.keys().isdisjoint(theirs.ids.keys):
+        return Pair(theirs.ids, pool.index)  # Row numbers that the pool writes down are meant by who names some.
+    return None
+
+
+def matching_ids(theirs: RowNames, pool: RowNames) -> Pair | None:
+    """The ids by which rows are matched; None where they are matched by their order.
+
+    Refused is an order that may be meant otherwise: row numbers 0, 1, 2 and so on, shuffled, on one side alone.
+    """
+    pair = pair_of(theirs, pool)
+    if pair is not None:
+        return pair
+    alone = pool.ids if theirs.ids is None else theirs.ids
+    if alone is not None and _are_shuffled_rows(alone) and _is_numbered(theirs, pool, alone):
+        other = "the pool has none" if alone is theirs.ids else "what stands beside it has none"
+        problem = f"has the row numbers 0 to {len(alone) - 1} in another order for ids, and {other}"
+        raise alone.wrong(problem, "give both sides ids, or neither.")
+    return None
+
+
+def order_of(theirs: Ids, pool: Ids) -> IntArray:
+    """For each row of the pool, the row that has its id; every id must be there once on both sides."""
+    if theirs.keys == pool.keys:
+        return np.arange(len(pool))
+    _refuse_repeats(theirs)
+    _refuse_repeats(pool)
+    foreign = [row for row, key in enumerate(theirs.keys) if key not in pool.places]
+    missing = [row for row, key in enumerate(pool.keys) if key not in theirs.places]
+    if foreign or missing:
+        raise _unmatched(theirs, pool, foreign, missing)
+    return np.array([theirs.places[key] for key in pool.keys], dtype=np.int64)
+
+
+def rows_of(theirs: Ids, pool: Ids) -> IntArray:
+    """The pool's row for each id, which must be one of the pool's and there once."""
+    _refuse_repeats(theirs)
+    _refuse_repeats(pool)
+    foreign = [row for row, key in enumerate(theirs.keys) if key not in pool.places]
+    if foreign:
+        raise _unmatched(theirs, pool, foreign, [])
+    return np.array([pool.places[key] for key in theirs.keys], dtype=np.int64)
+
+
+def _are_shuffled_rows(ids: Ids) -> bool:
+    """Whether ids are all the row numbers, in another order than that of the rows."""
+    numbers = list(map(str, range(len(ids))))
+    return ids.keys != numbers and set(ids.keys) == set(numbers)
+
+
+def _is_numbered(theirs: RowNames, pool: RowNames, alone: Ids) -> bool:
+    """Whether the side without ids counts its rows: the pool always does, another only by an index."""
+    return alone is theirs.ids or (alone is pool.index and theirs.index is not None)
+
+
+def _refuse_repeats(ids: Ids) -> None:
+    if ids.repeated is None:
+        return
+    first, second = ids.repeated
+    one, other = ids.shown([first]), ids.shown([second])
+    what = one if one == other else f"{one} and {other}, which are one id,"
+    raise ids.wrong(f"repeats the id {what} (rows {first} and {second})", "each must be there once.")
+
+
+def _unmatched(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]) -> InvalidData:
+    problems = []
+    if foreign:
+        what = "an id that is" if len(foreign) == 1 else f"{len(foreign)} ids that are"
+        problems.append(f"holds {what} none of the pool's {len(pool)} ({theirs.shown(foreign)})")
+    if missing:
+        problems.append(f"lacks {len(missing)} of the pool's {len(pool)} ids ({pool.shown(missing)})")
+    return theirs.wrong(" and ".join(problems), _hint(theirs, pool, foreign, missing))
+
+
+def _hint(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]) -> str:
+    strange = [theirs.keys[row] for row in foreign]
+    if strange and {key.lstrip("0") for key in strange} <= {key.lstrip("0") for key in pool.keys}:
+        return "they differ by leading zeros alone: keep ids as text (dtype=str) where they are read and written."
+    if strange and {key.casefold() for key in strange} <= {key.casefold() for key in pool.keys}:
+        return "they differ in upper and lower case alone: write them alike."
+    if foreign:
+        return "drop or correct those rows." if not missing else "pass a row for each row of the pool and no others."
+    return "pass a row for each."
+
+
+# Frames: what their rows are called, and rows put in the pool's order by that. Their packages are not imported.
+
+
+def take_names(name: str, value: Any) -> tuple[Any, RowNames]:
+    """What was handed in without its columns of ids, and what its rows are called.
+
+    Only frames name their rows: pandas by an index, any by a column ``id`` or ``ids`` (or ``index``, as pandas calls
+    one that was made a column). All else is given back as it is.
+    """
+    columns = columns_of(value)
+    is_pandas = type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "iloc")
+    own = value.index if is_pandas else None
+    index = None if own is None else _ids(name, np.asarray(own))
+    id_column = usual(columns, IDS)
+    column = None if id_column is None else _ids(name, column_of(name, value, id_column))
+    taken = [] if id_column is None else [id_column]
+    for each in index_names(columns):
+        values = column_of(name, value, each)
+        if could_be_index(each, values):
+            taken.append(each)
+            index = _ids(name, values) if RowNames(None, index).ids is None else index
+    return (_without(value, taken) if taken else value), RowNames(column, index)
+
+
+def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
+    """A pool's features, and what its rows are called."""
+    value, names = take_names("pool", pool)
+    _refuse_strays(value)
+    features = check_features("pool", value)
+    if ids is None:
+        return features, names
+    return features, RowNames(_check_ids(ids, len_of(features.matrix)), names.index)
+
+
+def feature_names(pool: Any) -> list[str]:
+    """The names of a frame's columns that are features; none for what is no frame, or where they are numbers."""
+    columns = columns_of(pool)
+    ids = usual(columns, IDS)
+    odd = {ids, *(each for each in index_names(columns) if could_be_index(each, column_of("pool", pool, each)))}
+    return [name for name in columns if name not in odd]
+
+
+def in_pool_order(name: str, value: Any, pool: RowNames, n_pool: int) -> Any:
+    """A row for each row of the pool, by ids where both have ids; otherwise as it is."""
+    value, own = take_names(name, value)
+    if own.ids is None and (own.index is None or pool.ids is None):
+        return value
+    pair = matching_ids(own, pool)
+    if pair is not None:
+        order = order_of(*pair)
+        return value if (order == np.arange(n_pool)).all() else as_array(name, value)[order]
+    if own.ids is not None and own.ids is own.index and pool.index is not None:
+        hint = f"give both one index, or pass {name}.to_numpy() if their rows are in one order."
+        raise InvalidData("has an index of its own, and the pool's are row numbers", argument=name, hint=hint)
+    return value
+
+
+def _refuse_strays(pool: Any) -> None:
+    """A frame's column that is no feature by its name, such as ``label``, is asked about: it would be one unseen."""
+    strays = no_features(columns_of(pool))
+    if strays:
+        problem = f"has the column {strays[0]!r}, which is no feature by its name"
+        hint = f"leave it out (as pool.drop(columns={strays!r}) does in pandas), or rename it if it is one."
+        raise InvalidArgument(problem, argument="pool", hint=hint)
+
+
+def _check_ids(ids: object, n_pool: int) -> Ids:
+    """(n,) unique names."""
+    values = np.asarray(ids)
+    if values.shape != (n_pool,):
+        raise InvalidArgument(f"has shape {values.shape}", argument="ids", hint=f"pass one a row, shape ({n_pool},).")
+    checked = Ids("ids", values, argument="ids")
+    if checked.repeated is not None:
+        first, second = checked.repeated
+        raise checked.wrong(
+            f"holds {checked.shown([first])} more than once (rows {first} and {second})", "pass each once."
+        )
+    return checked
+
+
+def columns_of(value: Any) -> list[str]:
+    """The names of a frame's columns that are text, in order; none for a Series or an Arrow column."""
+    if type(value).__module__.partition(".")[0] not in {"pandas", "polars", "pyarrow"}:
+        return []
+    names = value.column_names if hasattr(value, "column_names") else getattr(value, "columns", ())
+    return [str(name) for name in names if isinstance(name, str)]
+
+
+def column_of(name: str, frame: Any, column: str) -> AnyArray:
+    """The values of a frame's column; ``name`` is the argument's."""
+    found = frame.column(column) if hasattr(frame, "column_names") else frame[column]
+    if len(getattr(found, "shape", (0,))) > 1:
+        raise InvalidArgument(f"has two columns called {column!r}", argument=name, hint="rename one.")
+    if hasattr(found, "to_pylist"):
+        return np.array(found.to_pylist())
+    return np.asarray(found.to_numpy())
+
+
+def _without(frame: Any, names: Sequence[str]) -> Any:
+    if hasattr(frame, "column_names"):
+        return frame.select([name for name in frame.column_names if name not in names])
+    return frame.drop(columns=list(names)) if hasattr(frame, "iloc") else frame.drop(list(names))
+
+
+def _ids(name: str, values: AnyArray) -> Ids:
+    return Ids(name, values, argument=name)

@@ -1,0 +1,216 @@
+"""Which rows of the pool are meant: by number, by a mask or by id; and what is labelled."""
+
+from collections.abc import Sized
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dubito.errors import InvalidArgument, InvalidData, by_interface, in_python, keyword
+from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, len_of
+from dubito.request.arrays import as_array, as_matrix, check_features, unlike_features
+from dubito.request.ids import NO_NAMES, Ids, RowNames, matching_ids, pair_of, rows_of, take_names
+
+FEWEST_ROWS = 3
+"""From so many rows on, zeros and ones for all of them cannot be row numbers: one would be there twice."""
+
+
+class Labelled(NamedTuple):
+    """What is labelled: its features (m, d), the rows of the pool it is (none for foreign features)."""
+
+    references: Matrix
+    rows: IntArray
+    largest: float
+
+
+def check_labelled(labelled: object, pool: Matrix, names: RowNames = NO_NAMES) -> Labelled:
+    """Features (m, d), or rows of the pool by number, mask or id; nothing is allowed."""
+    no_rows = np.empty(0, dtype=np.int64)
+    nothing = Labelled(Rows(pool, no_rows), no_rows, 0.0)
+    if labelled is None:
+        return nothing
+    value, own = take_names("labelled", labelled)
+    if are_names(value):
+        rows = check_rows("labelled", value, len_of(pool), names)
+        return Labelled(Rows(pool, rows), rows, 0.0)
+    array = value if isinstance(value, Rows | Stack) else as_matrix("labelled", value)
+    if 0 in array.shape:
+        return nothing
+    if len(array.shape) == 1:
+        rows = check_rows("labelled", labelled, len_of(pool), names)
+        return Labelled(Rows(pool, rows), rows, 0.0)
+    references, largest = check_features("labelled", array)
+    if references.shape[1] != pool.shape[1]:
+        raise unlike_features(references.shape[1], pool.shape[1])
+    rows = _rows_of_features(references, own, pool, names)
+    return Labelled(references, rows, largest)
+
+
+def labelled_in_order(labelled: Any, checked: Labelled, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
+    """The rows of the pool that are labelled in the order they were named in; ascending if not named one by one."""
+    is_list = len(checked.rows) > 0 and np.ndim(labelled) == 1
+    return rows_in_order("labelled", labelled, n_pool, names) if is_list else checked.rows
+
+
+def check_rows(name: str, value: object, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
+    """Row numbers, ascending and once each, from a mask (n,), from integers or from ids."""
+    return np.unique(rows_in_order(name, value, n_pool, names))
+
+
+def rows_in_order(name: str, value: object, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
+    """Row numbers as they are named; those of a mask ascending."""
+    value, own = take_names(name, value)
+    if are_names(value):
+        return _rows_by_id(name, value, names)
+    array = as_mask(name, as_array(name, value), n_pool)
+    if array.dtype.kind == "b":
+        return _rows_of_mask(name, array, n_pool, own, names)
+    if array.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if array.dtype.kind not in "iu":
+        hint = "pass row numbers as integers, a boolean mask, or 2-D features."
+        raise InvalidArgument(f"is 1-D with dtype {array.dtype}", argument=name, hint=hint)
+    outside = (array < 0) | (array >= n_pool)
+    if outside.any():
+        at = int(np.argmax(outside))
+        problem = f"holds {array[at]} at position {at}, which is no row of the pool"
+        raise InvalidArgument(problem, argument=name, hint=f"pass row numbers from 0 to {n_pool - 1}.")
+    refuse_ids(name, array, names.ids)
+    return array.astype(np.int64)
+
+
+def as_mask(name: str, array: AnyArray, n_pool: int) -> AnyArray:
+    """The array, a mask where it can be nothing else: 1-D, an integer for each row of the pool, all 0 or 1."""
+    if array.ndim != 1:
+        hint = "pass a 1-D mask or 1-D row numbers."
+        raise InvalidArgument(f"has shape {array.shape}", argument=name, hint=hint)
+    if array.dtype.kind not in "iu" or len(array) != n_pool or len(np.unique(array)) == len(array) >= FEWEST_ROWS:
+        return array
+    is_binary = bool(np.isin(array, (0, 1)).all())
+    if is_binary and (n_pool >= FEWEST_ROWS or array.max() >= n_pool or len(np.unique(array)) < n_pool):
+        return array.astype(np.bool_)
+    if is_binary or len(np.unique(array)) < n_pool:
+        what = "0 and 1 alone, a mask or row numbers" if is_binary else "some of them twice"
+        problem = f"holds an integer for each of the {n_pool} rows of the pool, {what}"
+        hint = "pass a boolean mask, such as array.astype(bool), or each row number once."
+        raise InvalidArgument(problem, argument=name, hint=hint)
+    return array
+
+
+def refuse_ids(name: str, rows: AnyArray, ids: Ids | None) -> None:
+    """Integers that are row numbers, and ids of other rows as well, are asked about."""
+    if ids is None:
+        return
+    numbers = rows.tolist()
+    known = {number: ids.places[str(number)] for number in numbers if str(number) in ids.places}
+    odd = next((number for number in numbers if known and known.get(number) != number), None)
+    if odd is not None:
+        what = f"is the id of row {known[odd]}" if odd in known else f"is no id, as {next(iter(known))} is"
+        problem = f"holds row numbers or ids, which differ here ({odd} {what})"
+        hint = f"pass a boolean mask, or ids as text, such as {str(odd)!r}."
+        raise InvalidArgument(problem, argument=name, hint=hint)
+
+
+def check_candidates(candidates: object, n_pool: int, labelled_rows: IntArray, names: RowNames = NO_NAMES) -> IntArray:
+    """Rows that may be picked, ascending: the candidates, or every row, less what is labelled."""
+    if candidates is None and len(labelled_rows) == 0:
+        return np.arange(n_pool)
+    if candidates is None:
+        allowed: BoolArray = np.ones(n_pool, dtype=np.bool_)
+    else:
+        rows = check_rows("candidates", candidates, n_pool, names)
+        if isinstance(candidates, Sized) and not len(candidates):
+            else_all = by_interface("pass None for the whole pool", command="leave it out")
+            raise InvalidArgument("is empty", argument="candidates", hint=f"pass at least one row, or {else_all}.")
+        allowed = np.zeros(n_pool, dtype=np.bool_)
+        allowed[rows] = True
+    allowed[labelled_rows] = False
+    return np.flatnonzero(allowed)
+
+
+def describe_order(pool: RowNames, n_pool: int, **given: Any) -> tuple[str, ...]:
+    """A remark on each argument whose rows are matched by their order since only it, or only the pool, has ids."""
+    return tuple(
+        f"{described} none: rows are matched by their order."
+        for name, value in given.items()
+        if value is not None and (described := _one_sided(name, value, pool, n_pool))
+    )
+
+
+def _one_sided(name: str, value: Any, pool: RowNames, n_pool: int) -> str | None:
+    value, own = take_names(name, value)
+    if (own.ids is None) == (pool.ids is None) or pair_of(own, pool) is not None:
+        return None
+    if name in ("labelled", "candidates") and not _is_mask(name, value, n_pool):
+        return None  # Rows by their numbers or ids, or features.
+    return f"pool has ids and {name}" if own.ids is None else f"{name} has ids and the pool"
+
+
+def _is_mask(name: str, value: Any, n_pool: int) -> bool:
+    if are_names(value) or isinstance(value, Rows | Stack):
+        return False
+    array = as_matrix(name, value)
+    return len(array.shape) == 1 and as_mask(name, np.asarray(array[:]), n_pool).dtype.kind == "b"
+
+
+def are_names(value: Any) -> bool:
+    """Whether a list or an array holds ids: text, dates, or the index of a pandas frame."""
+    if _is_index(value):
+        return True
+    if isinstance(value, list | tuple):
+        return any(isinstance(item, str) for item in value)
+    array = _names(value) if _could_hold_text(value) else None
+    return array is not None and array.ndim == 1 and (array.dtype.kind in "USM" or _holds_text(array))
+
+
+def _is_index(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "pandas" and not hasattr(value, "iloc")
+
+
+def _could_hold_text(value: Any) -> bool:
+    """Without a look at the values: an array, or a column of no numbers and no lists."""
+    if isinstance(value, np.ndarray):
+        return True
+    kind = str(getattr(value, "dtype", getattr(value, "type", ""))).lower()
+    return any(word in kind for word in ("str", "utf8", "object", "categor", "dictionary", "enum", "date"))
+
+
+def _holds_text(array: AnyArray) -> bool:
+    return array.dtype.kind == "O" and any(isinstance(item, str) for item in array.tolist())
+
+
+def _names(value: Any) -> AnyArray:
+    return np.array(value.to_pylist()) if hasattr(value, "to_pylist") else np.asarray(value)
+
+
+def _rows_by_id(name: str, value: Any, names: RowNames) -> IntArray:
+    values = _names(value)
+    pool = names.ids
+    if pool is None and _is_index(value) and values.dtype.kind in "iu":
+        pool = names.index
+    if pool is None:
+        some = Ids(name, values).shown(range(len(values)))
+        hint = f"pass {keyword('ids')}{in_python(' or a frame with an id column or such an index')}."
+        raise InvalidArgument(f"holds ids ({some}), and the pool has none", argument=name, hint=hint)
+    return rows_of(Ids(name, values, argument=name), pool)
+
+
+def _rows_of_mask(name: str, mask: AnyArray, n_pool: int, own: RowNames, names: RowNames) -> IntArray:
+    pair = matching_ids(own, names)
+    if pair is not None:
+        return rows_of(*pair)[mask]
+    if len(mask) != n_pool:
+        problem = f"is a mask of {len(mask)} and the pool has {n_pool} rows"
+        raise InvalidArgument(problem, argument=name, hint="pass one a row.")
+    return np.flatnonzero(mask)
+
+
+def _rows_of_features(references: Matrix, own: RowNames, pool: Matrix, names: RowNames) -> IntArray:
+    """The rows of the pool that labelled features are, by their ids; none where the pool knows no such ids."""
+    pair = pair_of(own, names)
+    if pair is None or not any(key in pair.pool.places for key in pair.theirs.keys):
+        return np.empty(0, dtype=np.int64)
+    rows = rows_of(*pair)
+    if not np.array_equal(np.asarray(references[:]), np.asarray(pool[rows])):
+        hint = "pass those ids, or labelled.to_numpy() if its points are not in the pool."
+        raise InvalidData("has ids of the pool and other features", argument="labelled", hint=hint)
+    return np.unique(rows)

@@ -1,0 +1,227 @@
+"""Columns of different units on one scale: mean 0 and standard deviation 1, as their blocks are read.
+
+The facts come from the pool alone, and labelled features are brought to the pool's scale, so that a point means the
+same whether it is labelled or not. Nothing is copied: a memory map larger than the memory stays one.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dubito.errors import InvalidArgument, ScaleWarning
+from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, OnDevice, Rows, blocks, len_of, rows_per_read
+from dubito.request.arrays import check_finite
+from dubito.request.ids import feature_names
+from dubito.request.rows import Labelled
+
+NOISE = 4 * np.finfo(np.float64).eps
+"""A deviation this small beside a column's values is their rounding."""
+MOST_OF_IT = 0.9
+"""Columns that make so much of the distances dominate them."""
+MOST_NAMED = 3
+
+
+class Scale(NamedTuple):
+    """What standardising takes: a row becomes ``(row - mean) / deviation``."""
+
+    mean: FloatArray
+    """(d,)"""
+    deviation: FloatArray
+    """(d,) the standard deviation (over n); infinite for a column that is the same in every row, which becomes 0."""
+    share: FloatArray
+    """(d,) what each column makes of the mean squared distance between two rows, unscaled; 0 where all are constant."""
+    ends: FloatArray
+    """(2, d) the smallest and the largest value of each column."""
+
+    def applied(self, block: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
+        """A block of rows on this scale: computed in float64, then rounded once."""
+        wide = np.subtract(block, self.mean, dtype=np.float64)
+        wide /= self.deviation
+        return wide.astype(dtype, copy=False)
+
+    def in_common(self) -> "Scale":
+        """One deviation for all columns that vary, the root of their mean square: they keep their sizes."""
+        varies = np.isfinite(self.deviation)
+        if not varies.any():
+            return self
+        largest = float(self.deviation[varies].max())
+        root = largest * float(np.sqrt(np.mean((self.deviation[varies] / largest) ** 2)))
+        return self._replace(deviation=np.where(varies, root, np.inf))
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Scaled:
+    """A matrix whose blocks are standardised as they are read.
+
+    Examples
+    --------
+    >>> pool = np.array([[1.0, 500.0], [3.0, 900.0]])
+    >>> Scaled(pool, measure_scale(pool))[:].tolist()
+    [[-1.0, -1.0], [1.0, 1.0]]
+    """
+
+    matrix: Matrix
+    scale: Scale
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the matrix."""
+        return self.matrix.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 for a matrix of float16 or float32, else float64."""
+        return scaled_dtype(self.matrix)
+
+    def __getitem__(self, rows: slice | IntArray) -> AnyArray:
+        return self.scale.applied(self.matrix[rows], self.dtype)
+
+
+def scaled_dtype(matrix: Matrix) -> np.dtype[Any]:
+    """The type that standardised values are kept in: whole numbers need float64, narrow floats float32."""
+    return np.dtype(np.float32 if matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 4 else np.float64)
+
+
+def on_scale(matrix: Matrix, scale: Scale) -> Matrix:
+    """The matrix standardised: a view of it, or for features on a GPU a tensor there, whose values are the same."""
+    return _on_device(matrix, scale) if isinstance(matrix, OnDevice) else Scaled(matrix, scale)
+
+
+def _on_device(matrix: OnDevice, scale: Scale) -> OnDevice:
+    tensor = matrix.tensor
+    result = (tensor.float() if scaled_dtype(matrix) == np.float32 else tensor.double()).clone()
+    for span in blocks(len_of(matrix), rows_per_read(matrix)):
+        wide = tensor[span].double()
+        wide = wide.sub(wide.new_tensor(scale.mean.tolist())).div(wide.new_tensor(scale.deviation.tolist()))
+        result[span] = wide
+    return OnDevice(result)
+
+
+def measure_scale(matrix: Matrix) -> Scale:
+    """Mean and standard deviation of every column of finite numbers, in float64.
+
+    Two passes, blockwise: the second is about the mean of the first, so that a small spread far from 0 is not lost. The
+    blocks depend on the width alone, so that shards, maps and arrays of the same rows give the same bits. O(n·d) time.
+
+    Examples
+    --------
+    >>> result = measure_scale(np.array([[1.0, 7.0, 100.0], [3.0, 7.0, 300.0]]))
+    >>> result.mean.tolist(), result.deviation.tolist(), result.share.round(4).tolist()
+    ([2.0, 7.0, 200.0], [1.0, inf, 100.0], [0.0001, 0.0, 0.9999])
+    """
+    n, spans = len_of(matrix), list(blocks(len_of(matrix), rows_per_read(matrix)))
+    sums, low, high = np.zeros(matrix.shape[1]), np.full(matrix.shape[1], np.inf), np.full(matrix.shape[1], -np.inf)
+    for span in spans:
+        block = _wide(matrix[span])
+        sums = sums + block.sum(axis=0)
+        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+    middle = sums / n
+    first, second = np.zeros(len(sums)), np.zeros(len(sums))
+    for span in spans:
+        apart = _wide(matrix[span]) - middle
+        first, second = first + apart.sum(axis=0), second + (apart * apart).sum(axis=0)
+    variance = np.maximum(second / n - (first / n) ** 2, 0.0)
+    variance[np.sqrt(variance) <= NOISE * np.maximum(np.abs(low), np.abs(high))] = 0.0
+    deviation = np.where(variance > 0.0, np.sqrt(variance), np.inf)
+    share = variance / variance.sum() if variance.any() else variance
+    return Scale(middle + first / n, deviation, share, np.stack([low, high]))
+
+
+def _wide(block: AnyArray) -> FloatArray:
+    return np.ascontiguousarray(block, dtype=np.float64)
+
+
+def largest_scaled(matrix: Matrix, scale: Scale) -> float:
+    """The largest magnitude of the standardised pool: rounding keeps order, so a column's ends tell."""
+    return float(np.abs(scale.applied(scale.ends, scaled_dtype(matrix))).max())
+
+
+def dominant(scale: Scale, most_of_it: float = MOST_OF_IT, most: int | None = None) -> list[int]:
+    """The fewest columns that make most of the distances, the largest first.
+
+    None where it takes more than ``most`` of them, which is half of all if nothing is said.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> dominant(measure_scale(rng.normal(size=(100, 5)) * [1.0, 1.0, 50.0, 1.0, 30.0]))
+    [2, 4]
+    """
+    order = np.argsort(-scale.share, kind="stable")
+    count = int(np.searchsorted(np.cumsum(scale.share[order]), most_of_it)) + 1
+    return order[:count].tolist() if count <= (len(order) // 2 if most is None else most) else []
+
+
+def describe_dominant(
+    scale: Scale, names: Sequence[str], most_of_it: float = MOST_OF_IT, most: int | None = None
+) -> str:
+    """Which columns make how much of the distances, as the end of a sentence has it; nothing where none dominates.
+
+    Examples
+    --------
+    >>> describe_dominant(measure_scale(np.array([[1.0, 100.0], [2.0, 900.0]])), ["age", "income"])
+    'income makes over 99.9% of the squared distances'
+    """
+    places = dominant(scale, most_of_it, most)
+    if not places:
+        return ""
+    shown = [names[place] for place in places[:MOST_NAMED]]
+    shown += [f"{len(places) - MOST_NAMED} more"] if len(places) > MOST_NAMED else []
+    named = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+    share = 100.0 * float(scale.share[places].sum())
+    much = f"{share:.1f}%" if share < 99.95 else "over 99.9%"
+    return f"{named} make{'s' * (len(places) == 1)} {much} of the squared distances"
+
+
+# Features on the pool's own scale, where that is asked for; a word where it is not and few columns decide.
+
+NEARLY_ALL = 0.99
+"""Columns of a frame that make so much of the distances are worth a warning."""
+
+
+class Standardised(NamedTuple):
+    """A pool and what is labelled, on the pool's scale."""
+
+    pool: Matrix
+    labelled: Labelled
+    largest: float
+    """Of the pool."""
+    scale: Scale
+
+
+def standardise_points(pool: Matrix, labelled: Labelled) -> Standardised:
+    """Both with the pool's means taken away and divided by its standard deviations; nothing is copied."""
+    scale = measure_scale(pool)
+    scaled = on_scale(pool, scale)
+    references = labelled.references
+    if isinstance(references, Rows) and references.matrix is pool:
+        seen = labelled._replace(references=Rows(scaled, references.rows))
+    else:
+        other = on_scale(references, scale)
+        seen = labelled._replace(references=other, largest=check_finite("labelled", other))
+    return Standardised(scaled, seen, largest_scaled(pool, scale), scale)
+
+
+def check_standardise(standardise: object) -> bool | None:
+    """True, False, or None where nothing was said."""
+    if standardise is not None and not isinstance(standardise, bool | np.bool_):
+        raise InvalidArgument("is not allowed", argument="standardise", value=standardise, hint="pass True or False.")
+    return None if standardise is None else bool(standardise)
+
+
+def warn_of_scales(pool: object, matrix: Matrix, stacklevel: int) -> None:
+    """A warning where the features are a frame's named columns and very few of them make nearly all of a distance."""
+    names = feature_names(pool)
+    if len(names) != matrix.shape[1] or len(names) < 2:
+        return
+    dominant = describe_dominant(measure_scale(matrix), names, NEARLY_ALL, most=max(1, len(names) // 4))
+    if dominant:
+        warnings.warn(
+            f"{dominant} between rows of pool; pass standardise=True to give every column the same weight, or "
+            "standardise=False to keep them as they are.",
+            ScaleWarning,
+            stacklevel=stacklevel + 1,
+        )

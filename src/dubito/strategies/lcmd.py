@@ -1,0 +1,132 @@
+"""The farthest point of the largest cluster (LCMD; Holzmüller et al., 2023): far, but where much of the pool lies."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dubito.core.distances import distance_from_mean, read_rows, settle
+from dubito.core.problem import Metric, Request
+from dubito.doubt import scaling_weights
+from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of
+from dubito.request.arrays import check_real
+from dubito.strategies.base import Choice, need_doubt, pick_in_turn
+
+BLOCK = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LargestCluster:
+    """Of the cluster that is spread most, the point farthest from its centre.
+
+    Everything labelled or picked is the centre of the candidates that lie nearest to it; a cluster's spread is the sum
+    of their squared distances. Needs no classes, so it serves regression too. Without labels the first pick lies
+    nearest the mean.
+
+    Parameters
+    ----------
+    strength : float
+        Distances count times doubt to this power; 0 leaves doubt out.
+
+    O(n·(m + b)·d) time; holds the candidates in float64.
+    """
+
+    name: ClassVar[str] = "largest-cluster"
+    uses_engine: ClassVar[bool] = False
+    strength: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_real("strength", self.strength, least=0.0)
+
+    @property
+    def uses_doubt(self) -> bool:
+        """With ``strength`` it does."""
+        return self.strength > 0.0
+
+    def plan(self, request: Request) -> None:
+        """With ``strength`` it needs doubt; never an engine."""
+        if self.strength > 0.0:
+            need_doubt(request, self.name)
+
+    def choose(self, request: Request) -> Choice:
+        """Priorities are distances to the centre, scaled by doubt; infinite for a cold start's first."""
+        weights = np.ones(len(request.candidates))
+        if self.strength > 0.0:
+            weights = scaling_weights(need_doubt(request, self.name), self.strength)[request.candidates]
+        return pick_in_turn(request, _Clusters(request, weights).pick)
+
+
+class _Clusters:
+    """Which centre each candidate belongs to, and how far from it it is."""
+
+    def __init__(self, request: Request, weights: FloatArray) -> None:
+        self.points = read_rows(request.pool, request.candidates, request.metric)
+        self.sizes = (self.points * self.points).sum(axis=1)
+        self.squared, self.owner = nearest_references(self.points, request.references, request.metric)
+        self.weights, self.n_centres = weights, len_of(request.references)
+        self.is_left = np.ones(len(self.points), dtype=np.bool_)
+        self.cold = None
+        if self.n_centres == 0:
+            self.cold = int(np.argmin(distance_from_mean(request.pool, request.candidates, request.metric)))
+
+    def pick(self) -> tuple[int, float]:
+        """The farthest of the largest cluster; of equal clusters the oldest, of equal points the lowest."""
+        if self.cold is not None:
+            best, priority, self.cold = self.cold, np.inf, None
+        else:
+            spread = np.where(self.is_left, self.squared * self.weights, 0.0)
+            sums = np.bincount(self.owner, weights=spread, minlength=self.n_centres)
+            inside = np.where(self.is_left & (self.owner == np.argmax(sums)), spread, -1.0)
+            # Where every cluster is a point, what is left of any is as good.
+            best = int(np.argmax(inside if sums.max() > 0.0 else np.where(self.is_left, 0.0, -1.0)))
+            priority = float(np.sqrt(spread[best]))
+        self._add(best)
+        return best, priority
+
+    def _add(self, best: int) -> None:
+        """The pick becomes a centre, of what is nearer to it than to the centre it had."""
+        self.is_left[best] = False
+        centre = self.points[best]
+        near = self.sizes + self.sizes[best] - 2.0 * (self.points @ centre)
+        rows = np.flatnonzero(near <= self.squared + slack(self.points.shape[1], self.sizes + self.sizes[best]))
+        exact = settle(self.points[rows], centre)
+        rows, exact = rows[exact < self.squared[rows]], exact[exact < self.squared[rows]]
+        self.squared[rows], self.owner[rows] = exact, self.n_centres
+        self.n_centres += 1
+
+
+def slack(d: int, sizes: FloatArray) -> FloatArray:
+    """More than the rounding of ``|x|² + |y|² - 2·x·y`` in float64: what it lets through is only settled."""
+    return (d + 8) * 8e-16 * sizes
+
+
+def nearest_references(points: FloatArray, references: Matrix, metric: Metric) -> tuple[FloatArray, IntArray]:
+    """(n,) squared distances to the nearest reference, and which that is: of equals the first.
+
+    Examples
+    --------
+    >>> squared, which = nearest_references(np.array([[0.0], [4.0]]), np.array([[1.0], [9.0], [-1.0]]), "euclidean")
+    >>> squared.tolist(), which.tolist()
+    ([1.0, 9.0], [0, 0])
+    """
+    squared, owner = np.full(len(points), np.inf), np.zeros(len(points), dtype=np.int64)
+    for others in blocks(len_of(references), BLOCK):
+        centres = read_rows(references, others, metric)
+        for span in blocks(len(points), BLOCK):
+            nearest, which = _nearest(points[span], centres)
+            rows = span.start + np.flatnonzero(nearest < squared[span])
+            squared[rows], owner[rows] = nearest[rows - span.start], which[rows - span.start] + others.start
+    return squared, owner
+
+
+def _nearest(points: FloatArray, centres: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Products find which centres can be nearest to each point, `settle` decides among them."""
+    sizes = (points * points).sum(axis=1)[:, None] + (centres * centres).sum(axis=1)
+    products, unsure = sizes - 2.0 * (points @ centres.T), slack(points.shape[1], sizes)
+    point, centre = np.nonzero(products - unsure <= (products + unsure).min(axis=1, keepdims=True))
+    step = max(1, (1 << 20) // points.shape[1])
+    pairs = blocks(len(point), step)
+    exact = np.concatenate([settle(points[point[each]], centres[centre[each]]) for each in pairs])
+    order = np.lexsort((centre, exact, point))
+    first = order[np.flatnonzero(np.diff(point[order], prepend=-1))]
+    return exact[first], centre[first]

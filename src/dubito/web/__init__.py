@@ -1,1 +1,0 @@
-"""The labelling page and its server: an API over a `Desk`, for this machine alone unless told otherwise."""

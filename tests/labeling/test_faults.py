@@ -1,0 +1,441 @@
+"""The labeling service when its parts fail: it says so, goes on, and recovers without a restart."""
+
+import json
+import sqlite3
+import threading
+from concurrent.futures import CancelledError, Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
+
+import dubito
+from dubito.errors import InvalidArgument, InvalidData
+from dubito.io.durable import save_sealed
+from dubito.labeling import store as store_module
+from dubito.labeling.creation import open_project, with_settings
+from dubito.labeling.database import StoreFailed, StoreUnavailable, open_engine
+from dubito.labeling.events import check_name
+from dubito.labeling.export import export_labels, label_columns
+from dubito.labeling.project import FAILURE, LAYOUT, Project, read_project
+from dubito.labeling.project_export import read_state
+from dubito.labeling.service import AnswerIn, Conflict, LabelingService
+from dubito.labeling.store import add_event, read_events
+from labeling.projects import make_project, truth, wait_until
+
+
+def answer(service: LabelingService, row: int) -> None:
+    service.answer([AnswerIn(f"key-{row}", "ann", row, truth(row))]).result(timeout=60)
+
+
+def lose_connection(connection: Connection) -> None:
+    """What SQLAlchemy raises when PostgreSQL ends a connection."""
+    connection.invalidate()
+    raise OperationalError("SELECT", {}, Exception("terminating connection"), connection_invalidated=True)
+
+
+def test_a_lost_connection_is_made_again_and_nothing_acknowledged_is_lost(tmp_path: Path, store: str | None) -> None:
+    service = LabelingService(*make_project(tmp_path, store=store))
+    answer(service, 0)
+    with pytest.raises(StoreUnavailable):
+        service._writer.run(lose_connection)
+    wait_until(lambda: not service.failures())
+    answer(service, 1)
+    answer(service, 0)
+    assert service.state.book.labels == {0: truth(0), 1: truth(1)}
+    service.close()
+
+
+def test_while_the_database_is_down_requests_fail_and_afterwards_they_succeed(
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = LabelingService(*make_project(tmp_path, store=store))
+    answer(service, 0)
+    is_down, connect = threading.Event(), service._writer._connect
+
+    def refusing() -> Connection:
+        if is_down.is_set():
+            raise OperationalError("connect", {}, Exception("connection refused"))
+        return connect()
+
+    monkeypatch.setattr(service._writer, "_connect", refusing)
+    is_down.set()
+    with pytest.raises(StoreUnavailable):
+        service._writer.run(lose_connection)
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            answer(service, 1)
+    is_down.clear()
+    wait_until(lambda: not service.failures())
+    answer(service, 1)
+    assert service.state.book.labels == {0: truth(0), 1: truth(1)}
+    service.close()
+
+
+def test_an_error_of_any_kind_fails_one_request_and_not_the_service(tmp_path: Path, store: str | None) -> None:
+    service = LabelingService(*make_project(tmp_path, store=store))
+
+    def fail(connection: Connection) -> None:
+        raise ZeroDivisionError("a mistake")
+
+    for _ in range(3):
+        with pytest.raises(StoreFailed, match="a mistake"):
+            service._writer.run(fail)
+    answer(service, 1)
+    assert service.state.book.labels == {1: truth(1)}
+    service.close()
+
+
+def test_while_the_database_is_down_no_label_is_shown_that_it_does_not_have(
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = LabelingService(*make_project(tmp_path, store=store))
+    answer(service, 0)
+    connect, gate = service._writer._connect, threading.Event()
+
+    def refusing() -> Connection:
+        raise OperationalError("connect", {}, Exception("connection refused"))
+
+    monkeypatch.setattr(service._writer, "_connect", refusing)
+    held = service._writer.submit(lambda connection: gate.wait(60))
+    lost: list[Future[Any]] = [
+        service.answer([AnswerIn("key-1", "ann", 1, truth(1))]),
+        service.restrict("only", [0, 1, 2]),
+    ]
+    broken = service._writer.submit(lose_connection)
+    gate.set()
+    futures: list[Future[Any]] = [*lost, broken]
+    for future in futures:
+        with pytest.raises(StoreUnavailable):
+            future.result(timeout=60)
+    assert held.exception(timeout=60) is None or isinstance(held.exception(), StoreUnavailable)
+    assert service.state.book.labels == {0: truth(0)}
+    assert service.state.is_open is None
+    monkeypatch.setattr(service._writer, "_connect", connect)
+    wait_until(lambda: not service.failures())
+    answer(service, 1)
+    assert service.state.book.labels == {0: truth(0), 1: truth(1)}
+    service.close()
+
+
+def test_memory_stays_whole_where_the_store_cannot_be_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = LabelingService(*make_project(tmp_path))
+    answer(service, 0)
+    before = service.state.book, service.state.waiting, service.state.rounds
+
+    def fail(connection: Connection) -> None:
+        raise OperationalError("SELECT", {}, Exception("connection lost"))
+
+    monkeypatch.setattr("dubito.labeling.state.read_leases", fail)
+    with pytest.raises(StoreFailed):
+        service._writer.run(service.state.reload)
+    assert before == (service.state.book, service.state.waiting, service.state.rounds)
+    service.close()
+
+
+def limit_pages(service: LabelingService, n_more: int) -> None:
+    """Let the database grow by so many pages and no further: more is what SQLite calls a full disk."""
+
+    def limit(connection: Connection) -> None:
+        n_pages = int(connection.execute(text("PRAGMA page_count")).scalar() or 0)
+        connection.execute(text(f"PRAGMA max_page_count = {n_pages + n_more}"))
+
+    service._writer.run(limit)
+
+
+def test_every_failed_write_is_shown_and_the_next_success_ends_that_without_a_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "LONGEST_WAIT", 0.2)
+    service = LabelingService(*make_project(tmp_path, n_rows=400))
+    limit_pages(service, 0)
+    with pytest.raises(StoreFailed, match="disk is full"):
+        service.answer([AnswerIn(f"key-{row}", "a" * 200, row, truth(row)) for row in range(300)]).result(timeout=60)
+    assert "disk is full" in service.failures()["store"]
+    assert service.state.book.labels == {}
+    assert service._writer._connection is not None
+    service._writer._connection.connection.dbapi_connection.execute("PRAGMA max_page_count = 1000000")  # type: ignore[union-attr]
+    wait_until(lambda: not service.failures())
+    service.close()
+
+
+def test_a_store_that_has_lost_what_was_acknowledged_is_refused_until_it_is_back(
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "LONGEST_WAIT", 0.2)
+    service = LabelingService(*make_project(tmp_path, store=store))
+    for row in range(3):
+        answer(service, row)
+    other = open_engine(service.state.project.folder, store)
+    newest = service.state.book.events[3]
+    with other.begin() as connection:  # As an older copy would have it.
+        connection.execute(text("DELETE FROM dubito_events WHERE number > 2"))
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match=r"lacks event 3, which this server has saved in it; .* older copy"):
+            answer(service, 4)
+    assert "older copy" in service.failures()["store"]
+    with other.begin() as connection:
+        assert [event.number for event in read_events(connection)] == [1, 2]
+        add_event(connection, newest)
+    wait_until(lambda: not service.failures())
+    answer(service, 4)
+    assert service.state.book.labels == {row: truth(row) for row in (0, 1, 2, 4)}
+    service.close()
+
+
+def test_a_class_is_added_while_the_store_fails_and_a_file_that_cannot_be_written_is_reported(
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = LabelingService(*make_project(tmp_path, store=store))
+    with monkeypatch.context() as patch:
+        patch.setattr(service._writer, "_connect", lose_connection)
+        with pytest.raises(StoreFailed):
+            service._writer.run(lose_connection)
+        assert service.add_class("up", "k1").result(timeout=60)
+    with monkeypatch.context() as patch:
+        patch.setattr(Project, "save", lambda project: (_ for _ in ()).throw(OSError("no space")))
+        with pytest.raises(StoreFailed, match="it could not be saved: no space"):
+            service.add_class("down", "k2").result(timeout=60)
+        assert "no space" in service.failures()["project"]
+        assert "down" not in service.state.project.classes
+    assert service.add_class("down", "k2").result(timeout=60)
+    assert "project" not in service.failures()
+    service.close()
+    with pytest.raises(StoreFailed, match="is closed"):
+        service.add_class("late")
+
+
+def test_a_class_that_is_sent_again_with_its_key_is_answered_also_after_a_restart(tmp_path: Path) -> None:
+    service = LabelingService(*make_project(tmp_path))
+    assert [service.add_class("up", "k").result(), service.add_class(" up ", "k").result()] == [True, False]
+    with pytest.raises(Conflict, match="was sent with the class 'up'"):
+        service.add_class("down", "k").result()
+    with pytest.raises(InvalidArgument, match="there is a class 'up' already"):
+        service.add_class("up", "another").result()
+    service.close()
+    service = LabelingService(*open_project(service.state.project.folder))
+    assert not service.add_class("up", "k").result()
+    assert service.state.project.classes == ("left", "right", "up")
+    service.close()
+    path = Path(service.state.project.path("project.toml"))
+    path.write_text(path.read_text().replace('"up"]', '"upper"]'))
+    assert read_project(service.state.project.folder).class_keys == {}
+
+
+def test_an_operation_that_was_cancelled_is_not_run_and_the_next_one_is(tmp_path: Path, store: str | None) -> None:
+    service = LabelingService(*make_project(tmp_path, store=store))
+    gate, ran = threading.Event(), list[str]()
+    held = service._writer.submit(lambda connection: gate.wait(60))
+    wait_until(held.running)
+    cancelled = service._writer.submit(lambda connection: ran.append("cancelled"))
+    kept = service._writer.submit(lambda connection: ran.append("kept"))
+    assert cancelled.cancel()
+    assert not held.cancel()
+    gate.set()
+    assert held.result(timeout=60)
+    kept.result(timeout=60)
+    with pytest.raises(CancelledError):
+        cancelled.result(timeout=60)
+    assert ran == ["kept"]
+    answer(service, 1)
+    service.close()
+
+
+def test_a_database_that_another_program_locks_is_named_and_used_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "LONGEST_WAIT", 0.2)
+    service = LabelingService(*make_project(tmp_path))
+    assert service._writer._connection is not None
+    service._writer.run(lambda connection: connection.execute(text("PRAGMA busy_timeout = 50")).fetchall())
+    other = sqlite3.connect(Path(service.state.project.folder) / "labels.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable, match="another program has locked the database"):
+        answer(service, 0)
+    other.execute("ROLLBACK")
+    other.close()
+    wait_until(lambda: not service.failures())
+    answer(service, 0)
+    assert service.state.book.labels == {0: truth(0)}
+    service.close()
+
+
+def test_learning_goes_on_after_a_round_that_could_not_be_saved(
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dubito.labeling.learner.PATIENCE", 0.2)
+    service = LabelingService(*make_project(tmp_path, store=store))
+    failing, real = threading.Event(), service._writer.run
+    failing.set()
+
+    def run(operation: Any) -> Any:
+        if failing.is_set():
+            raise StoreUnavailable("the database is gone")
+        return real(operation)
+
+    monkeypatch.setattr(service._writer, "run", run)
+    service.start()
+    wait_until(lambda: "learning" in service.failures())
+    kept = Path(service.state.project.folder) / FAILURE
+    wait_until(kept.exists)
+    assert kept.read_text() == "the database is gone\n"
+    failing.clear()
+    wait_until(lambda: service.state.round == 1 and service.state.places is not None and not service.failures())
+    assert not kept.exists()
+    service.close()
+
+
+def test_a_map_that_does_not_fit_the_pool_is_made_again(tmp_path: Path) -> None:
+    project, contents = make_project(tmp_path)
+    save_sealed(project.path(LAYOUT), {"places": np.zeros((len(contents) - 2, 2), dtype=np.float32)})
+    service = LabelingService(project, contents)
+    announced: list[str] = []
+    service.listen(lambda kind, facts: announced.append(kind))
+    service.start()
+    wait_until(lambda: service.state.places is not None)
+    assert service.state.places is not None
+    assert service.state.places.shape == (len(contents), 2)
+    assert service.failures() == {}
+    assert announced.count("map") == 1
+    service.close()
+
+
+def test_settings_and_classes_of_a_project_that_is_open_stay_as_they_are(tmp_path: Path) -> None:
+    project, contents = make_project(tmp_path)
+    service = LabelingService(project, contents)
+    with pytest.raises(InvalidArgument, match="another dubito label has"):
+        open_project(project.folder, classes=["third"])
+    with pytest.raises(InvalidArgument, match="another dubito label has"):
+        with_settings(project, {"batch": 77})
+    assert read_project(project.folder) == project
+    service.close()
+    assert open_project(project.folder, classes=["third"])[0].classes == (*project.classes, "third")
+
+
+def test_a_class_name_is_as_long_as_what_is_stored(tmp_path: Path) -> None:
+    expands = "\ufb2c"
+    assert len(check_name("class", expands * 66)) == 198
+    with pytest.raises(InvalidArgument, match="has 300 characters"):
+        check_name("class", expands * 100)
+    project = make_project(tmp_path)[0].with_class(expands * 66)
+    project.save()
+    assert read_project(project.folder).classes == project.classes
+
+
+def write_texts(path: Path, texts: list[str]) -> None:
+    path.write_text("text\n" + "".join(f"{text}\n" for text in texts))
+
+
+def texts_of(folder: str) -> dict[str, str]:
+    """The exported labels by text."""
+    state = read_state(folder)
+    found = export_labels(state, "label-studio", safe=True)
+    tasks = json.loads(found.data)
+    choices = [task["annotations"][0]["result"][0]["value"]["choices"][0] for task in tasks]
+    return {task["data"]["text"]: choice for task, choice in zip(tasks, choices, strict=True)}
+
+
+@pytest.fixture
+def labelled_texts(tmp_path: Path) -> tuple[Path, list[str], dict[str, str]]:
+    """A pool of texts, a project on it, and the labels that were given there."""
+    texts = [f"{'good' if row % 2 else 'bad'} thing number {row // 2 * 2} {'x' * (row % 7)}" for row in range(40)]
+    write_texts(tmp_path / "texts.csv", texts)
+    dubito.embed(tmp_path / "texts.csv", out=tmp_path / "pool.parquet")
+    service = LabelingService(*open_project(str(tmp_path / "pool.parquet"), classes=["good", "bad"]))
+    given = {row: texts[row].split()[0] for row in range(0, 30, 2)}
+    for row, label in given.items():
+        service.answer([AnswerIn(f"k{row}", "ann", row, label)]).result()
+    service.close()
+    return tmp_path, texts, {texts[row]: label for row, label in given.items()}
+
+
+def embed_again(folder: Path, texts: list[str]) -> None:
+    write_texts(folder / "texts.csv", texts)
+    dubito.embed(folder / "texts.csv", out=folder / "pool.parquet", force=True)
+
+
+def test_labels_stay_with_their_texts_when_the_pool_is_written_again_with_rows_in_other_places(
+    labelled_texts: tuple[Path, list[str], dict[str, str]],
+) -> None:
+    folder, texts, labels = labelled_texts
+    embed_again(folder, ["a new text at the top", *texts[::-1]])
+    notes: list[str] = []
+    project, contents = open_project(str(folder / "pool.parquet"), tell=notes.append)
+    assert any(note.startswith("1 rows of") for note in notes)
+    assert [contents.text(item) for item in range(len(contents))] == texts
+    service = LabelingService(project, contents)
+    service.start()
+    wait_until(lambda: service.state.round == 1)
+    assert service.state.model is not None
+    service.close()
+    assert texts_of(project.folder) == labels
+
+
+@pytest.mark.parametrize("change", ["missing", "changed"])
+def test_a_pool_without_an_item_of_the_project_is_refused_before_anything_is_shown(
+    labelled_texts: tuple[Path, list[str], dict[str, str]], change: str
+) -> None:
+    folder, texts, labels = labelled_texts
+    embed_again(folder, texts[:-1] if change == "missing" else [*texts[:-1], "something else"])
+    with pytest.raises(InvalidData, match=r"was replaced: 1 of the 40 items .* put the file back"):
+        open_project(str(folder / "pool.parquet"))
+    with pytest.raises(InvalidData, match="was replaced"):
+        texts_of(str(folder / "pool.dubito"))
+    embed_again(folder, texts)
+    assert texts_of(str(folder / "pool.dubito")) == labels
+
+
+def test_rows_without_ids_are_known_by_their_features(tmp_path: Path) -> None:
+    features = np.random.default_rng(0).normal(size=(30, 3))
+    np.save(tmp_path / "rows.npy", features)
+    service = LabelingService(*open_project(str(tmp_path / "rows.npy"), classes=["left", "right"]))
+    answer(service, 4)
+    answer(service, 7)
+    service.close()
+    np.save(tmp_path / "rows.npy", np.concatenate([np.zeros((2, 3)), features]))
+    state = read_state(service.state.project.folder)
+    assert label_columns(state)["index"] == [6, 9]
+    assert label_columns(state)["label"] == [truth(4), truth(7)]
+    np.save(tmp_path / "rows.npy", features[5:])
+    with pytest.raises(InvalidData, match="5 of the 30 items"):
+        read_state(service.state.project.folder)
+
+
+def test_a_project_whose_making_was_interrupted_is_made_by_the_same_call(
+    tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "texts.csv"
+    source.write_text("text,label\n" + "".join(f"text {row},{'a' if row < 5 else ''}\n" for row in range(20)))
+    with monkeypatch.context() as patch:
+        patch.setattr(Project, "save", lambda project: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            open_project(str(source), store=store)
+    service = LabelingService(*open_project(str(source), store=store))
+    assert service.state.book.labels == dict.fromkeys(range(5), "a")
+    assert len(service.state.book.events) == 5
+    service.close()
+
+
+def test_after_closing_nothing_is_taken_and_nobody_waits(tmp_path: Path, store: str | None) -> None:
+    service = LabelingService(*make_project(tmp_path, store=store))
+    service.close()
+    with pytest.raises(StoreFailed, match="is closed"):
+        answer(service, 1)
+
+
+def test_a_column_of_texts_that_is_added_to_the_pool_changes_no_label(tmp_path: Path) -> None:
+    rows = [f"id-{row},{row},{row * row % 7}" for row in range(20)]
+    (tmp_path / "pool.csv").write_text("\n".join(["id,x,y", *rows]) + "\n")
+    service = LabelingService(*open_project(str(tmp_path / "pool.csv"), classes=["left", "right"]))
+    answer(service, 3)
+    service.close()
+    shuffled = [f"{row},a text" for row in rows[::-1]]
+    (tmp_path / "pool.csv").write_text("\n".join(["id,x,y,text", *shuffled]) + "\n")
+    state = read_state(service.state.project.folder)
+    assert label_columns(state)["id"] == ["id-3"]
+    assert label_columns(state)["index"] == [16]
