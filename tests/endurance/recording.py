@@ -13,7 +13,7 @@ CALLS = (
 )
 UNKNOWN = ("sendfile", "copy_file_range", "writev", "pwritev", "fallocate")
 """Calls that would change a file, and that nothing here knows how to replay."""
-LINE = re.compile(r"(\d+) (\w+)\((.*)\) += (-?\d+)(?:<(.*?)>)?(?: .*)?")
+LINE = re.compile(r"(\d+) +(\w+)\((.*)\) += (-?\d+)(?:<(.*?)>)?(?: .*)?")
 RESUMED = re.compile(r"<\.\.\. \w+ resumed>(.*)")
 FOLDER_AND_NAME = re.compile(r'(?:[A-Z_]+|\d+)<(.*?)>, "(.*?)"')
 
@@ -49,7 +49,7 @@ def _lines(trace: Path) -> Iterator[str]:
     begun: dict[str, str] = {}
     with trace.open(encoding="ascii") as file:
         for line in map(str.rstrip, file):
-            process, _, rest = line.partition(" ")
+            process, _, rest = line.partition(" ")  # Short process numbers are followed by several spaces.
             if rest.endswith("<unfinished ...>"):
                 begun[process] = line.removesuffix("<unfinished ...>")
             elif found := RESUMED.fullmatch(rest.strip()):
