@@ -2,6 +2,7 @@
 
 ``python`` blocks of a page run in order in one namespace; ``print(...)  # text`` must print that text. ``console``
 blocks hold real commands; the lines below one must be its output, where there are any. ``...`` stands for anything.
+``shell`` blocks hold one command per line, ready to paste.
 """
 
 import os
@@ -32,8 +33,8 @@ from dubito.strategies import BUILT_IN
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 WRITTEN = [page for page in PAGES if "reference" not in page.parts]
-READERS_OWN = {"README.md", "index.md"}
-"""Pages whose commands install things, or name files of the reader's own."""
+NOT_RUN = ("pip install ", "make ", "dubito label ")
+"""Commands that install something, or serve a page until they are stopped."""
 RUN_ELSEWHERE = ("dubito demo --seeds 2 --rounds 3", "dubito demo --round-trip")
 """Long commands that tests/cli/test_cli_demo.py runs."""
 TOOLS = {"skactiveml", "modAL", "small_text", "skorch", "datasets", "fiftyone", "cleanlab"}
@@ -78,9 +79,9 @@ def test_every_snippet_runs_as_it_is_printed(page: Path, tmp_path: Path, monkeyp
             with import_module("threadpoolctl").threadpool_limits(1):
                 ran = run_python(block, page, names)
             assert ran.is_as_printed, f"{name_of(page)}:{block.line} {ran.printed}"
-        elif block.language == "console" and page.name not in READERS_OWN:
-            for command, expected in commands_of(block.text):
-                if command in RUN_ELSEWHERE:
+        elif block.language in {"shell", "console"}:
+            for command, expected in commands_of(block):
+                if command.startswith((*NOT_RUN, *RUN_ELSEWHERE)):
                     continue
                 ran = run_command(command, expected)
                 assert ran.is_as_printed, f"{name_of(page)}:{block.line} {command}\n{ran.printed}"
@@ -116,8 +117,11 @@ def expected_print(line: str) -> str | None:
     return "..." if re.match(r"[a-z]+ [a-z]+ [a-z]+ ", found[1]) else found[1]
 
 
-def commands_of(text: str) -> Iterator[tuple[str, str]]:
-    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+def commands_of(block: Block) -> Iterator[tuple[str, str]]:
+    if block.language == "shell":
+        yield from ((line, "") for line in block.text.splitlines())
+        return
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         command, _, output = part.partition("\n")
         yield command, output
 
@@ -167,6 +171,7 @@ def test_what_a_snippet_claims_to_print_is_compared() -> None:
     assert run_python(Block("python", "print(1 + 1)  # 3\n", 7), page, names) == (False, "2\n")
     assert not run_command("dubito --version", "dubito 9").is_as_printed
     assert not run_command("dubito --no-such-option", "").is_as_printed
+    assert list(commands_of(Block("shell", "ls\ndubito --version\n", 1))) == [("ls", ""), ("dubito --version", "")]
 
 
 # Links
@@ -265,10 +270,9 @@ def test_every_command_and_option_is_documented(everything: str) -> None:
         assert [option for option in options if option not in everything] == []
 
 
-def test_every_strategy_is_in_the_readme_and_among_the_choices() -> None:
-    for page in (ROOT / "README.md", ROOT / "docs" / "how-to" / "choosing.md"):
-        text = page.read_text(encoding="utf-8")
-        assert [name for name in BUILT_IN if f"`{name}`" not in text] == []
+def test_every_strategy_is_among_the_choices() -> None:
+    text = (ROOT / "docs" / "how-to" / "choosing.md").read_text(encoding="utf-8")
+    assert [name for name in BUILT_IN if f"`{name}`" not in text] == []
 
 
 def test_every_kind_of_model_and_data_set_is_among_the_keys_of_experiments() -> None:
