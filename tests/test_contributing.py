@@ -31,8 +31,8 @@ strategies = ["random", "bald", "newest"]
 [data]
 builtin = "stripes"
 [model]
-kind = "neighbours"
-neighbours = 3
+kind = "neighbors"
+neighbors = 3
 samples = 2
 [schedule]
 initial = 9
