@@ -123,6 +123,31 @@ def test_half_sent_requests_lock_nobody_else_out_and_are_closed(server: Running)
     assert "open files" not in server.log.read_text()
 
 
+CHUNKED = "HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
+KNOWN = f"Authorization: Bearer {TOKEN}\r\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [f"POST /api/labels {CHUNKED}\r\nzz\r\n"],
+        [f"POST /api/labels {CHUNKED}\r\n", "zz\r\n"],
+        [f"GET /api/events {CHUNKED}{KNOWN}\r\n", "zz\r\n"],
+        [f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{KNOWN}\r\n", "zz\r\n"],
+    ],
+    ids=["before the refusal", "after the refusal", "in a stream", "after the last request"],
+)
+def test_bytes_that_are_no_http_close_the_connection_without_a_traceback(server: Running, parts: list[str]) -> None:
+    with server.connect(parts[0].encode()) as opened:
+        for part in parts[1:]:
+            assert opened.recv(65536).startswith(b"HTTP/1.1 ")
+            opened.sendall(part.encode())
+        opened.shutdown(socket.SHUT_WR)
+        until_closed(opened)
+    assert server.ask()[0] == 200
+    assert "Traceback" not in server.log.read_text()
+
+
 def test_where_there_are_too_many_connections_the_oldest_without_a_request_makes_room(tmp_path: Path) -> None:
     server = Running(tmp_path, connections=20, head_seconds=HANG)
     try:

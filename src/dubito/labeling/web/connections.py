@@ -82,6 +82,15 @@ class Connection(H11Protocol):
             self.n_bytes += len(data)
             super().data_received(data)
 
+    def send_400_response(self, msg: str) -> None:
+        """As ever, unless an answer has begun; the application's own answer, if there is one, goes nowhere."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
     def on_response_complete(self) -> None:
         """As ever, and count."""
         self.n_answers += 1
