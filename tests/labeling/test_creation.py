@@ -240,3 +240,28 @@ def test_labels_that_others_could_read_become_their_owners_alone_and_the_folder_
     service.close()
     assert {found[name] for name in found if name.startswith("labels.sqlite")} == {0o600}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+
+
+def test_labels_stay_with_their_items_if_project_toml_is_gone_and_the_pool_was_reordered(tmp_path: Path) -> None:
+    path, rows = tmp_path / "rows.npz", np.arange(10)
+
+    def write(order: np.ndarray) -> None:
+        labels = np.where(order < 4, "low", "")
+        np.savez(path, features=order[:, None] / 2, ids=np.char.add("id-", order.astype(str)), labels=labels)
+
+    write(rows)
+    made, _ = open_project(str(path))
+    (Path(made.folder) / "project.toml").unlink()  # As a kill just before the end leaves it.
+    write(rows[::-1])
+    service = LabelingService(*open_project(str(path)))
+    found = {service.state.contents.ids[item]: label for item, label in service.state.book.labels.items()}
+    service.close()
+    assert found == dict.fromkeys(["id-0", "id-1", "id-2", "id-3"], "low")
+
+
+def test_classes_are_not_said_to_be_added_while_a_server_has_the_project_open(tmp_path: Path) -> None:
+    service, said = LabelingService(*make_project(tmp_path)), list[str]()
+    with pytest.raises(InvalidArgument, match="another dubito label has"):
+        open_project(service.state.project.folder, classes=["up"], tell=said.append)
+    service.close()
+    assert said == []

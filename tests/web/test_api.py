@@ -62,6 +62,13 @@ def test_a_class_that_is_sent_twice_with_its_key_is_one_class(client: TestClient
     assert client.post("/api/classes", json={"name": "up", "key": "k2"}).status_code == 422
 
 
+def test_a_label_is_its_class_in_any_form_of_unicode(client: TestClient) -> None:
+    assert client.post("/api/classes", json={"name": "cafe\u0301"}).json()["classes"][-1] == "caf\u00e9"
+    assert say(client, 3, "cafe\u0301", key="k").status_code == 201
+    assert say(client, 3, "caf\u00e9", key="k").status_code == 200
+    assert client.get("/api/items/3").json()["label"] == "caf\u00e9"
+
+
 def test_many_labels_are_kept_all_or_none(client: TestClient) -> None:
     labels = [{"key": f"k{row}", "row": row, "class": truth(row), "guess_seen": True} for row in range(5)]
     wrong = [*labels, {"key": "k9", "row": 9_999, "class": "left", "guess_seen": False}]

@@ -71,9 +71,10 @@ def open_project(
         for note in changed_source(project, contents):
             tell(note)
         more = [name for name in classes or () if check_name("classes", name) not in project.classes]
+        project = _with_classes(project, more)
         if more:
             tell(f"added to the classes: {', '.join(more)}.")
-        return _with_classes(project, more), contents
+        return project, contents
     return _made(folder, source, classes, settings or Settings(), store, embedder, progress, tell)
 
 
@@ -151,8 +152,9 @@ def _filled(
 ) -> tuple[Project, Contents]:
     near = os.path.relpath(source, folder)
     pool = near if is_pool(source) else _embedded(folder, source, embedder, progress, tell)
-    with suppress(FileNotFoundError):
-        os.unlink(os.path.join(folder, ITEMS))  # Of a try that was interrupted; the source may be another since.
+    if store is None and not os.path.exists(os.path.join(folder, "labels.sqlite")):
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, ITEMS))  # Of a try that was interrupted; the source may be another since.
     project = Project(folder, keep_ident(folder), near, pool, (), "", settings, store)
     contents = read_contents(project)
     found = sorted({label for label in contents.labels if label is not None})

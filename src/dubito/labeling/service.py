@@ -217,13 +217,14 @@ class LabelingService:
     def _checked(self, answer: AnswerIn) -> AnswerIn:
         key, who = check_name("key", answer.key), check_name("annotator", answer.annotator)
         self.check_item(answer.item)
+        label = None if answer.label is None else check_name("class", answer.label)  # In the form that classes have.
         with self.state.lock:
             known = self.state.project.classes
-        if answer.label is not None and answer.label not in known:
+        if label is not None and label not in known:
             shown = f"classes are {', '.join(known[:20])}" if known else "there are no classes yet"
-            hint = f"{shown};{nearest(answer.label, known)} choose one, or add it first."
-            raise InvalidArgument(f"there is no class {answer.label[:100]!r}", hint=hint)
-        return replace(answer, key=key, annotator=who)
+            hint = f"{shown};{nearest(label, known)} choose one, or add it first."
+            raise InvalidArgument(f"there is no class {label[:100]!r}", hint=hint)
+        return replace(answer, key=key, annotator=who, label=label)
 
     def _refuse_other_keys(self, answers: Sequence[AnswerIn]) -> None:
         """A key that came with something else before is a mistake of whoever sent it."""
