@@ -13,6 +13,7 @@ from dubito.errors import InvalidArgument, InvalidData
 from dubito.labeling.creation import demo_source, is_pool, open_project, write_digits
 from dubito.labeling.project import read_project
 from dubito.labeling.service import AnswerIn, LabelingService
+from dubito.matrix import AnyArray
 from labeling.projects import make_project, write_rows
 
 NOBODY = "postgresql+psycopg://ann:secret@127.0.0.1:1/photos"
@@ -245,7 +246,7 @@ def test_labels_that_others_could_read_become_their_owners_alone_and_the_folder_
 def test_labels_stay_with_their_items_if_project_toml_is_gone_and_the_pool_was_reordered(tmp_path: Path) -> None:
     path, rows = tmp_path / "rows.npz", np.arange(10)
 
-    def write(order: np.ndarray) -> None:
+    def write(order: AnyArray) -> None:
         labels = np.where(order < 4, "low", "")
         np.savez(path, features=order[:, None] / 2, ids=np.char.add("id-", order.astype(str)), labels=labels)
 
