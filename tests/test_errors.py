@@ -54,7 +54,7 @@ def test_the_fields_of_an_error_survive_a_copy(
     assert type(error) is kind
     assert (error.argument, error.value, error.hint) == ("budget", 120, "pass budget <= 100.")
     assert str(error) == "budget=120 exceeds the 100; pass budget <= 100."
-    assert error.worded(in_toml) == "budget = 120 exceeds the 100; set budget <= 100."
+    assert error.render(in_toml) == "budget = 120 exceeds the 100; set budget <= 100."
 
 
 def test_a_value_that_cannot_be_pickled_goes_as_its_text() -> None:
@@ -70,10 +70,10 @@ def test_a_value_that_was_left_out_is_none_and_none_is_a_value() -> None:
 
 
 def test_an_error_reported_again_by_a_door_keeps_its_fields() -> None:
-    error = too_many(InvalidArgument).again(in_toml, "plan.toml: ", InvalidData)
+    error = too_many(InvalidArgument).reworded(in_toml, "plan.toml: ", InvalidData)
     assert type(error) is InvalidData
     assert (error.argument, error.value, error.hint) == ("budget", 120, "set budget <= 100.")
-    assert str(error) == error.worded(in_library) == "plan.toml: budget = 120 exceeds the 100; set budget <= 100."
+    assert str(error) == error.render(in_library) == "plan.toml: budget = 120 exceeds the 100; set budget <= 100."
 
 
 def test_a_call_that_is_refused_says_so_in_fields() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dubito.threads import each, n_threads
+from dubito.threads import n_threads, parallel_map
 
 
 @pytest.mark.parametrize("name", ["DUBITO_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"])
@@ -23,7 +23,7 @@ def test_threads_are_as_many_as_cores_unless_the_environment_says_fewer(
 def test_every_piece_is_done_and_an_error_ends_it(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dubito.threads.n_threads", lambda: threads)
     done = set[int]()
-    each(done.add, [(piece,) for piece in range(50)])
+    parallel_map(done.add, [(piece,) for piece in range(50)])
     assert done == set(range(50))
 
     def fail(piece: int) -> None:
@@ -31,4 +31,4 @@ def test_every_piece_is_done_and_an_error_ends_it(threads: int, monkeypatch: pyt
             raise ArithmeticError(piece)
 
     with pytest.raises(ArithmeticError, match="3"):
-        each(fail, [(piece,) for piece in range(50)])
+        parallel_map(fail, [(piece,) for piece in range(50)])

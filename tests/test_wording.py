@@ -4,7 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dubito.cli.output import in_words_of
-from dubito.errors import MARKS, PASS, Door, by_interface, in_library, in_python, in_toml, keyword, named, noun, worded
+from dubito.errors import (
+    MARKS,
+    PASS,
+    Interface,
+    by_interface,
+    in_library,
+    in_python,
+    in_toml,
+    keyword,
+    named,
+    noun,
+    render,
+)
 
 IN_COMMAND = in_words_of({"--budget", "--beam-width", "--strategy", "--doubt"})
 
@@ -26,18 +38,18 @@ IN_COMMAND = in_words_of({"--budget", "--beam-width", "--strategy", "--doubt"})
         (in_python(" (Pool does it)"), " (Pool does it)", "", ""),
     ],
 )
-def test_each_door_has_its_words(marked: str, library: str, command: str, toml: str) -> None:
-    assert worded(marked, in_library) == library
-    assert worded(marked, IN_COMMAND) == command
-    assert worded(marked, in_toml) == toml
+def test_each_interface_has_its_own_wording(marked: str, library: str, command: str, toml: str) -> None:
+    assert render(marked, in_library) == library
+    assert render(marked, IN_COMMAND) == command
+    assert render(marked, in_toml) == toml
 
 
 @given(st.text(alphabet=st.sampled_from("ab= -" + MARKS)), st.sampled_from([in_library, IN_COMMAND, in_toml]))
-def test_text_that_holds_the_marks_harms_no_message(text: str, door: Door) -> None:
-    assert worded(f"{named('budget', text)} {text}", door).startswith(worded(named("budget", text), door))
-    assert not set(worded(named("budget", text) + named("doubt"), door)) & set(MARKS)
+def test_text_that_holds_the_marks_harms_no_message(text: str, interface: Interface) -> None:
+    assert render(f"{named('budget', text)} {text}", interface).startswith(render(named("budget", text), interface))
+    assert not set(render(named("budget", text) + named("doubt"), interface)) & set(MARKS)
 
 
 @pytest.mark.parametrize(("value", "shown"), [(list(range(99)), 60), ("x" * 99, 101), ("x" * 999, 300)])
 def test_a_long_value_is_cut_and_a_path_is_not(value: object, shown: int) -> None:
-    assert len(worded(named("budget", value), in_library)) == len("budget=") + shown
+    assert len(render(named("budget", value), in_library)) == len("budget=") + shown

@@ -1,4 +1,4 @@
-"""`select`: checks the call, lets the strategy decide, and returns a Selection."""
+"""The functions `select` and `estimate`."""
 
 import sys
 import time
@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dubito.arguments import Wanted, build_request, check_points, check_terms, with_model
+from dubito.arguments import ModelChoice, build_request, check_points, check_terms, with_model
 from dubito.core.constraints import Limits
 from dubito.core.coverage_reference import CoverageProblem
 from dubito.core.problem import Interrupted, Metric, Problem, Progress, Request, Scaling, Selection
@@ -59,75 +59,77 @@ def select(
     ----------
     pool : array (n, d)
         Features: a NumPy array, memory map, torch tensor, Arrow column, pandas or Polars frame. Never changed.
-        float16 and float32 are kept; decisions are made in float64. A frame's rows are called by its column ``id`` or
-        ``ids``, or by a pandas index that is more than row numbers. Or `dubito.Shards`, for a Ray cluster.
+        float16 and float32 are kept; decisions are made in float64. The ids of a frame's rows are its column ``id`` or
+        ``ids``, or a pandas index that is not just row numbers. Or `dubito.Shards`, for a Ray cluster.
     budget : int
-        How many rows to pick, from 1 to the number of candidates. Exactly so many are picked.
+        Number of rows to pick, from 1 to the number of candidates.
     labelled : array, optional
-        What is labelled already: features (m, d); or rows of ``pool``, as 1-D integers, as a mask (n,) of booleans or
-        of 0 and 1, or as ids. Such rows are never picked.
+        The labeled points: features (m, d); or rows of ``pool``, as 1-D integers, as a mask (n,) of booleans or of 0
+        and 1, or as ids. These rows are never picked.
     probabilities, logits, doubt : array, optional
         At most one: class probabilities (n, c), logits (n, c), or doubt ``1 - max P`` (n,) in [0, 1]. Probabilities
         (n, k, c) are those of k posterior samples, which ``bald``, ``batchbald`` and ``doubt=learnable`` need (as in
-        ``"doubt-coverage:doubt=learnable"``); else their mean gives the doubt.
-        Rows of a frame are joined with the pool's by their ids where both have ids, else they go by their order, and
-        where only one side has ids `Selection.notes` says so.
+        ``"doubt-coverage:doubt=learnable"``); other strategies use the doubt of their mean.
+        Rows of a frame are joined with the pool by id if both have ids, otherwise by position; `Selection.notes` tells
+        if only one side has ids.
     temperature : float or "fit", optional
-        What ``logits`` are divided by: above 1 makes a model less sure. ``"fit"`` finds it on the labelled rows, which
-        should not be rows that the model was trained on: see `dubito.doubt.fit_temperature`.
+        Divisor of ``logits``; values above 1 make the model less confident. ``"fit"`` fits it on the labeled rows,
+        which should not be rows that the model was trained on: see `dubito.doubt.fit_temperature`.
     labels : array, mapping or frame, optional
-        What is labelled as what, as `dubito.fit` takes it: an array (n,) with gaps, ``{id: label}``, a frame by id, or
-        the labels of ``labelled``, which need not be given beside the others. With none of the three above, a model is
-        fitted on them and its probabilities are taken: `Selection.notes` says what was fitted and how right it is. With
-        ``"fit"``: classes from 0 on, of the rows in ``labelled`` or of all pool rows, where only those count.
+        The known labels, as in `dubito.fit`: an array (n,) with gaps, ``{id: label}``, a frame with ids, or the labels
+        of ``labelled``, which is needed only in this last form. If none of the three arguments above is given, a model
+        is fitted on the labels and supplies the probabilities: `Selection.notes` gives the model and its accuracy. With
+        ``temperature="fit"``: class numbers from 0, of the rows in ``labelled`` or of all pool rows, of which only the
+        labeled ones are used.
     model : str or estimator
-        What is fitted on ``labels``, as `dubito.fit` has it; ``"none"`` for nothing.
+        The model to fit on ``labels``, as in `dubito.fit`; ``"none"`` fits none.
     no_label : object, optional
-        Labels that mean none, such as -1, as `dubito.fit` has it.
+        Values of ``labels`` that mean "no label", such as -1, as in `dubito.fit`.
     strategy : str or Strategy
-        A name, with options of its own behind it if you like (``"doubt-coreset:doubt=margin"``), or an object of
-        `dubito.strategies`. ``"auto"`` covers the model's doubt (``doubt-coverage``); without doubt it covers the pool
-        (``coverage``), and where features were trained with the labels it takes ``doubt-coreset``. `Selection.strategy`
-        says which it took, `Selection.notes` why.
+        A name, optionally followed by options (``"doubt-coreset:doubt=margin"``), or an object from
+        `dubito.strategies`. ``"auto"`` uses ``doubt-coverage`` if there is doubt and ``coverage`` if not; if the
+        features were trained with the labels it uses ``doubt-coreset``. `Selection.strategy` gives the choice,
+        `Selection.notes` the reason.
     features : {"frozen", "trained"}, optional
-        For ``auto``: whether the features were trained with the labels. By default the labelled rows answer.
+        For ``auto``: whether the features were trained with the labels. By default this is inferred from the labeled
+        rows.
     strength : float, optional
-        For ``doubt-coreset``, which ``auto`` then takes, as with the next two: priority is distance times doubt to this
-        power. 1 is the paper and its default, 0 the plain core-set.
+        For ``doubt-coreset`` (which ``auto`` uses if this or one of the next two is given): the priority is distance
+        times doubt to this power. The default 1 follows the paper; 0 gives the plain core-set.
     beam_width : int, optional
-        Configurations a core-set's beam search keeps, 1 by default. Wider than 1 needs doubt.
+        Number of configurations that the beam search of a core-set keeps, 1 by default. More than 1 needs doubt.
     scaling : {"respective", "acquired"}, optional
         For ``doubt-coreset``: whose doubt scales an update, the remaining point's (the default) or the pick's.
     candidates : array, optional
-        What may be picked: rows, a mask or ids, as in ``labelled``. Results still refer to the whole pool.
+        Rows that may be picked: row numbers, a mask or ids, as in ``labelled``. Results refer to the whole pool.
     costs : array (n,), optional
-        What labelling each row costs, above 0, in any unit: it divides a row's priority. For ``auto``,
-        ``coverage``, ``doubt-coverage``, ``coreset`` and ``doubt-coreset``, as are the three below.
+        Cost of labeling each row, above 0, in any unit; priorities are divided by it. Supported, like the next three
+        arguments, by ``auto``, ``coverage``, ``doubt-coverage``, ``coreset`` and ``doubt-coreset``.
     spend : float, optional
-        Stop before the picks cost more than this together; ``budget`` is then how many there are at most.
+        Upper limit on the total cost of the picks; ``budget`` is then an upper limit on their number.
     quotas : int or mapping, optional
-        How many picks of a class there may be: of each, or ``{class: limit}``, where None stands for all other classes.
-        A row's class is the likeliest one, from 0 on; what is labelled already does not count.
+        Maximum number of picks per class: one number for all, or ``{class: limit}``, where the key None stands for all
+        other classes. The class of a row is its most probable one, from 0. Labeled rows do not count.
     classes : array (n,), optional
-        Classes for ``quotas`` to go by instead, numbers or text.
+        Classes to use for ``quotas`` instead, numbers or text.
     ids : sequence (n,), optional
-        What the pool's rows are called, each once, where ``pool`` does not say so itself. 7, 7.0 and "7" are one id.
+        Unique ids of the pool's rows, if ``pool`` does not contain them. 7, 7.0 and "7" are the same id.
     metric : {"euclidean", "cosine"}
-        ``cosine`` is the chord: Euclidean distance between unit vectors.
+        ``cosine`` is the Euclidean distance between unit vectors (chord length).
     standardise : bool, optional
-        Bring every feature to mean 0 and standard deviation 1 over the pool before distances are measured: for columns
-        of different units. ``labelled`` features go by the pool's means and deviations, and a column that is the same
-        in every row becomes 0. Computed in float64 and block by block, not copied; priorities and radii are then in
-        such units. By default features are taken as they are, with a `ScaleWarning` where they are a frame's named
-        columns and very few of those make nearly all of a distance.
+        Scale every feature to mean 0 and standard deviation 1 over the pool before distances are computed, for columns
+        in different units. ``labelled`` features are scaled with the pool's statistics; constant columns become 0.
+        Computed in float64 block by block, without a copy; priorities and radii are in scaled units. By default
+        features are not scaled, and a `ScaleWarning` is issued if very few named columns of a frame dominate the
+        distances.
     engine : str
-        ``auto``, or the name of one; a named engine never falls back.
+        ``auto``, or the name of an engine, which is then used without a fallback.
     memory_limit : int or str, optional
         Bytes of memory beyond the inputs, or text such as "2GB".
     seed : int
-        For strategies that draw at random.
+        Random seed, for strategies that draw at random.
     progress : callable, optional
-        Called with picks done, picks wanted, radius and seconds.
+        Called with the number of picks done, the number of picks requested, the radius and the seconds elapsed.
 
     Returns
     -------
@@ -137,7 +139,7 @@ def select(
     Raises
     ------
     InvalidArgument, InvalidData
-        Both are ValueErrors that name the argument, the value and the fix.
+        Both are ValueErrors whose messages name the argument, the value and the fix.
     Interrupted
         On Ctrl-C; a KeyboardInterrupt that carries the selection so far.
 
@@ -159,28 +161,28 @@ def select(
     if is_shards(pool):
         from dubito.sharding.run import select_from
 
-        beside = {"probabilities": probabilities, "logits": logits, "doubt": doubt, "candidates": candidates}
-        beside |= {"costs": costs, "spend": spend, "quotas": quotas, "ids": ids, "standardise": standardise}
-        beside |= {"temperature": temperature, "memory_limit": memory_limit, "labels": labels}
-        return select_from(pool, budget, labelled, chosen, metric, engine, terms.seed, progress, beside)
+        others = {"probabilities": probabilities, "logits": logits, "doubt": doubt, "candidates": candidates}
+        others |= {"costs": costs, "spend": spend, "quotas": quotas, "ids": ids, "standardise": standardise}
+        others |= {"temperature": temperature, "memory_limit": memory_limit, "labels": labels}
+        return select_from(pool, budget, labelled, chosen, metric, engine, terms.seed, progress, others)
     points = check_points(pool, labelled, metric, ids, standardise)
     limits = Limits(costs, spend, quotas, classes)
     sources = Sources(probabilities, logits, doubt, temperature, labels, labelled)
-    points, sources, limits = with_model(points, sources, limits, chosen, Wanted(model, no_label), terms.seed)
+    points, sources, limits = with_model(points, sources, limits, chosen, ModelChoice(model, no_label), terms.seed)
     request = build_request(points, terms, budget, candidates, sources, limits=limits)
     return answer(request, chosen, points.ids, started, Given(pool, labelled))
 
 
 def is_shards(pool: object) -> bool:
-    """Whether a pool is `dubito.Shards`; who has made some has loaded them."""
+    """Whether a pool is a `dubito.Shards`, without importing the module."""
     module = sys.modules.get("dubito.sharding.shards")
     return module is not None and isinstance(pool, module.Shards)
 
 
 def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: float, given: Given) -> Selection:
-    """What the strategy chooses, as a Selection; raises Interrupted with what there is after Ctrl-C.
+    """Run the strategy and return its Selection; raises Interrupted with the partial selection after Ctrl-C.
 
-    ``given`` is what others hold on to, and the Selection does not.
+    The Selection keeps only weak references to ``given``.
     """
     refuse_limits(strategy, request)
     choice = strategy.choose(request)
@@ -212,8 +214,6 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
     return selection
 
 
-# `estimate`: bytes and seconds before a run.
-
 __all__ = ["Estimate", "Forecast", "estimate", "forecast"]
 
 COVERS = ("auto", "coverage", "doubt-coverage")
@@ -232,27 +232,27 @@ def estimate(
     engine: str = "auto",
     memory_limit: int | str | None = None,
 ) -> Estimate:
-    """Bytes and seconds of a selection by core-set or coverage, before it runs, by the engine that would run it.
+    """Estimate the memory and time of a core-set or coverage selection, for the engine that would run it.
 
     Parameters
     ----------
     n, d : int
-        Pool rows and features, taken to be float32 in the memory of the machine.
+        Pool rows and features, assumed to be float32 in main memory.
     m : int
-        Labelled points.
+        Labeled points.
     budget : int
         As in `dubito.select`.
     beam_width : int, optional
-        As in `dubito.select`, 1 by default. With ``auto`` this and the next mean ``doubt-coreset``.
+        As in `dubito.select`, 1 by default. With ``auto``, this argument and the next select ``doubt-coreset``.
     scaled : bool, optional
-        Whether doubt scales a core-set's distances, as it does by default; the plain core-set looks at every row.
+        Whether doubt scales a core-set's distances (the default); the plain core-set has to visit every row.
     strategy : str
-        ``auto``, ``coreset``, ``doubt-coreset``, ``coverage`` or ``doubt-coverage``. ``auto`` is taken to cover, and
-        a sample of a large pool alone, as it does where features are frozen.
+        ``auto``, ``coreset``, ``doubt-coreset``, ``coverage`` or ``doubt-coverage``. ``auto`` is assumed to use
+        coverage, on a sample of the pool if it is large, as it does for frozen features.
     engine : str
         As in `dubito.select`.
     memory_limit : int or str, optional
-        As in `dubito.select`; one that cannot hold the minimum is an error here too.
+        As in `dubito.select`; a limit below the minimum is an error here too.
 
     Examples
     --------
@@ -278,20 +278,19 @@ def estimate(
 
 
 class Forecast(NamedTuple):
-    """What a request will take."""
+    """Which strategy and engine would handle a request, and at what cost."""
 
     engine: str | None
-    """Who would solve it; None for a strategy that uses no engine, or does not say what it would ask of one."""
+    """None for a strategy that uses no engine, or does not plan its problem in advance."""
     cost: Estimate | None
-    """None where that is not known."""
+    """None if unknown."""
     strategy: str
-    """The one that would choose."""
     note: str | None = None
-    """Why that one, where another left it the choice."""
+    """Why ``auto`` chose this strategy."""
 
 
 def forecast(strategy: Strategy, request: Request) -> Forecast:
-    """Who would do the work of a request, and what it would take; whatever a run would refuse is refused."""
+    """Forecast a run of the request; raises the errors that the run would raise."""
     refuse_limits(strategy, request)
     taken, note = strategy.take(request) if isinstance(strategy, LeavesIt) else (strategy, None)
     problem = taken.plan(request) if isinstance(taken, Planner) else None
@@ -302,7 +301,7 @@ def forecast(strategy: Strategy, request: Request) -> Forecast:
 
 
 def _core_set(n: int, d: int, m: int, budget: int, width: int, scaled: bool, limit: int | None) -> Problem:
-    """A problem of these sizes: its arrays have their shapes, and one number each."""
+    """A problem of these sizes; its arrays are broadcast from single numbers."""
     return Problem(
         pool=np.broadcast_to(np.float32(0.0), (n, d)),
         references=np.broadcast_to(np.float32(0.0), (m, d)),

@@ -1,8 +1,8 @@
-"""A call of `select` or `Pool.select`, checked: what there is to choose from, how, and the request made of it."""
+"""Check the arguments of `select` and `Pool.select`, and build the `Request` for the strategy."""
 
 from typing import NamedTuple, get_args
 
-from dubito.core.constraints import NO_LIMITS, Asked, Limits, check_limits
+from dubito.core.constraints import NO_LIMITS, LimitContext, Limits, check_limits
 from dubito.core.problem import Known, Metric, Progress, Request
 from dubito.doubt.reading import Sources, find_temperature, read_doubt
 from dubito.errors import InvalidArgument
@@ -16,7 +16,7 @@ from dubito.strategies.base import minds_doubt
 
 
 class Terms(NamedTuple):
-    """How a selection is to run."""
+    """Checked run options."""
 
     engine: str
     memory_limit: int | None
@@ -25,7 +25,7 @@ class Terms(NamedTuple):
 
 
 class CheckedPoints(NamedTuple):
-    """What there is to choose from, checked."""
+    """The pool and the labeled points, checked."""
 
     pool: Matrix
     labelled: Labelled
@@ -37,12 +37,11 @@ class CheckedPoints(NamedTuple):
 
     @property
     def ids(self) -> AnyArray | None:
-        """(n,) the pool's ids, where it has any."""
+        """(n,) the ids of the pool, or None."""
         return None if self.names.ids is None else self.names.ids.values
 
 
 def check_terms(engine: str, memory_limit: object, seed: object, progress: Progress | None) -> Terms:
-    """Engine, memory, seed and progress."""
     if progress is not None and not callable(progress):
         raise InvalidArgument(
             "cannot be called",
@@ -56,21 +55,24 @@ def check_terms(engine: str, memory_limit: object, seed: object, progress: Progr
 def check_points(
     pool: object, labelled: object, metric: object, ids: object = None, standardise: object = None
 ) -> CheckedPoints:
-    """The pool, what is labelled, and how far apart points are; called by what the user calls."""
+    """Check the pool, the labeled points and the metric.
+
+    Must be called directly by the public function, since the stack level of warnings counts on it.
+    """
     known_metric: Metric = check_choice("metric", metric, get_args(Metric))
-    wanted = check_standardise(standardise)
+    is_standardised = check_standardise(standardise)
     (matrix, largest), names = check_pool(pool, ids)
     seen = check_labelled(labelled, matrix, names)
-    if wanted:
+    if is_standardised:
         matrix, seen, largest, _ = standardise_points(matrix, seen)
-    elif wanted is None:
+    elif is_standardised is None:
         warn_of_scales(pool, matrix, stacklevel=3)
     if known_metric == "cosine":
         refuse_zero_rows("pool", matrix)
         refuse_zero_rows("labelled", seen.references)
     top = 1.0 if known_metric == "cosine" else max(largest, seen.largest)
     notes = describe_order(names, len_of(matrix), labelled=labelled)
-    return CheckedPoints(matrix, seen, known_metric, top, names, bool(wanted), notes)
+    return CheckedPoints(matrix, seen, known_metric, top, names, bool(is_standardised), notes)
 
 
 def build_request(
@@ -82,20 +84,19 @@ def build_request(
     known: Known | None = None,
     limits: Limits = NO_LIMITS,
 ) -> Request:
-    """A request for a strategy."""
     n_pool = len_of(points.pool)
     allowed = check_candidates(candidates, n_pool, points.labelled.rows, points.names)
     n_picks = check_budget(budget, len(allowed), n_pool)
-    heat = find_temperature(sources, points.labelled, n_pool, points.names)
-    probabilities, doubt = read_doubt(n_pool, *sources[:3], names=points.names, temperature=heat.value)
-    within = check_limits(limits, Asked(n_pool, allowed, n_picks, probabilities, points.names))
+    temperature = find_temperature(sources, points.labelled, n_pool, points.names)
+    probabilities, doubt = read_doubt(n_pool, *sources[:3], names=points.names, temperature=temperature.value)
+    checked = check_limits(limits, LimitContext(n_pool, allowed, n_picks, probabilities, points.names))
     given = (candidates, *sources[:3], limits.costs)
-    beside = dict(zip(("candidates", "probabilities", "logits", "doubt", "costs"), given, strict=True))
+    row_arguments = dict(zip(("candidates", "probabilities", "logits", "doubt", "costs"), given, strict=True))
     return Request(
         pool=points.pool,
-        budget=within.budget,
+        budget=checked.budget,
         references=points.labelled.references,
-        candidates=within.candidates,
+        candidates=checked.candidates,
         probabilities=probabilities,
         doubt=doubt,
         metric=points.metric,
@@ -107,49 +108,49 @@ def build_request(
         known=known,
         labelled=points.labelled.rows,
         standardised=points.is_standardised,
-        costs=within.costs,
-        spend=within.spend,
-        quotas=within.quotas,
-        temperature=None if sources.temperature is None else heat.value,
+        costs=checked.costs,
+        spend=checked.spend,
+        quotas=checked.quotas,
+        temperature=None if sources.temperature is None else temperature.value,
         notes=points.notes
-        + describe_order(points.names, n_pool, **beside)
-        + (() if heat.note is None else (heat.note,)),
+        + describe_order(points.names, n_pool, **row_arguments)
+        + (() if temperature.note is None else (temperature.note,)),
     )
 
 
-class Wanted(NamedTuple):
-    """Which model to fit on labels, where nobody says what another makes of the pool."""
+class ModelChoice(NamedTuple):
+    """The model to fit on the labels if no predictions were given."""
 
     model: object = "linear"
     no_label: object = None
 
 
 def with_model(
-    points: CheckedPoints, sources: Sources, limits: Limits, strategy: Strategy, wanted: Wanted, seed: int
+    points: CheckedPoints, sources: Sources, limits: Limits, strategy: Strategy, choice: ModelChoice, seed: int
 ) -> tuple[CheckedPoints, Sources, Limits]:
-    """The same with rows that have labels among the labelled, and with what a model fitted on them says of the pool.
+    """Add the rows with labels to the labeled rows, and the probabilities of a model fitted on those labels.
 
-    What another model says of it counts more, and no strategy that minds no doubt needs one.
+    No model is fitted if predictions were given, or if neither the strategy nor the quotas need any.
     """
     if sources.labels is None or sources.temperature is not None:
         return points, sources, limits
     from dubito.models.fit import first_met, fit_given, is_off
     from dubito.models.given_labels import read_given
 
-    given = read_given(sources.labels, sources.labelled, points.labelled, points.pool, points.names, wanted.no_label)
+    given = read_given(sources.labels, sources.labelled, points.labelled, points.pool, points.names, choice.no_label)
     points, sources = points._replace(labelled=given.labelled), sources._replace(labels=None)
     needs_classes = limits.quotas is not None and limits.classes is None
-    describe_already = any(source is not None for source in sources[:3])
-    if is_off(wanted.model) or describe_already or not (minds_doubt(strategy) or needs_classes):
+    has_predictions = any(source is not None for source in sources[:3])
+    if is_off(choice.model) or has_predictions or not (minds_doubt(strategy) or needs_classes):
         return points, sources, limits
-    found = fit_given(points.pool, given, wanted.model, seed)
-    notes = found.notes if found.probabilities is None else (f"fitted: {found.described()}.", *found.notes)
+    fitted = fit_given(points.pool, given, choice.model, seed)
+    notes = fitted.notes if fitted.probabilities is None else (f"fitted: {fitted.described()}.", *fitted.notes)
     points = points._replace(notes=points.notes + notes)
-    if found.probabilities is None:
+    if fitted.probabilities is None:
         return points, sources, limits
-    # Columns in the order in which classes are met, so that ties and rounding do not depend on their names.
+    # Columns in order of first appearance, so that ties and rounding do not depend on the names of the classes.
     order = first_met(given.values)
-    probabilities = found.probabilities[:, order]
+    probabilities = fitted.probabilities[:, order]
     if needs_classes:
-        limits = limits._replace(classes=found.classes[order][probabilities.argmax(axis=1)])
+        limits = limits._replace(classes=fitted.classes[order][probabilities.argmax(axis=1)])
     return points, sources._replace(probabilities=probabilities), limits

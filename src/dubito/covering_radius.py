@@ -1,7 +1,7 @@
-"""The covering radius of picks, computed when asked for, without holding on to the pool.
+"""The covering radius of a selection, computed on demand.
 
-A selection is small and lives long, and a pool need not. So what is kept is a weak reference to whatever was handed in:
-while somebody else holds that, the radius can be computed; afterwards it is unknown.
+A selection must not keep a large pool alive, so it stores weak references to the arguments of `select`. The radius can
+be computed as long as the caller keeps them alive.
 """
 
 import weakref
@@ -19,7 +19,7 @@ from dubito.request.scaling import standardise_points
 
 
 class CoverTerms(NamedTuple):
-    """What else a distance depends on."""
+    """Options of the distance computation."""
 
     metric: Metric
     largest: float
@@ -28,18 +28,18 @@ class CoverTerms(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What somebody else holds on to: a pool, and what is labelled, as they were handed in."""
+    """The arguments of `select` as passed by the caller, of which only weak references are kept."""
 
     pool: object
     labelled: object
     is_checked: bool = False
-    """Whether the pool is that of the request already, on its scale."""
+    """Whether the pool is already the validated, possibly standardized matrix of the request."""
 
 
 class Cover:
-    """Computes the covering radius of some picks; None once the pool, or the features of what is labelled, are gone.
+    """Computes the covering radius of some picks; returns None once the pool or the labeled features are gone.
 
-    Pickled it becomes None: another process has no pool.
+    Unpickles as None, since the pool does not exist in another process.
     """
 
     __slots__ = ("is_checked", "is_foreign", "labelled", "picked", "pool", "rows", "terms")
@@ -47,12 +47,14 @@ class Cover:
     def __init__(self, given: Given, request: Request, picked: IntArray) -> None:
         references = request.references
         self.is_foreign = not (isinstance(references, Rows) and references.matrix is request.pool)
-        self.pool, self.labelled = weakly(given.pool), weakly(given.labelled if self.is_foreign else None)
+        self.pool, self.labelled = (
+            weak_reference(given.pool),
+            weak_reference(given.labelled if self.is_foreign else None),
+        )
         self.is_checked, self.rows, self.picked = given.is_checked, request.labelled, picked
         self.terms = CoverTerms(request.metric, request.largest, request.memory_limit, request.standardised)
 
     def __call__(self) -> float | None:
-        """See `covering_radius`."""
         pool, labelled = self.pool(), self.labelled()
         if pool is None or (self.is_foreign and labelled is None):
             return None
@@ -60,7 +62,7 @@ class Cover:
         return covering_radius(matrix, Stack([references, Rows(matrix, self.picked)]), self.picked, self.terms)
 
     def _read(self, pool: Any, labelled: object) -> tuple[Matrix, Matrix]:
-        """The pool and what is labelled once more, as they were for the picks."""
+        """The validated pool and references, as they were during the selection."""
         if self.is_checked:
             return pool, Rows(pool, self.rows)
         matrix = check_pool(pool)[0].matrix
@@ -78,8 +80,8 @@ class Cover:
         return type(None), ()
 
 
-def weakly(value: object) -> Callable[[], object]:
-    """Gives the value while somebody else holds it; lists, which cannot be held so and are never large, for good."""
+def weak_reference(value: object) -> Callable[[], object]:
+    """A weak reference, or a strong one to objects that do not support it, such as lists, which are never large."""
     try:
         return weakref.ref(value)
     except TypeError:
@@ -87,9 +89,9 @@ def weakly(value: object) -> Callable[[], object]:
 
 
 def covering_radius(pool: Matrix, references: Matrix, picked: IntArray, terms: CoverTerms) -> float:
-    """δ: the largest distance from a pool point to its nearest reference; 0 where every point was picked.
+    """δ: the largest distance from a pool point to its nearest reference; 0 if every point was picked.
 
-    It is the radius a plain core-set sees before its next pick, so an engine computes it.
+    It equals the priority of the next pick of a plain core-set, so an engine computes it.
     """
     rest = np.setdiff1d(np.arange(len_of(pool)), picked)
     if len(rest) == 0:

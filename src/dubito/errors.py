@@ -1,19 +1,17 @@
-"""The errors a person can meet.
+"""Exceptions and warnings of dubito.
 
-Each is a `DubitoError` and also the built-in kind that fits, and each message names the argument, the value
-and the fix, which are fields as well. The command line turns `exit_code` into its own: 1 failed, 2 the fix is
-another command line, 3 the fix is another file.
+Each exception is a `DubitoError` and also a subclass of the fitting built-in. Each message names the argument, the
+value and the fix, which are also available as fields. The command line exits with `exit_code`: 1 for a failure, 2 if
+the command line must change, 3 if the data must change.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
-# Arguments inside messages, worded for the door a person came in by.
-#
-# The library says ``budget=120``, the command line ``--budget 120`` and a TOML file ``budget = 120``. A message is
-# text in which such places are marked, each with its words for every door; it is worded when a door shows it. The
-# marks are characters for private use, which no text of a person's holds on purpose.
+# The interfaces write an argument differently: ``budget=120`` in the library, ``--budget 120`` on the command line,
+# ``budget = 120`` in TOML. A message therefore contains marked spans that hold all three forms, and `render` picks one
+# when the message is shown. The marks are Unicode private-use characters.
 
 OPEN, BAR, CLOSE = MARKS = "\ue000\ue001\ue002"
 PART = f"([^{MARKS}]*)"
@@ -22,7 +20,7 @@ WITHOUT_MARKS = dict.fromkeys(map(ord, MARKS))
 
 
 class Span(NamedTuple):
-    """A place in a message, in the words of each door; ``argument`` is empty where none is named."""
+    """Part of a message, with its text for each interface; ``argument`` is empty if it names no argument."""
 
     argument: str
     library: str
@@ -31,49 +29,47 @@ class Span(NamedTuple):
 
     @property
     def is_noun(self) -> bool:
-        """Whether it stands for what was handed in, and not for the argument itself."""
+        """Whether the span refers to the data passed as the argument (`noun`) rather than to the argument itself."""
         return self.argument == self.command != ""
 
     def marked(self) -> str:
-        """As it stands in a message. A value that holds marks loses them, so that it forges no span."""
+        """The span as message text. Marks inside the parts are removed, so that a value cannot forge a span."""
         return OPEN + BAR.join(part.translate(WITHOUT_MARKS) for part in self) + CLOSE
 
 
-Door = Callable[[Span], str]
-"""A way into dubito: chooses the words for those who came by it."""
+Interface = Callable[[Span], str]
+"""Chooses the text of a span for one interface: `in_library`, `in_toml`, or that of the command line."""
 
 
 def in_library(span: Span) -> str:
-    """The words of a call in Python."""
     return span.library
 
 
 def in_toml(span: Span) -> str:
-    """The words of a TOML file."""
     return span.toml
 
 
-def worded(message: str, door: Door) -> str:
-    """The message in the words of a door.
+def render(message: str, interface: Interface) -> str:
+    """The message as text for one interface.
 
     Examples
     --------
     >>> message = f"{named('rounds', 9)} is too many; {PASS} {named('rounds')} <= 3."
-    >>> worded(message, in_library)
+    >>> render(message, in_library)
     'rounds=9 is too many; pass rounds <= 3.'
-    >>> worded(message, in_toml)
+    >>> render(message, in_toml)
     'rounds = 9 is too many; set rounds <= 3.'
     """
-    return SPAN.sub(lambda match: door(Span(*match.groups())), message)
+    return SPAN.sub(lambda match: interface(Span(*match.groups())), message)
 
 
 def noun(argument: str) -> str:
-    """What was handed in under this name; a door may add which file it came from."""
+    """The data passed as this argument; an interface may add the file that it came from."""
     return Span(argument, argument, argument, argument).marked()
 
 
 def named(argument: str, value: object = ...) -> str:
-    """An argument, with its value if there is one: ``budget`` or ``--budget``, ``budget=120`` or ``--budget 120``."""
+    """An argument, with its value if given: ``budget`` or ``--budget``, ``budget=120`` or ``--budget 120``."""
     option = option_of(argument)
     if value is ...:
         return Span(argument, argument, option, argument).marked()
@@ -87,14 +83,14 @@ def keyword(argument: str) -> str:
 
     Examples
     --------
-    >>> worded(f"pass {keyword('probabilities')} or {keyword('doubt')}.", in_library)
+    >>> render(f"pass {keyword('probabilities')} or {keyword('doubt')}.", in_library)
     'pass probabilities= or doubt=.'
     """
     return Span(argument, f"{argument}=", option_of(argument), argument).marked()
 
 
 def option_of(argument: str) -> str:
-    """What the command line calls it.
+    """The command-line option of an argument.
 
     Examples
     --------
@@ -105,52 +101,52 @@ def option_of(argument: str) -> str:
 
 
 ROW = "row"
-"""What a place among a pool's rows goes by, as a span."""
+"""The ``argument`` of a span that names a row of the pool."""
 
 
 def at_row(row: int) -> str:
-    """A row by its number; a door that knows what the row is called may say so.
+    """A row by its number; an interface that knows the row's id may add it.
 
     Examples
     --------
-    >>> worded(f"holds nan at {at_row(3)}", in_library)
+    >>> render(f"holds nan at {at_row(3)}", in_library)
     'holds nan at row 3'
     """
     return Span(ROW, *[f"row {row}"] * 3).marked()
 
 
 def by_interface(library: str, *, command: str | None = None, toml: str | None = None) -> str:
-    """Words that differ by more than a name; a door that is left out gets the library's.
+    """Text that differs between the interfaces; one that is left out gets the library's text.
 
     Examples
     --------
-    >>> worded(f"pass {by_interface('force=True', command='--force')} to replace it.", in_library)
+    >>> render(f"pass {by_interface('force=True', command='--force')} to replace it.", in_library)
     'pass force=True to replace it.'
     """
     return Span("", library, library if command is None else command, library if toml is None else toml).marked()
 
 
 def in_python(words: str) -> str:
-    """Words for those alone who call from Python.
+    """Text shown to callers of the library only.
 
     Examples
     --------
-    >>> worded(f"pass fewer points{in_python(' (OptimalCoreset(max_pool=...) raises the limit)')}.", in_toml)
+    >>> render(f"pass fewer points{in_python(' (OptimalCoreset(max_pool=...) raises the limit)')}.", in_toml)
     'pass fewer points.'
     """
     return by_interface(words, command="", toml="")
 
 
 PASS = by_interface("pass", toml="set")
-"""What a person does with an argument: ``f"{PASS} {named('budget')} <= 100."``."""
+"""The verb for giving an argument: ``f"{PASS} {named('budget')} <= 100."``."""
 TRUE_OR_FALSE = by_interface("pass True or False.", toml="set true or false.")
-"""The fix of what is neither."""
+"""The hint for a value that must be a bool."""
 FORCE = by_interface("force=True", command="--force")
-"""What replaces an output that exists."""
+"""The option that allows replacing an existing output."""
 
 
 def shorten(value: object) -> str:
-    """A value as a message shows it: as Python writes it, cut where it is long.
+    """The repr of a value for a message, truncated if it is long.
 
     Examples
     --------
@@ -159,8 +155,8 @@ def shorten(value: object) -> str:
     """
     is_scalar = type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0
     text = repr(value.item() if is_scalar and hasattr(value, "item") else value)
-    most = 300 if isinstance(value, str) else 60  # A path is of use only as a whole.
-    return text if len(text) <= most else text[: most - 3] + "..."
+    max_length = 300 if isinstance(value, str) else 60  # A truncated path would be useless.
+    return text if len(text) <= max_length else text[: max_length - 3] + "..."
 
 
 class DubitoError(Exception):
@@ -169,20 +165,20 @@ class DubitoError(Exception):
     Parameters
     ----------
     problem : str
-        What is wrong. With ``argument`` it is what the sentence says of it: ``"exceeds the 100 points in the pool"``.
+        What is wrong. With ``argument``, the predicate of the sentence: ``"exceeds the 100 points in the pool"``.
     argument : str, optional
-        The name of the argument at fault.
+        The name of the invalid argument.
     value : object, optional
-        Its value, where it tells something in one line.
+        Its value, if it is informative on one line.
     hint : str, optional
-        What to do, as a sentence from a small letter to the full stop: ``"pass a 2-D array."``.
+        How to fix it, starting in lower case and ending with a period: ``"pass a 2-D array."``.
 
     Attributes
     ----------
     argument, value, hint
-        As above; None, or an empty hint, where they were left out.
+        As above; None, or an empty hint, if they were not given.
     problem
-        The message without the fix.
+        The message without the hint.
 
     Examples
     --------
@@ -202,82 +198,84 @@ class DubitoError(Exception):
         self._problem, self._hint = f"{about}{problem}", hint
         self.argument = argument
         self.value = None if value is ... else value
-        super().__init__(self.worded(in_library))
+        super().__init__(self.render(in_library))
 
     @property
     def problem(self) -> str:
-        """What is wrong, without the fix."""
-        return worded(self._problem, in_library)
+        """What is wrong, without the hint."""
+        return render(self._problem, in_library)
 
     @property
     def hint(self) -> str:
-        """What to do about it."""
-        return worded(self._hint, in_library)
+        """How to fix it."""
+        return render(self._hint, in_library)
 
-    def worded(self, door: Door) -> str:
-        """The message as those read it who came in by this door."""
-        return worded(f"{self._problem}; {self._hint}" if self._hint else self._problem, door)
+    def render(self, interface: Interface) -> str:
+        """The message as text for one interface."""
+        return render(f"{self._problem}; {self._hint}" if self._hint else self._problem, interface)
 
-    def again(self, door: Door, before: str = "", kind: "type[DubitoError] | None" = None) -> "DubitoError":
-        """The same error in the words of a door, with words before it, and perhaps of another kind."""
-        record = {"problem": before + worded(self._problem, door), "hint": worded(self._hint, door)}
+    def reworded(
+        self, interface: Interface, prefix: str = "", kind: "type[DubitoError] | None" = None
+    ) -> "DubitoError":
+        """A copy rendered for one interface, with a prefix and optionally of another exception type."""
+        record = {"problem": prefix + render(self._problem, interface), "hint": render(self._hint, interface)}
         return (kind or type(self)).from_record({**self.as_record(), **record, "value": self.value})
 
     def as_record(self) -> dict[str, object]:
-        """What another process needs to raise it again; a value that is no plain one goes as its text."""
+        """The fields as JSON-compatible values, so that another process can raise the error; see `from_record`."""
         is_plain = isinstance(self.value, str | int | float | None)
         value = self.value if is_plain else shorten(self.value)
         return {"problem": self._problem, "argument": self.argument, "value": value, "hint": self._hint}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """The error of a record; raises KeyError where it is none."""
+        """Restore an error from `as_record`; raises KeyError if fields are missing."""
         error = cls(record["problem"], hint=record["hint"])
         error.argument, error.value = record["argument"], record["value"]
         return error
 
     def __reduce__(self) -> tuple[Callable[[Mapping[str, Any]], Self], tuple[dict[str, object]]]:
-        """Errors cross processes, too, by being pickled."""
+        """Pickle by the record, because the constructor takes keyword arguments."""
         return type(self).from_record, (self.as_record(),)
 
 
 class InvalidArgument(DubitoError, ValueError):
-    """An argument that cannot be meant: the fix is another call."""
+    """An argument has an invalid value; the call must change."""
 
     exit_code = 2
 
 
 class MissingFile(DubitoError, FileNotFoundError):
-    """A path that is not there, or a name that is not inside the file."""
+    """A path does not exist, or a file has no entry of that name."""
 
     exit_code = 2
 
 
 class OutputExists(DubitoError, FileExistsError):
-    """An output that would be overwritten."""
+    """The output file exists already."""
 
     exit_code = 2
 
 
 class InvalidData(DubitoError, ValueError):
-    """Data that cannot be used as it is: the fix is another array or file."""
+    """An array or file holds data that cannot be used; the data must change."""
 
     exit_code = 3
 
 
 class MemoryLimit(DubitoError, MemoryError):
-    """The memory allowed cannot hold even the minimum."""
+    """The memory limit is below the minimum that the computation needs."""
 
     exit_code = 2
 
 
 class MissingExtra(DubitoError, ImportError):
-    """An optional package is needed and not installed."""
+    """An optional package is required and not installed."""
 
 
 class SolverFailed(DubitoError, RuntimeError):
-    """An outside solver gave up."""
+    """An external solver found no solution."""
 
 
 class ScaleWarning(UserWarning):
-    """Very few of a frame's columns make nearly all of the distances, and nothing was said about that."""
+    """Very few columns of a frame dominate the distances, and ``standardise`` was not given."""

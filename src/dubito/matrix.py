@@ -1,7 +1,7 @@
-"""What a pool of features is to every room: a `Matrix`, read in blocks of rows.
+"""The `Matrix` protocol: features that are read in blocks of rows.
 
-A NumPy array is one, and so are a memory map, `Rows` (some rows of another matrix, not copied) and `Stack`
-(several matrices one below the other: the shards of a folder).
+NumPy arrays and memory maps implement it, and so do `Rows` (some rows of another matrix, not copied), `Stack` (several
+matrices concatenated, such as the shards of a folder) and `OnDevice` (a GPU tensor).
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ BoolArray = npt.NDArray[np.bool_]
 AnyArray = npt.NDArray[Any]
 
 READ_BYTES = 1 << 20
-"""Blocks read for checks and sums hold about this many bytes."""
+"""Approximate size of the blocks in which checks and sums read a matrix."""
 
 
 class Matrix(Protocol):
@@ -41,19 +41,17 @@ class Matrix(Protocol):
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Rows:
-    """Some rows of a matrix, in the given order, read when asked for."""
+    """Some rows of a matrix, in the given order, read on access."""
 
     matrix: Matrix
     rows: IntArray
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(number of rows, d)."""
         return len(self.rows), self.matrix.shape[1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """That of the matrix."""
         return self.matrix.dtype
 
     def __getitem__(self, rows: slice | IntArray) -> AnyArray:
@@ -61,7 +59,7 @@ class Rows:
 
 
 class Stack:
-    """Matrices of equal width one below the other, none of them copied.
+    """Matrices of equal width, concatenated by rows without a copy.
 
     Examples
     --------
@@ -102,12 +100,11 @@ class Stack:
 
 
 def len_of(matrix: Matrix) -> int:
-    """Number of rows."""
     return int(matrix.shape[0])
 
 
 def blocks(n_rows: int, rows_per_block: int) -> Iterator[slice]:
-    """Slices that cut ``n_rows`` into blocks.
+    """Slices that split ``n_rows`` into blocks.
 
     Examples
     --------
@@ -119,18 +116,18 @@ def blocks(n_rows: int, rows_per_block: int) -> Iterator[slice]:
 
 
 def rows_per_read(matrix: Matrix, bytes_per_value: int = 8) -> int:
-    """How many rows of a matrix make a block of about `READ_BYTES`."""
+    """Number of rows in a block of about `READ_BYTES`."""
     return max(1, READ_BYTES // max(1, prod(matrix.shape[1:]) * bytes_per_value))
 
 
 class OnDevice:
-    """A tensor (n, d) of floats that stays on its device; the blocks read of it are copies on the host."""
+    """A float tensor (n, d) that stays on its device; indexing copies blocks to the host."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor.detach()
         self.shape = tuple(int(length) for length in tensor.shape)
         name = str(tensor.dtype).removeprefix("torch.")
-        # NumPy has no bfloat16; float32 holds every one of them.
+        # NumPy has no bfloat16; float32 represents it exactly.
         self.dtype = np.dtype("float32" if name == "bfloat16" else name)
 
     def __getitem__(self, rows: slice | IntArray) -> AnyArray:
@@ -138,11 +135,11 @@ class OnDevice:
         return np.asarray((block.float() if str(block.dtype) == "torch.bfloat16" else block).numpy())
 
     def magnitude(self) -> float:
-        """The largest magnitude, in one pass on the device; NaN where there is one."""
+        """The largest magnitude, in one pass on the device; NaN if there is a NaN."""
         lowest, highest = self.tensor.aminmax()
         return max(float(highest), -float(lowest)) if float(lowest) == float(lowest) else float("nan")
 
     def first_zero_row(self) -> int | None:
-        """The first row of zeros; None where there is none."""
+        """The first row of zeros, or None."""
         is_zero = ~self.tensor.any(dim=1)
         return int(is_zero.int().argmax()) if bool(is_zero.any()) else None

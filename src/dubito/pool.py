@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from dubito.api import answer
-from dubito.arguments import Wanted, build_request, check_points, check_terms, with_model
+from dubito.arguments import ModelChoice, build_request, check_points, check_terms, with_model
 from dubito.core.constraints import Limits
 from dubito.core.problem import Known, Metric, Problem, Progress, Scaling, Selection
 from dubito.covering_radius import Given
@@ -142,10 +142,10 @@ class Pool:
             raise InvalidArgument("this pool has no ids", hint=hint)
         asked = Ids("ids", np.asarray(ids).ravel(), argument="ids")
         for row, key in enumerate(asked.keys):
-            if key not in known.places:
+            if key not in known.row_of_key:
                 problem = f"holds {asked.shown([row])}, which is no id of this pool"
                 raise InvalidArgument(problem, argument="ids", hint="pass ids it was made with.")
-        return np.array([known.places[key] for key in asked.keys], dtype=np.int64)
+        return np.array([known.row_of_key[key] for key in asked.keys], dtype=np.int64)
 
     def select(
         self,
@@ -189,7 +189,7 @@ class Pool:
         points = self._points._replace(labelled=labelled)
         limits = Limits(costs, spend, quotas, classes)
         sources = Sources(probabilities, logits, doubt, temperature, labels, self.labelled)
-        points, sources, limits = with_model(points, sources, limits, chosen, Wanted(model, no_label), terms.seed)
+        points, sources, limits = with_model(points, sources, limits, chosen, ModelChoice(model, no_label), terms.seed)
         request = build_request(points, terms, budget, candidates, sources, self._known, limits)
         try:
             return answer(request, chosen, self.ids, started, Given(self._points.pool, None, is_checked=True))

@@ -1,6 +1,6 @@
-"""What goes by a name: dubito's own, a line each in a dictionary, and what other packages offer by entry point.
+"""Registries of strategies, engines, models and data sets: built-in ones, and plug-ins found by entry point.
 
-Strategies, engines, models and data sets are kept alike: `BUILT_IN`, from names to things, and a `Registry` of them.
+Each kind has a dictionary `BUILT_IN` and a `Registry` of it.
 """
 
 import inspect
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 Named = TypeVar("Named")
 
 
-def load_as_it_is(entry: "EntryPoint") -> Any:
-    """What an entry point names."""
+def load_entry_point(entry: "EntryPoint") -> Any:
     return entry.load()
 
 
 @dataclass(frozen=True, slots=True)
 class Registry(Generic[Named]):
-    """Things of one sort by their names.
+    """Objects of one kind by name.
 
     Examples
     --------
@@ -40,20 +39,20 @@ class Registry(Generic[Named]):
     """
 
     group: str
-    """The entry-point group in which other packages offer theirs; none takes the name of one of dubito's own."""
+    """The entry-point group of plug-ins. A plug-in cannot replace a built-in of the same name."""
     built_in: Mapping[str, Named]
-    load: "Callable[[EntryPoint], Named]" = load_as_it_is
+    load: "Callable[[EntryPoint], Named]" = load_entry_point
 
     def offered(self) -> "dict[str, EntryPoint]":
-        """What other packages offer; nothing is loaded for this."""
+        """The entry points of plug-ins, not loaded."""
         return {name: entry for name, entry in _entries(self.group).items() if name not in self.built_in}
 
     def names(self) -> tuple[str, ...]:
-        """All of them, dubito's own first."""
+        """All names, built-in ones first."""
         return (*self.built_in, *self.offered())
 
     def find(self, argument: str, name: object) -> Named:
-        """The one of that name; an error that names the argument where there is none, or it cannot be loaded."""
+        """The object of that name; ``argument`` is named in the error if it is unknown or cannot be loaded."""
         if isinstance(name, str) and name in self.built_in:
             return self.built_in[name]
         return self._loaded(argument, check_choice(argument, name, self.names()))
@@ -74,22 +73,19 @@ class Registry(Generic[Named]):
 
 @cache
 def _entries(group: str) -> "dict[str, EntryPoint]":
-    """Of a name that several packages offer, the first; asked for once, as looking through all packages takes time."""
+    """Entry points by name, the first if several packages use the same name. Cached, since scanning is slow."""
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in reversed(tuple(entry_points(group=group)))}
 
 
-# What an import path of a person's leads to: an estimator, or what makes a network.
-
-
 def import_object(name: str, path: object) -> Any:
-    """What an import path such as ``package.module.Class`` leads to."""
+    """Import an object by a path such as ``package.module.Class``; ``name`` is the argument for error messages."""
     module, dot, attribute = str(path).rpartition(".")
     if not isinstance(path, str) or not dot:
         raise InvalidArgument("is no import path", argument=name, value=path, hint="write package.module.Name.")
     try:
-        with here_first():
+        with current_folder_on_path():
             found = import_module(module)
     except ImportError as error:
         raise InvalidArgument(
@@ -106,8 +102,8 @@ def import_object(name: str, path: object) -> Any:
 
 
 @contextmanager
-def here_first() -> Iterator[None]:
-    """Let modules of the current folder be found, as ``python -m`` does."""
+def current_folder_on_path() -> Iterator[None]:
+    """Make modules in the current folder importable, as ``python -m`` does."""
     sys.path.insert(0, os.getcwd())
     try:
         yield
@@ -116,7 +112,7 @@ def here_first() -> Iterator[None]:
 
 
 def check_options(name: str, path: str, factory: Any, options: object) -> None:
-    """Options that a factory takes by name."""
+    """Check that the options are keyword arguments of the factory."""
     if not isinstance(options, Mapping):
         raise InvalidArgument("is no table", argument="options", value=options, hint="write options = {name = value}.")
     try:
@@ -126,18 +122,15 @@ def check_options(name: str, path: str, factory: Any, options: object) -> None:
         raise InvalidArgument(problem, argument="options", hint="check the spelling.") from error
 
 
-# Optional packages: imported when needed, and missed with the command that installs them.
-
-
 def require(package: str, *, extra: str) -> ModuleType:
-    """Import an optional package, or say how to install it.
+    """Import an optional package; raises `MissingExtra` with the install command if it is missing.
 
     Parameters
     ----------
     package : str
         Module to import, such as ``"pyarrow.parquet"``.
     extra : str
-        dubito's extra that brings it.
+        The extra of dubito that installs it.
 
     Examples
     --------

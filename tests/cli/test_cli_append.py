@@ -11,7 +11,7 @@ import pytest
 from dubito.cli.jobs import select as job
 from dubito.core.problem import Selection
 from dubito.io import read_picks
-from dubito.io.durable import held
+from dubito.io.durable import file_lock
 
 from .conftest import PATIENCE, Pool, Program
 
@@ -29,7 +29,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def test_rounds_added_at_once_are_those_added_one_after_another(pool: Pool, run: Program, tmp_path: Path) -> None:
-    with held("picks.csv"):
+    with file_lock("picks.csv"):
         processes = [start(tmp_path, *APPEND) for _ in range(3)]
         for process in processes:
             assert process.stderr is not None
@@ -46,7 +46,7 @@ def test_rounds_added_at_once_are_those_added_one_after_another(pool: Pool, run:
 
 
 def test_one_who_waits_says_so_and_picks_what_the_other_did_not(pool: Pool, run: Program, tmp_path: Path) -> None:
-    with held(str(tmp_path / "picks.csv")):
+    with file_lock(str(tmp_path / "picks.csv")):
         process = start(tmp_path, *APPEND)
         assert process.stderr is not None
         assert "waiting for another who adds to picks.csv" in process.stderr.readline()
@@ -75,5 +75,5 @@ def test_a_file_that_appears_while_picking_is_not_replaced(
 
 
 def test_a_dry_run_waits_for_nobody(pool: Pool, run: Program, tmp_path: Path) -> None:
-    with held(str(tmp_path / "picks.csv")):
+    with file_lock(str(tmp_path / "picks.csv")):
         assert run(*APPEND, "--dry-run").code == 0

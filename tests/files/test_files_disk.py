@@ -12,7 +12,7 @@ import pytest
 import dubito
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
 from dubito.io import append_picks, read_picks, save_selection
-from dubito.io.durable import held, is_in_place, locked
+from dubito.io.durable import file_lock, is_same_file, locked
 
 PATIENCE = 600.0
 """Seconds that a test waits for what must happen."""
@@ -25,19 +25,19 @@ def picked(*rows: int) -> dubito.Selection:
 def test_a_file_that_is_gone_from_the_folder_is_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
     with path.open("w") as file:
-        assert is_in_place(file.fileno(), path)
+        assert is_same_file(file.fileno(), path)
         path.unlink()
-        assert not is_in_place(file.fileno(), path)
+        assert not is_same_file(file.fileno(), path)
 
 
 def test_a_held_file_is_waited_for_and_that_is_reported_once(tmp_path: Path) -> None:
     path, described, ours = str(tmp_path / "picks.csv"), threading.Event(), threading.Event()
 
     def wait() -> None:
-        with held(path, waiting=described.set):
+        with file_lock(path, waiting=described.set):
             ours.set()
 
-    with held(path):
+    with file_lock(path):
         waiter = threading.Thread(target=wait)
         waiter.start()
         assert described.wait(PATIENCE)

@@ -334,9 +334,9 @@ def test_rows_are_within_quotas_until_their_class_is_full() -> None:
         expected.append(bool(room[each] > 0))
         room[each] -= 1
     quotas = Quotas(classes, limits)
-    assert quotas.within(rows, quotas.limits).tolist() == expected
-    assert quotas.within(rows[:0], quotas.limits).tolist() == []
-    assert quotas.room(rows[:50]).tolist() == (limits - np.bincount(classes[rows[:50]], minlength=5)).tolist()
+    assert quotas.allowed(rows, quotas.limits).tolist() == expected
+    assert quotas.allowed(rows[:0], quotas.limits).tolist() == []
+    assert quotas.remaining(rows[:50]).tolist() == (limits - np.bincount(classes[rows[:50]], minlength=5)).tolist()
 
 
 @pytest.mark.parametrize(

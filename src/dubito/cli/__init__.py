@@ -89,5 +89,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0
     """
     given, command = spelled_out(sys.argv[1:] if arguments is None else arguments), tidied(app)
-    door = in_words_of(command.options_of(given))
-    return exit_code_of(lambda: command.call(args=given, prog_name="dubito", standalone_mode=False), door)
+    interface = in_words_of(command.options_of(given))
+    return exit_code_of(lambda: command.call(args=given, prog_name="dubito", standalone_mode=False), interface)

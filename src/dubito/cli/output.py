@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 import typer
 from typer.core import TyperGroup
 
-from dubito.errors import ROW, Door, DubitoError, Span, in_library, option_of
+from dubito.errors import ROW, DubitoError, Interface, Span, in_library, option_of
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -375,17 +375,17 @@ class Stopped(Exception):
     """Ctrl-C, after a command has put its affairs in order; the message says how."""
 
 
-def exit_code_of(program: Callable[[], object], door: Door = in_library) -> int:
-    """Run the program and return its exit code, after one line on stderr, in the words of the door, where it failed.
+def exit_code_of(program: Callable[[], object], interface: Interface = in_library) -> int:
+    """Run the program and return its exit code; a failure prints one line on stderr, worded for the interface.
 
     What could not be written in the end makes a success a failure.
     """
     with whole_streams():
-        code = attempt(program, door)
+        code = attempt(program, interface)
         return code if let_go() else code or FAILED
 
 
-def attempt(program: Callable[[], object], door: Door) -> int:
+def attempt(program: Callable[[], object], interface: Interface) -> int:
     """The exit code of the program, whatever happens in it."""
     try:
         code = program()
@@ -395,7 +395,7 @@ def attempt(program: Callable[[], object], door: Door) -> int:
     except Stopped as stopped:
         return complain(str(stopped), INTERRUPTED)
     except DubitoError as error:
-        return complain(error.worded(door), error.exit_code)
+        return complain(error.render(interface), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return complain("interrupted.", INTERRUPTED)
     except BrokenPipeError:
@@ -437,14 +437,14 @@ def usage_message(error: Exception) -> str:
     return f"{message.rstrip('.')}{stop} see {command} --help."
 
 
-def in_words_of(options: Collection[str]) -> Door:
-    """The door of a command line that has these options; what is none of them keeps the library's words.
+def in_words_of(options: Collection[str]) -> Interface:
+    """The interface of a command line that has these options; what is none of them keeps the library's words.
 
     Examples
     --------
     >>> from dubito.errors import InvalidArgument
     >>> error = InvalidArgument("is too small", argument="beam_width", value=0, hint="pass 1.")
-    >>> error.worded(in_words_of({"--beam-width"})), error.worded(in_words_of({"--budget"}))
+    >>> error.render(in_words_of({"--beam-width"})), error.render(in_words_of({"--budget"}))
     ('--beam-width 0 is too small; pass 1.', 'beam_width=0 is too small; pass 1.')
     """
 
@@ -481,4 +481,4 @@ def naming_files(files: Mapping[str, str], place: Place | None = None) -> Iterat
         if error.argument not in files:
             raise
         place = place if error.argument in OF_POOL else None
-        raise error.again(with_file) from error
+        raise error.reworded(with_file) from error

@@ -1,4 +1,4 @@
-"""What picks may cost, and how many of a class they may be: checked, with the argument's name."""
+"""Validation of the arguments ``costs``, ``spend``, ``quotas`` and ``classes``."""
 
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any, NamedTuple
@@ -14,14 +14,14 @@ from dubito.request.ids import NO_NAMES, RowNames, in_pool_order, matching_ids, 
 from dubito.request.labels import label_keys
 
 CHEAPEST, DEAREST = 1e-9, 1e9
-"""What a row may cost: beyond, squared distances over squared costs could leave the numbers of float64."""
+"""Allowed range of a cost: outside it, squared distances divided by squared costs could overflow float64."""
 MOST_NAMED = 8
 ROUNDING = 1.0 + 1e-9
-"""Sums of costs may pass what may be spent by so much: three times 0.1 is more than 0.3 to a computer."""
+"""Tolerance for sums of costs: in floating point, three times 0.1 exceeds 0.3."""
 
 
 class Limits(NamedTuple):
-    """What was said of costs and classes, as it was handed in."""
+    """The arguments as passed by the user."""
 
     costs: object = None
     spend: object = None
@@ -30,7 +30,7 @@ class Limits(NamedTuple):
 
 
 class CheckedLimits(NamedTuple):
-    """The same, checked, and who may be picked within it."""
+    """Validated limits, with the candidates and the budget that they leave."""
 
     candidates: IntArray
     budget: int
@@ -39,8 +39,8 @@ class CheckedLimits(NamedTuple):
     quotas: Quotas | None = None
 
 
-class Asked(NamedTuple):
-    """Of what limits are checked."""
+class LimitContext(NamedTuple):
+    """The facts that limits are validated against."""
 
     n_pool: int
     candidates: IntArray
@@ -52,10 +52,10 @@ class Asked(NamedTuple):
 NO_LIMITS = Limits()
 
 
-def check_limits(given: Limits, asked: Asked) -> CheckedLimits:
-    """Costs, what may be spent and quotas; rows that cost more than may be spent are no candidates."""
-    candidates, budget = asked.candidates, asked.budget
-    costs = None if given.costs is None else check_costs(given.costs, asked.n_pool, asked.names)
+def check_limits(given: Limits, context: LimitContext) -> CheckedLimits:
+    """Validate the limits; rows that cost more than ``spend`` are removed from the candidates."""
+    candidates, budget = context.candidates, context.budget
+    costs = None if given.costs is None else check_costs(given.costs, context.n_pool, context.names)
     spend = None
     if given.spend is not None:
         if costs is None:
@@ -66,7 +66,7 @@ def check_limits(given: Limits, asked: Asked) -> CheckedLimits:
         budget = min(budget, n_affordable(costs[candidates], spend))
     quotas = None
     if given.quotas is not None:
-        quotas = check_quotas(given.quotas, given.classes, asked)
+        quotas = check_quotas(given.quotas, given.classes, context)
         _refuse_too_few(quotas, candidates, budget)
     elif given.classes is not None:
         raise InvalidArgument(
@@ -76,7 +76,7 @@ def check_limits(given: Limits, asked: Asked) -> CheckedLimits:
 
 
 def check_costs(costs: object, n_pool: int, names: RowNames = NO_NAMES) -> FloatArray:
-    """(n,) finite numbers above 0, as float64; rows of a frame go by their ids.
+    """(n,) finite numbers above 0, as float64; rows of a frame are matched by id.
 
     Examples
     --------
@@ -100,16 +100,16 @@ def check_costs(costs: object, n_pool: int, names: RowNames = NO_NAMES) -> Float
 
 
 def check_spend(spend: object, costs: FloatArray) -> float:
-    """A number that pays for one candidate at least; ``costs`` are theirs."""
-    most = check_real("spend", spend, least=0.0)
-    if most < costs.min():
+    """A number that is at least the cost of the cheapest candidate; ``costs`` are those of the candidates."""
+    limit = check_real("spend", spend, least=0.0)
+    if limit < costs.min():
         hint = f"{PASS} {named('spend')} >= {costs.min():g}."
-        raise InvalidArgument("is less than the cheapest candidate costs", argument="spend", value=most, hint=hint)
-    return most
+        raise InvalidArgument("is less than the cheapest candidate costs", argument="spend", value=limit, hint=hint)
+    return limit
 
 
 def n_affordable(costs: FloatArray, spend: float) -> int:
-    """How many of the cheapest can be paid for: no choice has more.
+    """The largest number of rows that ``spend`` can pay for.
 
     Examples
     --------
@@ -119,20 +119,20 @@ def n_affordable(costs: FloatArray, spend: float) -> int:
     return int(np.searchsorted(np.cumsum(np.sort(costs)), spend * ROUNDING, side="right"))
 
 
-def check_quotas(quotas: object, classes: object, asked: Asked) -> Quotas:
-    """The class of each row, given or predicted, and the limit of each class."""
+def check_quotas(quotas: object, classes: object, context: LimitContext) -> Quotas:
+    """Quotas with the class of each row, given or predicted, and the limit of each class."""
     default, by_class = _read_quotas(quotas)
     if classes is not None:
-        known, numbers = _read_classes(classes, asked.n_pool, asked.names)
-    elif asked.probabilities is not None:
-        numbers = predicted_classes(asked.probabilities)
-        known = [str(number) for number in range(asked.probabilities.shape[-1])]
+        known, numbers = _read_classes(classes, context.n_pool, context.names)
+    elif context.probabilities is not None:
+        numbers = predicted_classes(context.probabilities)
+        known = [str(number) for number in range(context.probabilities.shape[-1])]
     else:
         hint = (
             f"pass {keyword('probabilities')}, {keyword('logits')}, or the classes themselves as {keyword('classes')}."
         )
         raise InvalidArgument("need the class of each row", argument="quotas", hint=hint)
-    limits = np.full(len(known), asked.n_pool if default is None else default, dtype=np.int64)
+    limits = np.full(len(known), context.n_pool if default is None else default, dtype=np.int64)
     for name, limit in by_class.items():
         if name not in known:
             raise InvalidArgument(
@@ -143,13 +143,13 @@ def check_quotas(quotas: object, classes: object, asked: Asked) -> Quotas:
 
 
 def some_classes(known: Sequence[str]) -> str:
-    """The fix of a class that is none of these."""
+    """The hint for an unknown class."""
     more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
     return f"classes are {', '.join(known[:MOST_NAMED])}{more}."
 
 
 def _read_quotas(quotas: object) -> tuple[int | None, dict[str, int]]:
-    """The limit of every class that is not named, and the limits of those that are."""
+    """The limit of every class that is not named (None for no limit), and the limits of the named classes."""
     if isinstance(quotas, Sized) and not isinstance(quotas, Mapping | str):
         hint = "pass one for all classes, such as 20, or a mapping {class: limit}."
         raise InvalidArgument("is neither a whole number nor a mapping", argument="quotas", value=quotas, hint=hint)
@@ -165,7 +165,7 @@ def _read_quotas(quotas: object) -> tuple[int | None, dict[str, int]]:
 
 
 def _read_classes(classes: Any, n_pool: int, names: RowNames) -> tuple[list[str], IntArray]:
-    """The names of classes, and which of them each row has; numbers and text alike."""
+    """The sorted class names, and the number of each row's class; numbers are compared as text."""
     value, own = take_names("classes", classes)
     array = as_names("classes", value.to_pylist() if hasattr(value, "to_pylist") else value)
     array = array[:, 0] if array.shape == (n_pool, 1) else array
@@ -183,8 +183,8 @@ def _read_classes(classes: Any, n_pool: int, names: RowNames) -> tuple[list[str]
 
 def _refuse_too_few(quotas: Quotas, candidates: IntArray, budget: int) -> None:
     counts = np.bincount(quotas.classes[candidates], minlength=len(quotas.limits))
-    room = int(np.minimum(counts, quotas.limits).sum())
-    if room < budget:
-        problem = f"exceeds the {room} of {len(candidates)} candidates that {named('quotas')} leave"
-        hint = f"{PASS} {named('budget')} <= {room}, or larger quotas." if room else "pass larger quotas."
+    n_allowed = int(np.minimum(counts, quotas.limits).sum())
+    if n_allowed < budget:
+        problem = f"exceeds the {n_allowed} of {len(candidates)} candidates that {named('quotas')} leave"
+        hint = f"{PASS} {named('budget')} <= {n_allowed}, or larger quotas." if n_allowed else "pass larger quotas."
         raise InvalidArgument(problem, argument="budget", value=budget, hint=hint)

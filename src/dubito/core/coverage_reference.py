@@ -1,13 +1,13 @@
-"""Coverage in doubt, slow and obvious, in float64: the oracle of every engine that covers.
+"""Reference implementation of coverage: slow, simple, in float64; the test oracle of the coverage engines.
 
-``F(s) = Σ_x w(x) · max over y in labelled ∪ s of k(‖x - y‖²)``, over all rows x of the pool, candidates or not, with
-the kernel ``k(d²) = max(1 - d²/R², 0)²``. A pick is the candidate that adds most to F, ties go to the lowest index; its
-priority is what it adds, over its cost where there are costs. A pair farther apart than the reach R is exactly nothing.
+``F(s) = Σ_x w(x) · max over y in labeled ∪ s of k(‖x - y‖²)``, over all rows x of the pool, candidates or not, with the
+kernel ``k(d²) = max(1 - d²/R², 0)²``. Each pick is the candidate with the largest gain in F (divided by its cost, if
+there are costs); ties go to the lowest index. Pairs farther apart than the reach R contribute exactly 0.
 
-Every number comes of additions, products and quotients of float64 in one fixed order, so that it has the same bits on
-every machine. A sum over rows adds one row after another, from the first to the last: a row that adds nothing changes
-nothing, so that an engine may pass over the pairs beyond reach. As cover grows no gain grows, rounding included,
-because each of these operations keeps the order of its arguments: a stale gain is an upper bound, to the last bit.
+Every number is computed by float64 additions, products and quotients in a fixed order, so that results are bitwise
+identical on every machine. Sums run over the rows in order; a term of 0 does not change them, so that engines may skip
+the pairs beyond the reach. All operations are monotonic, rounding included: as coverage grows, no gain grows, and a
+stale gain is an upper bound on the current one.
 """
 
 from collections.abc import Iterator
@@ -22,16 +22,16 @@ from dubito.doubt import uncertainty
 from dubito.matrix import FloatArray, IntArray, Matrix, Rows, blocks, len_of, rows_per_read
 
 SAMPLE_ROWS = 4096
-"""Rows whose distances give the reach, at most; a constant, because it is part of the result."""
+"""Maximum number of rows from which the reach is derived. A constant, because it determines the result."""
 GOLDEN = 2654435769
-"""2³² over the golden ratio: multiples of it are spread evenly, whatever their number."""
+"""2³² divided by the golden ratio: its multiples modulo 2³² are spread evenly, however many there are."""
 KEPT_BYTES = 1 << 26
-"""Kernels are kept where they take no more than this, and otherwise computed again for every pick."""
+"""Kernels are cached if they need at most this much memory, and otherwise recomputed for every pick."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoverageProblem:
-    """What an engine solves: which candidates cover most of what there is to cover."""
+    """A coverage problem for an engine."""
 
     kind: ClassVar[str] = "coverage"
     pool: Matrix
@@ -39,34 +39,34 @@ class CoverageProblem:
     candidates: IntArray
     budget: int
     weights: FloatArray
-    """(n,) what there is to cover at each row of the pool, 0 or more."""
+    """(n,) weight of each pool row in F, at least 0."""
     sample: IntArray
-    """Rows of the pool, ascending, whose distances give the reach; see `sample_rows`."""
+    """Rows of the pool, ascending, from whose distances the reach is derived; see `sample_rows`."""
     radius: float | None = None
-    """The reach itself, where it is given."""
+    """The reach, if it is given."""
     factor: float = 1.4
-    """The reach over the median distance of the sample to what is labelled; a cold start has its own rule."""
+    """The reach divided by the median distance of the sample to the labeled points; cold starts use `cold_reach`."""
     doubt: FloatArray | None = None
-    """(n,) in [0, 1]; for the uncertainty of the picks alone."""
+    """(n,) in [0, 1]; used only for the uncertainty of the picks."""
     metric: Metric = "euclidean"
     largest: float = 1.0
-    """No feature of the pool or the references is larger in magnitude."""
+    """Upper bound on the magnitude of all features of the pool and the references."""
     memory_limit: int | None = None
     progress: Progress | None = None
     known: Known | None = None
-    """An engine may read it and add to it."""
+    """Engines may read and update it."""
     costs: FloatArray | None = None
-    """(n,) above 0; None where every one is 1."""
+    """(n,) above 0; None if all are 1."""
     quotas: Quotas | None = None
-    """No class of a candidate has a limit of 0; for engines that keep them."""
+    """Limits are above 0 for every candidate's class. Only some engines support quotas."""
 
-    def priorities(self, places: IntArray | slice, added: FloatArray) -> FloatArray:
-        """What some candidates add, over what they cost; rounding keeps the order of what one of them adds."""
-        return added if self.costs is None else added / self.costs[self.candidates[places]]
+    def priorities(self, positions: IntArray | slice, added: FloatArray) -> FloatArray:
+        """The gains of some candidates divided by their costs; monotonic in each gain, rounding included."""
+        return added if self.costs is None else added / self.costs[self.candidates[positions]]
 
 
 def sample_rows(rows: IntArray) -> IntArray:
-    """At most `SAMPLE_ROWS` of some rows, evenly.
+    """At most `SAMPLE_ROWS` of the given rows, evenly spaced.
 
     Examples
     --------
@@ -78,14 +78,14 @@ def sample_rows(rows: IntArray) -> IntArray:
 
 
 def running_sums(weights: FloatArray, before: float = 0.0) -> FloatArray:
-    """(n,) sums of all weights up to each, one after another, on top of what stands before them."""
+    """(n,) cumulative sums of the weights, in order, starting from ``before``."""
     return np.asarray(np.add.accumulate(np.concatenate([[before], weights]))[1:])
 
 
 def thinned(weights: FloatArray, n_rows: int, before: float = 0.0, total: float | None = None) -> FloatArray:
-    """Weights of at most so many rows that stand for all: a row as often as its weight makes up a share of the whole.
+    """Weights of a systematic sample: of ``n_rows`` draws, each row gets a number proportional to its weight.
 
-    Of a part of the pool, ``before`` is the sum of the weights that stand before it, ``total`` that of all.
+    For a shard of the pool, ``before`` is the sum of the weights of the shards before it, ``total`` that of the pool.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def thinned(weights: FloatArray, n_rows: int, before: float = 0.0, total: float 
 
 
 def squared_reach(problem: CoverageProblem) -> float:
-    """R²: as given, or from the median distance of the sample to its nearest reference, in a cold start of pairs."""
+    """R²: from ``radius`` if given, otherwise by `warm_reach`, or `cold_reach` without references."""
     if problem.radius is not None:
         return problem.radius * problem.radius
     if len_of(problem.references):
@@ -113,7 +113,7 @@ def squared_reach(problem: CoverageProblem) -> float:
 
 
 def warm_reach(nearest: FloatArray, factor: float) -> float:
-    """R² from squared distances of the sample to what is labelled, of which those of copies (0) do not count.
+    """R² from the median squared distance of the sample to the labeled points, without duplicates (distance 0).
 
     Examples
     --------
@@ -124,7 +124,7 @@ def warm_reach(nearest: FloatArray, factor: float) -> float:
 
 
 def cold_reach(problem: CoverageProblem) -> float:
-    """R² where nothing is labelled: half the median distance of pairs of the sample, copies aside."""
+    """R² if nothing is labeled: R is half the median distance between pairs of the sample, without duplicates."""
     left, right = pairs_of(len(problem.sample))
     parts = [np.empty(0)]
     for span in blocks(len(left), rows_per_read(problem.pool)):
@@ -135,13 +135,13 @@ def cold_reach(problem: CoverageProblem) -> float:
 
 
 def whole_square(squared: float) -> float:
-    """The square of its own root: R² comes again from R, so that ``radius`` can repeat a reach to the last bit."""
+    """The rounded root, squared: passing the reported reach as ``radius`` then gives the same R², to the last bit."""
     root = float(np.sqrt(squared))
     return root * root
 
 
 def pairs_of(n_rows: int) -> tuple[IntArray, IntArray]:
-    """Each of some rows with another one, or itself, spread evenly over all of them.
+    """Pairs each row with another one, or with itself, so that the partners are spread evenly.
 
     Examples
     --------
@@ -153,9 +153,9 @@ def pairs_of(n_rows: int) -> tuple[IntArray, IntArray]:
 
 
 def median(values: FloatArray) -> float:
-    """The middle one, of two the smaller: never a number that is not among them; 0 of none."""
-    place = (len(values) - 1) // 2
-    return float(np.partition(values, place)[place]) if len(values) else 0.0
+    """The lower median, which is always one of the values; 0 if there are none."""
+    middle = (len(values) - 1) // 2
+    return float(np.partition(values, middle)[middle]) if len(values) else 0.0
 
 
 def kernel(squared: FloatArray, reach: float) -> FloatArray:
@@ -172,12 +172,12 @@ def kernel(squared: FloatArray, reach: float) -> FloatArray:
 
 
 def add_rows(terms: FloatArray) -> FloatArray:
-    """Sums over the last axis, which is never empty, one term after another. (`numpy.sum` would add in pairs.)"""
+    """Sums over the last axis, which is never empty, in order. (`numpy.sum` uses pairwise summation.)"""
     return np.asarray(np.add.accumulate(terms, axis=-1)[..., -1])
 
 
 def gains(kernels: FloatArray, cover: FloatArray, weights: FloatArray) -> FloatArray:
-    """(r,) what each of some candidates adds, from its kernels (r, n) and the cover (n,) that there is."""
+    """(r,) gains of candidates from their kernels (r, n) and the current coverage (n,)."""
     terms = kernels - cover
     np.maximum(terms, 0.0, out=terms)
     terms *= weights
@@ -185,7 +185,7 @@ def gains(kernels: FloatArray, cover: FloatArray, weights: FloatArray) -> FloatA
 
 
 def first_cover(problem: CoverageProblem, reach: float) -> FloatArray:
-    """(n,) the kernel of each row to its nearest reference; 0 where there is none, or no reach."""
+    """(n,) kernel of each row with its nearest reference; 0 without references or if the reach is 0."""
     n_pool = len_of(problem.pool)
     if reach == 0.0 or len_of(problem.references) == 0:
         return np.zeros(n_pool)
@@ -193,29 +193,29 @@ def first_cover(problem: CoverageProblem, reach: float) -> FloatArray:
 
 
 class Kernels:
-    """Kernels of candidates to every row of the pool. Without reach a candidate covers itself alone."""
+    """Kernels of candidates with every row of the pool. If the reach is 0, a candidate covers only itself."""
 
     def __init__(self, problem: CoverageProblem, reach: float) -> None:
         self.problem, self.reach = problem, reach
         n_pool = len_of(problem.pool)
         self.points = read_rows(problem.pool, slice(0, n_pool), problem.metric)
         is_kept = 8 * n_pool * len(problem.candidates) <= KEPT_BYTES
-        self.kept = np.stack([self[place] for place in range(len(problem.candidates))]) if is_kept else None
+        self.kept = np.stack([self[position] for position in range(len(problem.candidates))]) if is_kept else None
 
-    def __getitem__(self, place: int) -> FloatArray:
-        """(n,) of one candidate."""
-        row = self.problem.candidates[place]
+    def __getitem__(self, position: int) -> FloatArray:
+        """(n,) kernels of one candidate."""
+        row = self.problem.candidates[position]
         if self.reach == 0.0:
             return np.asarray(np.arange(len(self.points)) == row, dtype=np.float64)
         return kernel(settle(self.points, self.points[row]), self.reach)
 
     def blocks(self) -> Iterator[FloatArray]:
-        """(r, n) of candidates in order."""
+        """Kernels (r, n) of all candidates, in order."""
         if self.kept is not None:
             yield self.kept
             return
-        for place in range(len(self.problem.candidates)):
-            yield self[place][None]
+        for position in range(len(self.problem.candidates)):
+            yield self[position][None]
 
 
 def greedy(problem: CoverageProblem) -> Configuration:
@@ -230,8 +230,8 @@ def greedy(problem: CoverageProblem) -> Configuration:
         best = int(np.argmax(np.where(is_left, problem.priorities(slice(None), added), -1.0)))
         is_left[best] = False
         if problem.quotas is not None:
-            room = problem.quotas.room(problem.candidates[[*picks, best]])
-            is_left &= room[problem.quotas.classes[problem.candidates]] > 0
+            remaining = problem.quotas.remaining(problem.candidates[[*picks, best]])
+            is_left &= remaining[problem.quotas.classes[problem.candidates]] > 0
         cover = np.maximum(cover, kernels[best])
         picks.append(best)
         gained.append(float(added[best]))
@@ -239,9 +239,9 @@ def greedy(problem: CoverageProblem) -> Configuration:
 
 
 def shares(weights: FloatArray, before: float, gained: FloatArray) -> FloatArray:
-    """(b,) how much of what there is to cover is covered after each pick, at most 1, and 1 where there is nothing.
+    """(b,) covered fraction of the total weight after each pick, at most 1; 1 if the total weight is 0.
 
-    What was covered before, then what each pick adds, one after another, over the sum of all weights.
+    ``before`` is the covered weight before the first pick, ``gained`` (b,) the gain of each pick.
 
     Examples
     --------
@@ -262,12 +262,12 @@ def finished(
     picks: IntArray | list[int],
     gained: FloatArray | list[float],
 ) -> Configuration:
-    """A configuration of candidates and what each adds; ``before`` is what was covered before any of them."""
-    places, added = np.asarray(picks, dtype=np.int64), np.asarray(gained, dtype=np.float64)
-    indices = problem.candidates[places]
+    """Build the configuration from positions among the candidates and their gains; see `shares` for ``before``."""
+    positions, added = np.asarray(picks, dtype=np.int64), np.asarray(gained, dtype=np.float64)
+    indices = problem.candidates[positions]
     return Configuration(
         indices=indices,
-        priorities=problem.priorities(places, added),
+        priorities=problem.priorities(positions, added),
         radius=None,
         uncertainty=None if problem.doubt is None or len(indices) == 0 else uncertainty(problem.doubt[indices]),
         covered=shares(problem.weights, before, added),

@@ -1,9 +1,8 @@
-"""The distance, in the one float64 form that decides, and the core-set radii (Algorithm 3).
+"""Reproducible float64 distances, and the core-set radii (Algorithm 3).
 
-Δ² is the sum of squared differences, the squares added over the features in one fixed order by plain additions:
-the upper half of the features onto the lower half, again and again. No library reduction and no fused
-multiply-add is involved, so the result has the same bits for every memory layout, block size and device. Integer
-features have no rounding at all.
+Δ² is the sum of squared differences. The squares are summed by repeatedly adding the upper half of the features to the
+lower half, with plain additions: no library reduction and no fused multiply-add. The result is therefore bitwise
+identical for every memory layout, block size and device, and exact for integer features.
 """
 
 import numpy as np
@@ -12,35 +11,35 @@ from dubito.core.problem import Metric
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks, len_of, rows_per_read
 
 UNIT64 = 2.0**-53
-"""Largest relative rounding error of float64."""
+"""Unit roundoff: the largest relative rounding error of float64."""
 QUANTUM = 2.0**-1074
-"""The smallest number of float64: what is smaller is off by half of it."""
+"""The smallest positive float64, which bounds the absolute rounding error on underflow."""
 SUM_ROWS = 1024
-"""Rows added in one tree by `column_sums`; a constant, because the order of additions is part of the result."""
+"""Rows per block of `column_sums`. A constant, because the order of the additions determines the result."""
 
 
 def read_rows(matrix: Matrix, rows: slice | IntArray, metric: Metric = "euclidean") -> FloatArray:
-    """Rows in float64; unit vectors where the metric is cosine. Never the caller's own memory."""
+    """A copy of some rows in float64, normalized to unit length if the metric is cosine."""
     block = np.array(matrix[rows], dtype=np.float64, order="C")
     return unit_rows(block) if metric == "cosine" else block
 
 
 def unit_rows(block: FloatArray) -> FloatArray:
-    """Each row over its length.
+    """Each row divided by its Euclidean norm.
 
     Examples
     --------
     >>> unit_rows(np.array([[3.0, 4.0]])).tolist()
     [[0.6, 0.8]]
     """
-    # A power of two first, so that squares neither overflow nor vanish; it does not change the quotient's bits.
+    # Scale by a power of two first, so that squares neither overflow nor underflow; the quotient's bits do not change.
     _, exponents = np.frexp(np.abs(block).max(axis=1, keepdims=True))
     block = np.ldexp(block, -exponents)
     return block / np.sqrt(add_columns(block * block))[:, None]
 
 
 def add_columns(terms: FloatArray) -> FloatArray:
-    """Row sums in the fixed order; ``terms`` is used up."""
+    """Row sums in the fixed order; overwrites ``terms``."""
     width = terms.shape[1]
     while width > 1:
         half = (width + 1) // 2
@@ -50,7 +49,7 @@ def add_columns(terms: FloatArray) -> FloatArray:
 
 
 def settle(points: FloatArray, others: FloatArray) -> FloatArray:
-    """Δ² of paired rows, (k, d) against (k, d) or (d,): the function that decides every near-tie.
+    """Exact-order Δ² of paired rows, (k, d) against (k, d) or (d,); engines use it to decide near-ties.
 
     Examples
     --------
@@ -71,7 +70,7 @@ def column_sums(matrix: Matrix, metric: Metric = "euclidean") -> FloatArray:
 
 
 def distance_from_mean(matrix: Matrix, rows: IntArray, metric: Metric = "euclidean") -> FloatArray:
-    """Σ(n·x - Σx)² of each named row: its squared distance from the matrix's mean times n², exact on integers."""
+    """Σ(n·x - Σx)² of the given rows: n² times the squared distance from the mean; exact for integers."""
     n_rows, total = len_of(matrix), column_sums(matrix, metric)
     parts = [
         settle(n_rows * read_rows(matrix, rows[span], metric), total)
@@ -83,9 +82,9 @@ def distance_from_mean(matrix: Matrix, rows: IntArray, metric: Metric = "euclide
 def squared_radii(
     points: Matrix, references: Matrix, metric: Metric = "euclidean", batch_size: int = 1024
 ) -> FloatArray:
-    """Squared distance of each point to its nearest reference, infinite where there is none.
+    """Squared distance of each point to its nearest reference; infinite if there are no references.
 
-    Matrix products find which references can be nearest, `settle` decides among them.
+    Matrix products find the references that could be nearest; `settle` computes the distances to those.
     """
     nearest = np.full(len_of(points), np.inf)
     for rows in blocks(len_of(points), batch_size):
@@ -101,8 +100,9 @@ def _lower(nearest: FloatArray, block: FloatArray, others: FloatArray) -> None:
     near_block, near_others = block - origin, others - origin
     sizes, other_sizes = (near_block**2).sum(axis=1), (near_others**2).sum(axis=1)
     approximate = sizes[:, None] + other_sizes - 2.0 * (near_block @ near_others.T)
-    # Two lengths and twice a product are sums of d roundings, of differences rounded once: (2·d + 10) units of the
-    # sizes at most, or of the smallest number where these vanish. Twice that: what it lets through is only settled.
+    # The squared norms and the product each sum d rounded terms of once-rounded differences: their error is at most
+    # (2·d + 10) units of the norms, or of the smallest number on underflow. The bound is doubled for safety, which only
+    # costs a few more calls of settle.
     slack = 4.0 * (block.shape[1] + 8) * (UNIT64 * (sizes + other_sizes.max()) + QUANTUM)
     near = approximate <= (np.minimum(approximate.min(axis=1), nearest) + 2.0 * slack)[:, None]
     point, other = np.nonzero(near)
@@ -114,8 +114,8 @@ def _lower(nearest: FloatArray, block: FloatArray, others: FloatArray) -> None:
 def core_set_radii(points: AnyArray, references: AnyArray, batch_size: int = 1024) -> FloatArray:
     """Distance of each point to its nearest reference (Algorithm 3, compute_min_δ).
 
-    Θ(n·m·d) time and O(batch_size²) extra memory; no n×m matrix is held. (The printed algorithm steps ``i`` by 1
-    and one block too far.)
+    Θ(n·m·d) time and O(batch_size²) extra memory; no n×m matrix is stored. (The published algorithm increments ``i``
+    by 1 and runs one block too far.)
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""What is asked, what an engine solves, and what was chosen.
+"""Data classes: requests, problems, solutions and selections.
 
-A `Request` is the user's call after its checks. A core-set strategy turns it into a `Problem`, an engine answers
-with a `Solution`, and `select` hands the user a `Selection`.
+A `Request` is the user's call after validation. A core-set strategy turns it into a `Problem`, an engine returns a
+`Solution`, and `select` returns a `Selection` to the user.
 
-Letters, everywhere: ``n`` pool, ``m`` labelled, ``d`` features, ``c`` classes, ``b`` budget, ``w`` beam width.
+Shape letters: ``n`` pool rows, ``m`` labeled points, ``d`` features, ``c`` classes, ``b`` budget, ``w`` beam width.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,141 +22,141 @@ Scaling = Literal["respective", "acquired"]
 Metric = Literal["euclidean", "cosine"]
 
 MOST_SHOWN, LONGEST_NAME = 5, 24
-"""Picks that a Selection shows of itself, and characters of an id."""
+"""Number of picks in the repr of a Selection, and characters per id."""
 
 
 class Progress(Protocol):
-    """What ``progress=`` is called with, a few times a second at most."""
+    """The callable of ``progress=``, called a few times per second at most."""
 
     def __call__(self, done: int, total: int, radius: float | None, seconds: float, /) -> None:
-        """Picks made, picks wanted, the present radius (None without distances), seconds since the start."""
+        """Picks made, picks requested, the current radius (None without distances), seconds since the start."""
         ...
 
 
 @dataclass(slots=True)
 class Known:
-    """Unscaled distances that outlive a run, for the next one on the same points (`dubito.Pool`)."""
+    """Unscaled distances cached between runs on the same points (`dubito.Pool`)."""
 
     squared: FloatArray
-    """(n,) upper bounds on squared distances to the nearest reference; exact for the first ``seen``, or the nearest
-    is among the others. Infinite where nothing is known."""
+    """(n,) upper bounds on squared distances to the nearest reference; infinite where nothing is known. A bound is
+    exact unless the nearest reference comes after the first ``seen``."""
     seen: AnyArray
-    """(n,) how many references, in their order, a row's distance accounts for."""
+    """(n,) number of references, in their order, that the bound of each row accounts for."""
     added: IntArray
     """Rows that the last run added to the references, in order."""
     kept: object = None
-    """What an engine keeps of the references for itself; another engine passes it over."""
+    """Engine-specific cache of the references; other engines ignore it."""
 
 
 class Quotas(NamedTuple):
-    """How many picks of each predicted class there may be, at most."""
+    """The maximum number of picks per class."""
 
     classes: IntArray
-    """(n,) the class of each row of the pool, numbered from 0."""
+    """(n,) class number of each pool row, from 0."""
     limits: IntArray
-    """(c,) of each class."""
+    """(c,) maximum number of picks of each class."""
 
-    def room(self, picks: IntArray) -> IntArray:
-        """(c,) picks that each class has left."""
+    def remaining(self, picks: IntArray) -> IntArray:
+        """(c,) number of further picks that each class allows."""
         return self.limits - np.bincount(self.classes[picks], minlength=len(self.limits))
 
-    def within(self, rows: IntArray, room: IntArray) -> BoolArray:
-        """Which of these rows there is room for, one after another."""
+    def allowed(self, rows: IntArray, remaining: IntArray) -> BoolArray:
+        """Mask of the rows that the quotas allow if the rows are picked in this order."""
         classes = self.classes[rows]
         order = np.argsort(classes, kind="stable")
         _, first, counts = np.unique(classes[order], return_index=True, return_counts=True)
         ranks = np.empty(len(rows), dtype=np.int64)
         ranks[order] = np.arange(len(rows)) - np.repeat(first, counts)
-        return np.asarray(ranks < room[classes])
+        return np.asarray(ranks < remaining[classes])
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A checked call of `select`: everything a strategy may want to know."""
+    """A validated call of `select`; the input of a strategy."""
 
     pool: Matrix
     budget: int
     references: Matrix
-    """(m, d) features of what is labelled; (0, d) for a cold start."""
+    """(m, d) features of the labeled points; (0, d) for a cold start."""
     candidates: IntArray
     """Rows of the pool that may be picked, ascending."""
     probabilities: Matrix | None
-    """(n, c) or (n, k, c), or None where only doubt, or nothing, was given."""
+    """(n, c) or (n, k, c); None if only doubt, or nothing, was given."""
     doubt: FloatArray | None
     metric: Metric
     largest: float
-    """No feature of the pool or the references is larger in magnitude."""
+    """Upper bound on the magnitude of all features of the pool and the references."""
     engine: str
     memory_limit: int | None
     seed: int
     progress: Progress | None
     known: Known | None = None
     labelled: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Rows of the pool that are labelled; none where the references are features of their own."""
+    """Rows of the pool that are labeled; empty if the references are not pool rows."""
     standardised: bool = False
-    """Whether pool and references are on the pool's scale."""
+    """Whether pool and references have been standardized with the pool's statistics."""
     costs: FloatArray | None = None
-    """(n,) above 0: what labelling each row costs."""
+    """(n,) cost of labeling each row, above 0."""
     spend: float | None = None
-    """The picks cost no more than this together; there may be fewer of them than the budget."""
+    """Upper limit on the total cost of the picks; there may then be fewer picks than the budget."""
     quotas: Quotas | None = None
     temperature: float | None = None
-    """What logits were divided by, where that was asked for."""
+    """Divisor of the logits, if one was requested."""
     notes: tuple[str, ...] = ()
-    """What a person should know of how the arguments were understood."""
+    """Remarks for the user on how the arguments were interpreted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What an engine solves: Algorithm 2, or its beam, on these points."""
+    """A core-set problem for an engine: Algorithm 2 or its beam search."""
 
     kind: ClassVar[str] = "core-set"
-    """What messages call such problems. A problem of another kind is another class."""
+    """The name of this kind of problem in messages. Other kinds of problem are other classes."""
     pool: Matrix
     references: Matrix
     candidates: IntArray
     budget: int
     doubt: FloatArray | None = None
-    """(n,) in [0, 1]; None where the strategy uses none."""
+    """(n,) in [0, 1]; None if the strategy uses none."""
     weights: FloatArray | None = None
-    """(n,) squared scaling factors ``doubt ** (2 * strength)``, over squared costs; None where every one is 1."""
+    """(n,) squared scaling factors: ``doubt ** (2 * strength)`` divided by squared costs; None if all are 1."""
     scores: IntArray | None = None
-    """(n,) fixed-point ``-log(1 - doubt)``: what a beam ranks by; None where the beam is one wide."""
+    """(n,) fixed-point ``-log(1 - doubt)``, by which a beam ranks configurations; None if ``beam_width`` is 1."""
     scaling: Scaling = "respective"
     beam_width: int = 1
     metric: Metric = "euclidean"
     largest: float = 1.0
-    """No feature of the pool or the references is larger in magnitude."""
+    """Upper bound on the magnitude of all features of the pool and the references."""
     memory_limit: int | None = None
     progress: Progress | None = None
     known: Known | None = None
-    """An engine may read it and add to it."""
+    """Engines may read and update it."""
     costs: FloatArray | None = None
-    """(n,) above 0; the weights are over their squares already, what a cold start goes by is not."""
+    """(n,) above 0; already included in the weights, but not in the order of a cold start."""
     quotas: Quotas | None = None
-    """No class of a candidate has a limit of 0; for engines that keep them, and greedy picks alone."""
+    """Limits are above 0 for every candidate's class. Only greedy picks (beam width 1), and only some engines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """An ordered list of picks, as a beam ranks them."""
+    """An ordered list of picks with its scores."""
 
     indices: IntArray
     priorities: FloatArray
-    """Priority of each pick when it was picked (infinite for a cold start's first)."""
+    """Priority of each pick when it was picked (infinite for the first pick of a cold start)."""
     radius: float | None
-    """The priority the next pick would have; 0 when nothing is left; None without distances."""
+    """The priority that the next pick would have; 0 if no candidate is left; None without distances."""
     uncertainty: float | None = None
     """U(s), the mean of -log(1 - doubt) over the picks; None without doubt."""
     covered: FloatArray | None = None
-    """Share of all doubt that is covered after each pick; None for a strategy that does not cover."""
+    """Fraction of all doubt that is covered after each pick; None for strategies without coverage."""
     reach: float | None = None
-    """How far a pick covers; None for a strategy that does not cover."""
+    """Kernel radius of the coverage; None for strategies without coverage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """An engine's answer: configurations, best first; `complete` is False after an interruption."""
+    """The result of an engine: configurations, best first; `complete` is False after an interruption."""
 
     configurations: tuple[Configuration, ...]
     complete: bool = True
@@ -164,7 +164,7 @@ class Solution:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Selection:
-    """What was chosen, in the order it was chosen.
+    """The picks of `select`, in the order they were picked.
 
     Examples
     --------
@@ -177,15 +177,15 @@ class Selection:
     """
 
     indices: IntArray
-    """(b,) rows of the pool handed in."""
+    """(b,) row numbers in the pool."""
     priorities: FloatArray
-    """(b,) the strategy's score of each pick; for a greedy core-set the shrinking scaled radius."""
+    """(b,) the strategy's score of each pick; for a greedy core-set the decreasing scaled radius."""
     radius: float | None
-    """The priority the next pick would have; 0 when nothing is left; None for a strategy without distances."""
+    """The priority that the next pick would have; 0 if no candidate is left; None for strategies without distances."""
     uncertainty: float | None
-    """U(s), the mean of -log(1 - doubt) over the picks; None where there was no doubt."""
+    """U(s), the mean of -log(1 - doubt) over the picks; None without doubt."""
     configurations: tuple[Configuration, ...]
-    """All configurations a beam kept, best first; the first is this selection."""
+    """All configurations that the beam search kept, best first; the first is this selection."""
     strategy: str
     engine: str | None
     """None for a strategy that uses no engine."""
@@ -193,33 +193,33 @@ class Selection:
     seconds: float
     n_pool: int
     ids: AnyArray | None = None
-    """(b,) the ids of the picks, where the input had ids."""
+    """(b,) ids of the picks, if the input had ids."""
     complete: bool = True
-    """False when the run was interrupted."""
+    """False if the run was interrupted."""
     covered: FloatArray | None = None
-    """(b,) share of all doubt that is covered after each pick; None for a strategy that does not cover."""
+    """(b,) fraction of all doubt that is covered after each pick; None for strategies without coverage."""
     reach: float | None = None
-    """How far a pick covers; None for a strategy that does not cover."""
+    """Kernel radius of the coverage; None for strategies without coverage."""
     sampled: int | None = None
-    """Rows that stood for the whole pool, where a strategy was told to cover a sample; None where every row counted."""
+    """Size of the sample that represented the pool, if the strategy covered a sample; None if it used every row."""
     spent: float | None = None
-    """What the picks cost together; None where no costs were given."""
+    """Total cost of the picks; None without costs."""
     standardised: bool = False
-    """Whether features were brought to mean 0 and standard deviation 1 over the pool: radii are then in such units."""
+    """Whether features were scaled to mean 0 and standard deviation 1 over the pool; radii are then in scaled units."""
     temperature: float | None = None
-    """What logits were divided by, where that was asked for."""
+    """Divisor of the logits, if one was requested."""
     notes: tuple[str, ...] = ()
     """What you should know of how the arguments were understood, such as rows that were matched by their order."""
     carried: Mapping[str, Sequence[object]] = field(default_factory=dict)
     """What a person labels from: columns of the pool's table, a value for each pick. The command line fills it."""
     cover: Callable[[], float | None] | None = None
-    """Computes the covering radius; `covering_radius` calls it. Copies in other processes have none."""
+    """Computes the covering radius for `covering_radius`; None after unpickling."""
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def __repr__(self) -> str:
-        """What was picked, by what, and the first few rows; ids instead of rows where there are any."""
+        """Number of picks, strategy and the first few rows, or their ids if there are any."""
         names = self.indices.tolist() if self.ids is None else self.ids.tolist()
         shown = ", ".join(
             [*(str(name)[:LONGEST_NAME] for name in names[:MOST_SHOWN]), *["..."] * (len(names) > MOST_SHOWN)]
@@ -242,16 +242,16 @@ class Selection:
         return mask
 
     def covering_radius(self) -> float | None:
-        """Largest unscaled distance from a pool point to its nearest labelled or picked point (δ).
+        """Largest unscaled distance from a pool point to its nearest labeled or picked point (δ).
 
-        Computed when asked for, and not kept: about the cost of one more pick of an unscaled core-set. A selection
-        does not hold on to the pool: None once the pool, or the features of what is labelled, are gone, and for a
-        selection that was pickled. `dubito.theory.covering_radius` takes points and centres at any time.
+        Computed on each call, at about the cost of one more pick of an unscaled core-set. A selection does not keep the
+        pool alive: returns None once the pool, or separate labeled features, have been garbage-collected, and for an
+        unpickled selection. `dubito.theory.covering_radius` computes it from points and centers.
         """
         return None if self.cover is None else self.cover()
 
     def columns(self) -> dict[str, Sequence[object]]:
-        """The table of picks: ``rank`` (from 1), ``index``, ``id`` where there are ids, ``priority``, and `carried`."""
+        """The table of picks: ``rank`` (from 1), ``index``, ``id`` if there are ids, ``priority``, and `carried`."""
         table: dict[str, Sequence[object]] = {
             "rank": range(1, len(self) + 1),
             "index": self.indices.tolist(),
@@ -270,8 +270,8 @@ class Selection:
     def save(self, path: str, *, force: bool = False, safe_csv: bool = False) -> None:
         """Write the picks to a file: ``.csv``, ``.json``, ``.jsonl``, ``.parquet`` or ``.npy`` by its suffix.
 
-        The file is written whole or not at all; one that exists is replaced only with ``force=True``. With
-        ``safe_csv=True`` no id is a formula to a spreadsheet.
+        The file is written atomically; an existing file is replaced only with ``force=True``. With ``safe_csv=True``,
+        ids are escaped so that a spreadsheet does not evaluate them as formulas.
         """
         from dubito.io import save_selection
 
@@ -279,9 +279,9 @@ class Selection:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, with what was selected so far in `selection`.
+    """Raised on Ctrl-C, with the partial result in `selection`.
 
-    A greedy run's picks are a valid prefix of the whole answer; a beam's are its leading configuration so far.
+    The picks of a greedy run are a prefix of the full result; those of a beam search are its best configuration so far.
     """
 
     def __init__(self, selection: Selection) -> None:

@@ -19,7 +19,7 @@ from dubito.embedding.source import Embedded, LeftOut, Supply
 from dubito.embedding.storing import JOURNAL, LEFT_OUT, SETTINGS, Store, differs, hint_of, is_folder, parts_of
 from dubito.errors import FORCE, DubitoError, InvalidData, OutputExists
 from dubito.experiments.journal import Journal
-from dubito.io.durable import held
+from dubito.io.durable import file_lock
 from dubito.io.formats.parquet import Embeddings
 from dubito.io.source import reading
 from dubito.registry import require
@@ -246,7 +246,7 @@ def _in_memory(task: Task, tell: _Told) -> Embedded:
 
 
 def _in_file(task: Task, out: str, force: bool, tell: _Told) -> Embedded:
-    with held(out, needed=False):
+    with file_lock(out, needed=False):
         whole = complete_pool(out, task.settings, force=force)
         if whole is not None:
             return _was_whole(task, whole, out)

@@ -19,7 +19,14 @@ from dubito.embedding.running import Done
 from dubito.embedding.source import LeftOut
 from dubito.errors import FORCE, PASS, InvalidArgument, InvalidData, OutputExists
 from dubito.experiments.journal import Journal, Record
-from dubito.io.durable import load_sealed, naming_output, room_for, save_sealed, sync_folder, write_atomically
+from dubito.io.durable import (
+    explain_disk_full,
+    explain_write_errors,
+    load_sealed,
+    save_sealed,
+    sync_folder,
+    write_atomically,
+)
 from dubito.io.formats.parquet import Embeddings
 from dubito.io.source import reading
 from dubito.matrix import AnyArray
@@ -64,7 +71,7 @@ class Store:
         if not records:
             with suppress(FileNotFoundError):
                 shutil.rmtree(self.folder)
-            with naming_output(str(self.folder)):
+            with explain_write_errors(str(self.folder)):
                 self.folder.mkdir()
             self.journal.append({"kind": "embedding", "schema": 1, "checks": True, "settings": self.settings})
         self.done = {int(str(each["shard"])): each for each in records if each["kind"] == "shard"}
@@ -109,7 +116,7 @@ class Store:
 
     def keep_learnt(self, arrays: Mapping[str, AnyArray]) -> None:
         """Keep what the embedder learnt."""
-        with room_for(self.folder):
+        with explain_disk_full(self.folder):
             save_sealed(str(self.folder / LEARNT), arrays)
 
     def is_done(self, number: int) -> bool:
@@ -127,7 +134,7 @@ class Store:
     def add(self, number: int, done: Done, made: Embeddings) -> None:
         """Write a shard, then name it in the journal."""
         data = shard_bytes(done.table, made)
-        with room_for(self.folder):
+        with explain_disk_full(self.folder):
             write_atomically(str(self._shard(number)), data)
         left_out = [[each.id, each.problem] for each in done.left_out]
         facts = {"shard": number, "items": done.n_items, "rows": len(done.table), "left_out": left_out}
@@ -154,7 +161,7 @@ class Store:
         target = Path(self.out)
         if target.exists():
             shutil.rmtree(target)
-        with naming_output(self.out):
+        with explain_write_errors(self.out):
             os.rename(self.folder, target)
             sync_folder(target.absolute().parent)
 
@@ -168,7 +175,7 @@ class Store:
             SETTINGS: json.dumps(self.settings, sort_keys=True).encode(),
         }
         growing = self.folder / "_pool.tmp"
-        with naming_output(self.out), room_for(growing), open(growing, "wb") as file:
+        with explain_write_errors(self.out), explain_disk_full(growing), open(growing, "wb") as file:
             writer = None
             for table in self._tables(parquet):
                 table = table.replace_schema_metadata(metadata)
@@ -178,7 +185,7 @@ class Store:
                 writer.close()
             file.flush()
             os.fsync(file.fileno())
-        with naming_output(self.out):
+        with explain_write_errors(self.out):
             os.replace(growing, self.out)
             sync_folder(Path(self.out).absolute().parent)
 

@@ -16,7 +16,7 @@ from dubito.experiments.downloads import DownloadProgress
 from dubito.experiments.images import COLLECTIONS, SUFFIXES, Size, check_size, find_images, is_table
 from dubito.experiments.plan import Data, Experiment
 from dubito.io import read_array
-from dubito.io.durable import load_sealed, room_for, save_sealed
+from dubito.io.durable import explain_disk_full, load_sealed, save_sealed
 from dubito.io.limits import hold
 from dubito.matrix import AnyArray
 
@@ -36,7 +36,7 @@ def save_dataset(data: Dataset, path: Path) -> None:
         "test_features": data.test_features,
         "test_labels": data.test_labels,
     }
-    with room_for(path):
+    with explain_disk_full(path):
         save_sealed(str(path), arrays)
 
 

@@ -14,7 +14,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile, by_interface, in_python
-from dubito.io.durable import room_for
+from dubito.io.durable import explain_disk_full
 
 PAUSES = (1.0, 3.0, 10.0)
 """Seconds between tries that bring nothing; after the last the download fails."""
@@ -202,7 +202,7 @@ def _size(path: Path) -> int:
 def _writing(path: Path) -> Iterator[None]:
     """Tell a disk that refuses from a network that does: only the second is tried again."""
     try:
-        with room_for(path):
+        with explain_disk_full(path):
             yield
     except DubitoError:
         raise

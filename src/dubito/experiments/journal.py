@@ -29,7 +29,16 @@ from dubito.experiments.models.base import State
 from dubito.experiments.plan import SCHEMA, Arm, Experiment
 from dubito.experiments.records import Round
 from dubito.io import write_atomically
-from dubito.io.durable import is_free, is_in_place, load_sealed, locked, naming_locks, room_for, save_sealed, write_all
+from dubito.io.durable import (
+    explain_disk_full,
+    explain_lock_errors,
+    is_same_file,
+    load_sealed,
+    locked,
+    save_sealed,
+    try_lock,
+    write_all,
+)
 
 Record = dict[str, object]
 NAME = "journal.jsonl"
@@ -63,7 +72,7 @@ class Journal:
     def append(self, record: Mapping[str, object]) -> None:
         """Add a record, whole or not at all."""
         line = sealed(record)
-        with room_for(self.path), locked(self.path) as file:
+        with explain_disk_full(self.path), locked(self.path) as file:
             end, size = _end_of_records(file), os.fstat(file).st_size
             if end < size:
                 os.ftruncate(file, end)
@@ -81,14 +90,14 @@ class Journal:
 
     def drop(self, unwanted: Callable[[Record], bool]) -> None:
         """Take records out: the file is replaced whole by one that has all others, as they are."""
-        with room_for(self.path), locked(self.path) as file:
+        with explain_disk_full(self.path), locked(self.path) as file:
             lines = lines_of(os.pread(file, os.fstat(file).st_size, 0))
             kept = [line for line in lines if not is_torn(line) and not unwanted(parsed(line) or {})]
             write_atomically(str(self.path), b"".join(kept))
 
     def close(self) -> None:
         """Have everything on the disk."""
-        with room_for(self.path), locked(self.path) as file:
+        with explain_disk_full(self.path), locked(self.path) as file:
             os.fsync(file)
 
     def read(self) -> list[Record]:
@@ -322,8 +331,8 @@ def claim(cell: Cell, folder: Path) -> Iterator[bool]:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        with naming_locks(str(path)):
-            ours = is_free(file) and is_in_place(file, path)
+        with explain_lock_errors(str(path)):
+            ours = try_lock(file) and is_same_file(file, path)
         yield ours
     finally:
         os.close(file)
@@ -355,7 +364,7 @@ class Checkpoints:
 
     def save(self, turn: int, state: State) -> None:
         """Write the state whole or not at all, before the turn's line goes into the journal."""
-        with room_for(self.path(turn)):
+        with explain_disk_full(self.path(turn)):
             save_sealed(str(self.path(turn)), state)
 
     def forget_before(self, turn: int) -> None:

@@ -29,7 +29,7 @@ from dubito.experiments.rounds import Stage, play, prepare, set_stage, training_
 from dubito.experiments.side_by_side import Step, play_together, trains_together
 from dubito.experiments.toml import naming
 from dubito.io import write_atomically
-from dubito.io.durable import room_for, sweep, sync_folder
+from dubito.io.durable import explain_disk_full, remove_stale_temporaries, sync_folder
 from dubito.request.arrays import check_integer
 
 # What one process does for an experiment: claim a free cell, play it, and again until none is left.
@@ -345,11 +345,11 @@ def open_folder(experiment: Experiment, folder: Path, dataset: Dataset | None) -
     """Make the folder and what it begins with."""
     (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
     for name in (DATA, EXPERIMENT):  # Written once: what a kill left of them no later write would meet.
-        sweep(str(folder), name)
+        remove_stale_temporaries(str(folder), name)
     if dataset is not None and not (folder / DATA).exists():
         save_dataset(dataset, folder / DATA)
     if not (folder / EXPERIMENT).exists():
-        with room_for(folder / EXPERIMENT):
+        with explain_disk_full(folder / EXPERIMENT):
             write_atomically(str(folder / EXPERIMENT), experiment.to_toml().encode())
         sync_folder(folder)
 

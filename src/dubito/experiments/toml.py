@@ -124,4 +124,4 @@ def naming(where: str) -> Iterator[None]:
         yield
     except DubitoError as error:
         kind = InvalidData if isinstance(error, InvalidArgument) else type(error)
-        raise error.again(in_toml, f"{where}: ", kind) from error
+        raise error.reworded(in_toml, f"{where}: ", kind) from error

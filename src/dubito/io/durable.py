@@ -98,7 +98,7 @@ def locked(path: Path) -> Iterator[int]:
 
 
 @contextmanager
-def held(path: str, *, waiting: Callable[[], None] | None = None, needed: bool = True) -> Iterator[None]:
+def file_lock(path: str, *, waiting: Callable[[], None] | None = None, needed: bool = True) -> Iterator[None]:
     """Let no other dubito replace a file while the block runs.
 
     A file that is replaced by renaming cannot be locked itself: the lock is on ``.NAME.lock`` beside it, which goes
@@ -117,7 +117,7 @@ def held(path: str, *, waiting: Callable[[], None] | None = None, needed: bool =
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with held(os.path.join(folder, "picks.csv")):
+    ...     with file_lock(os.path.join(folder, "picks.csv")):
     ...         os.listdir(folder)
     ...     os.listdir(folder)
     ['.picks.csv.lock']
@@ -125,7 +125,7 @@ def held(path: str, *, waiting: Callable[[], None] | None = None, needed: bool =
     """
     folder, name = os.path.split(os.path.realpath(path))
     lock = Path(folder, f".{name[:LONGEST_NAME]}.lock")
-    with naming_output(path):
+    with explain_write_errors(path):
         file = _locked_in_place(lock, path, waiting=waiting, needed=needed)
     try:
         yield
@@ -142,13 +142,13 @@ def _locked_in_place(
     while True:
         file = os.open(lock, os.O_RDWR | os.O_CREAT | flags, 0o666)
         try:
-            with naming_locks(called, needed=needed):
-                if not is_free(file):
+            with explain_lock_errors(called, needed=needed):
+                if not try_lock(file):
                     if waiting is not None:
                         waiting()
                         waiting = None
                     fcntl.flock(file, fcntl.LOCK_EX)
-            if is_in_place(file, lock):
+            if is_same_file(file, lock):
                 return file
         except BaseException:
             os.close(file)
@@ -156,7 +156,7 @@ def _locked_in_place(
         os.close(file)
 
 
-def is_free(file: int) -> bool:
+def try_lock(file: int) -> bool:
     """Whether nobody else has locked the file; it is ours then."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -165,7 +165,7 @@ def is_free(file: int) -> bool:
     return True
 
 
-def is_in_place(file: int, path: Path) -> bool:
+def is_same_file(file: int, path: Path) -> bool:
     """False where the file was removed between our opening and locking it, by one who had done with it."""
     try:
         return os.path.samestat(os.fstat(file), os.stat(path))
@@ -174,7 +174,7 @@ def is_in_place(file: int, path: Path) -> bool:
 
 
 @contextmanager
-def naming_locks(path: str, *, needed: bool = True) -> Iterator[None]:
+def explain_lock_errors(path: str, *, needed: bool = True) -> Iterator[None]:
     """Say it where a file system has no locks; or pass over it, where none is needed."""
     try:
         yield
@@ -189,7 +189,7 @@ def naming_locks(path: str, *, needed: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def naming_output(path: str) -> Iterator[None]:
+def explain_write_errors(path: str) -> Iterator[None]:
     """Turn what the system says on writing a file into an error that names it."""
     try:
         yield
@@ -220,7 +220,7 @@ def sync_folder(folder: str | Path) -> None:
 
 
 @contextmanager
-def room_for(path: Path) -> Iterator[None]:
+def explain_disk_full(path: Path) -> Iterator[None]:
     """Turn a full disk into an error that says what to do."""
     try:
         yield
@@ -272,7 +272,7 @@ def write_atomically(path: str, data: bytes, *, new: bool = False, private: bool
     ['note']
     """
     target = os.path.realpath(path)
-    with naming_output(path):
+    with explain_write_errors(path):
         if is_device(target):
             with open(path, "wb") as file:
                 file.write(data)
@@ -291,13 +291,13 @@ def is_device(path: str) -> bool:
 
 def _write_beside(path: str, target: str, data: bytes, new: bool, private: bool) -> None:
     folder, name = os.path.split(target)
-    sweep(folder, name)
+    remove_stale_temporaries(folder, name)
     temporary = os.path.join(folder, f".{name[:LONGEST_NAME]}.{secrets.token_hex(4)}.tmp")
     try:
         # open() rather than tempfile: the user's umask decides who may read the result.
         with open(temporary, "xb", opener=_open_private if private else None) as file:
             with suppress(OSError):
-                is_free(file.fileno())  # Ours until it is closed: whoever sweeps leaves it alone.
+                try_lock(file.fileno())  # Ours until it is closed: whoever sweeps leaves it alone.
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -337,7 +337,7 @@ def _put_new(path: str, temporary: str, target: str) -> None:
         raise OutputExists(f"{path} exists", hint=f"pass {FORCE} to replace it, or another path.") from None
 
 
-def sweep(folder: str, name: str) -> None:
+def remove_stale_temporaries(folder: str, name: str) -> None:
     """Remove the temporary files of a name that nobody will finish: they are a minute old, and nobody holds them."""
     ours = re.compile(re.escape(f".{name[:LONGEST_NAME]}.") + r"[0-9a-f]{8}\.tmp")
     with suppress(OSError), os.scandir(folder or ".") as entries:
@@ -352,7 +352,7 @@ def _remove_abandoned(path: str) -> None:
             return
         file = os.open(path, os.O_RDWR)
         try:
-            if is_free(file):
+            if try_lock(file):
                 os.unlink(path)
         finally:
             os.close(file)

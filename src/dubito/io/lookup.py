@@ -33,7 +33,7 @@ MOST_ROWS = 10_000
 SUM_TOLERANCE = 1e-3
 
 
-def classes_among(source: Source, role: str, free: Sequence[str], doubtful: Sequence[str]) -> list[str]:
+def class_columns(source: Source, role: str, free: Sequence[str], doubtful: Sequence[str]) -> list[str]:
     """The doubtful columns, such as ``y``, that are classes by what they hold.
 
     For logits those with fractions, since whole numbers look like labels; for probabilities those with which the rows
@@ -252,7 +252,7 @@ def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
     if source.is_table and 2 in shapes:
         lists = [name for name in fitting if free[name].ndim == 2]
         if not lists:
-            more = classes_among(source, role, list(free), by_name_alone(source, role, columns))
+            more = class_columns(source, role, list(free), excluded_by_name(source, role, columns))
             names = [name for name in source.names if name in free or name in more]
             return _number_columns(source, role, {name: source.entries[name] for name in names}, columns)
         fitting = lists
@@ -337,7 +337,7 @@ def _claimed(source: Source, role: Role, columns: Columns) -> set[str | None]:
     return claimed if role == "probabilities" else claimed | set(_matching(source, columns.probabilities))
 
 
-def by_name_alone(source: Source, role: Role, columns: Columns) -> list[str]:
+def excluded_by_name(source: Source, role: Role, columns: Columns) -> list[str]:
     """The columns of a table of classes that only their names keep from being one; ids aside."""
     if role not in ("probabilities", "logits") or not source.is_table:
         return []
@@ -355,7 +355,7 @@ def left_out(source: Source) -> list[str]:
     return [name for name in no_features(source.names) if name not in taken]
 
 
-def numbers_beside(source: Source, chosen: Sequence[str], columns: Columns) -> list[str]:
+def unused_number_columns(source: Source, chosen: Sequence[str], columns: Columns) -> list[str]:
     """The other columns of numbers that could have been features, where some are chosen."""
     free = _free_entries(source, "features", columns)
     return [name for name, entry in free.items() if entry.content == "numbers" and name not in chosen]

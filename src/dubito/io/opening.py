@@ -15,7 +15,7 @@ from dubito.io.formats.json_rows import open_json, open_jsonl
 from dubito.io.formats.numpy_files import open_npy, open_npz, open_safetensors
 from dubito.io.formats.parquet import open_parquet
 from dubito.io.formats.torch_files import open_tensors
-from dubito.io.source import Content, Entry, Source, gather, natural_order, one_below_another, reading, suffix_of, whole
+from dubito.io.source import Content, Entry, Source, gather, natural_order, reading, stack_rows, suffix_of, whole
 from dubito.matrix import AnyArray, Matrix
 
 OPENERS: dict[str, Callable[[str], Source]] = {
@@ -39,7 +39,7 @@ OPENERS: dict[str, Callable[[str], Source]] = {
     ".json": open_json,
     ".json.gz": open_json,
 }
-BESIDE = (".json",)
+SIDECAR_SUFFIXES = (".json",)
 """Kinds that stand beside shards to say something of them, unless a folder holds nothing else."""
 MAGIC: dict[bytes, tuple[str, tuple[str, ...]]] = {
     b"\x93NUMPY": ("an array of NumPy", (".npy",)),
@@ -138,7 +138,7 @@ def _refuse_other_kind(path: str, suffix: str) -> None:
 
 def _open_folder(path: str) -> Source:
     names = [name for name in os.listdir(path) if not name.startswith((".", "_")) and suffix_of(name) in OPENERS]
-    names = [name for name in names if suffix_of(name) not in BESIDE] or names
+    names = [name for name in names if suffix_of(name) not in SIDECAR_SUFFIXES] or names
     shards = [os.path.join(path, name) for name in sorted(names, key=natural_order)]
     if not shards:
         raise MissingFile(f"the folder {path} holds no data", hint=f"readable are {', '.join(OPENERS)}.")
@@ -184,11 +184,11 @@ def _joined_entry(name: str, sources: list[Source]) -> Entry:
 
 
 def _joined_read(parts: list[Entry], paths: list[str]) -> Matrix:
-    return one_below_another([part.read() for part in parts], paths)
+    return stack_rows([part.read() for part in parts], paths)
 
 
 def _joined_names(parts: list[Entry], paths: list[str]) -> AnyArray:
-    return whole(one_below_another([part.names() for part in parts], paths))
+    return whole(stack_rows([part.names() for part in parts], paths))
 
 
 def _joined_values(parts: list[Entry]) -> AnyArray:
@@ -197,4 +197,4 @@ def _joined_values(parts: list[Entry]) -> AnyArray:
 
 def _joined_columns(sources: list[Source], names: Sequence[str]) -> Matrix:
     parts = [source.columns(names) for source in sources if source.columns is not None]
-    return one_below_another(parts, [source.path for source in sources])
+    return stack_rows(parts, [source.path for source in sources])

@@ -12,7 +12,7 @@ import numpy as np
 
 from dubito.errors import InvalidArgument, InvalidData, keyword
 from dubito.io.cells import TRUTH, safe_cell
-from dubito.io.durable import held, is_device, write_atomically
+from dubito.io.durable import file_lock, is_device, write_atomically
 from dubito.io.opening import open_source
 from dubito.io.source import Source, nearest, reading, suffix_of, whole
 from dubito.matrix import AnyArray, FloatArray, IntArray
@@ -158,7 +158,7 @@ def save_selection(
     if is_device(path):
         write_atomically(path, content)
         return
-    with held(path, needed=False):
+    with file_lock(path, needed=False):
         write_atomically(path, content, new=not force)
 
 
@@ -355,7 +355,7 @@ def append_picks(selection: Picks, path: str, *, format: Format | None = None, s
     ...     read_picks(path).tolist()
     [2, 1]
     """
-    with held(path):
+    with file_lock(path):
         add_round(selection, path, format=format, safe_csv=safe_csv)
 
 

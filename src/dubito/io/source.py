@@ -177,7 +177,7 @@ def whole(matrix: Matrix) -> AnyArray:
     return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix[:])
 
 
-def one_below_another(parts: Sequence[Matrix], paths: Sequence[str]) -> Matrix:
+def stack_rows(parts: Sequence[Matrix], paths: Sequence[str]) -> Matrix:
     """Join the parts of one array: a `Stack` of 2-D parts, which copies nothing, else one array.
 
     A part without rows is left out: some tools write such shards, and they need not tell a width.

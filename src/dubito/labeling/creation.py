@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from dubito.errors import DubitoError, InvalidArgument, MissingFile
-from dubito.io.durable import naming_output, sync_folder
+from dubito.io.durable import explain_write_errors, sync_folder
 from dubito.io.opening import open_source
 from dubito.io.roles import read_pool
 from dubito.labeling.contents import Contents, identities_of, read_contents
@@ -124,7 +124,7 @@ def _made(
     if store is not None:
         check_store(store, read_ident(folder))
     is_new = not os.path.exists(folder)
-    with naming_output(folder):
+    with explain_write_errors(folder):
         os.makedirs(folder, 0o700, exist_ok=True)
     # A power cut may take a new folder with all that is in it, however well that is synced.
     sync_folder(os.path.dirname(os.path.abspath(folder)))
@@ -262,7 +262,7 @@ def demo_source(folder: str | None = None) -> str:
     """The folder of pictures, made where it is not there."""
     place = Path(folder or default_folder()) / "digits"
     if not (place / "digit-1796.png").exists():
-        with naming_output(str(place)):
+        with explain_write_errors(str(place)):
             place.mkdir(parents=True, exist_ok=True)
             write_digits(place)
     return str(place)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, shorten
-from dubito.io.durable import is_free, naming_output, write_atomically
+from dubito.io.durable import explain_write_errors, try_lock, write_atomically
 from dubito.io.source import reading
 from dubito.labeling.events import check_name, check_text
 
@@ -222,9 +222,9 @@ class ProjectLock:
 
     def __init__(self, project: Project) -> None:
         path = project.path(".lock")
-        with naming_output(path):
+        with explain_write_errors(path):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if not is_free(self._file):
+        if not try_lock(self._file):
             where = _address_in(path)
             os.close(self._file)
             problem = f"another dubito label has {project.folder} open{where}"
@@ -258,7 +258,7 @@ def read_token(project: Project) -> tuple[str, bool]:
             os.chmod(path, 0o600)
             return found, False
     token = secrets.token_urlsafe(32)
-    with naming_output(path):
+    with explain_write_errors(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(token)

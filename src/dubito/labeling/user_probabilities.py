@@ -82,7 +82,7 @@ def _rows(contents: Contents, ids: Ids | None, n_given: int) -> AnyArray:
             problem = f"there are {n_given} rows of probabilities for {len(contents)} items"
             raise InvalidArgument(problem, hint="name each row in a column or array ids.")
         return np.arange(n_given) if contents.rows is None else np.argsort(contents.rows)
-    places = Ids("pool", np.array(contents.ids)).places
+    places = Ids("pool", np.array(contents.ids)).row_of_key
     unknown = [row for row, key in enumerate(ids.keys) if key not in places]
     if unknown:
         raise InvalidArgument(f"the pool has no item {ids.shown(unknown[:1])}", hint="pass ids of the pool.")

@@ -225,7 +225,7 @@ def _best_scale(course: Course) -> tuple[Scale, "PenaltySearch"]:
     fall off, and standardised the last are noise as loud as the first.
     """
     each = measure_scale(course.pool)
-    scales = each, each.in_common()
+    scales = each, each.with_shared_deviation()
     unit = max(1.0, float(np.isfinite(each.deviation).sum()))
     given = np.asarray(course.features[:])
     found = [

@@ -1,4 +1,4 @@
-"""Arrays out of whatever is handed in: lists, tensors, frames and Arrow columns, their packages not imported."""
+"""Conversion of arguments to arrays, without importing torch, pandas and so on; and checks of numbers."""
 
 import operator
 import re
@@ -15,17 +15,17 @@ from dubito.matrix import AnyArray, Matrix, OnDevice, Rows, Stack, blocks, len_o
 from dubito.threads import n_threads
 
 KEPT_TENSORS = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
-"""What a tensor on a GPU may hold to stay there."""
+"""Types of tensors that stay on their GPU."""
 
-MENDS = {
+HINTS = {
     "pandas": "pass columns of numbers, such as {name}.astype(float), or np.stack(column) for a column of lists.",
     "polars": "pass columns of numbers, or np.array(column.to_list()) for a column of lists.",
 }
-"""What to do about a frame that is no array of numbers, by its package."""
+"""Hints for frames with columns that are not numeric, by package."""
 
 
 def as_matrix(name: str, value: Any) -> Matrix:
-    """An array, or a tensor of floats that stays on its GPU."""
+    """An array, or a float tensor that stays on its GPU."""
     is_tensor = type(value).__module__.partition(".")[0] == "torch"
     if is_tensor and value.is_cuda and str(value.dtype) in KEPT_TENSORS and str(value.layout) == "torch.strided":
         return OnDevice(value)
@@ -33,7 +33,7 @@ def as_matrix(name: str, value: Any) -> Matrix:
 
 
 def as_array(name: str, value: Any) -> AnyArray:
-    """A NumPy array of numbers, without a copy where possible."""
+    """A NumPy array of numbers, without a copy if possible."""
     package = type(value).__module__.partition(".")[0]
     if package == "torch":
         array = _from_torch(name, value)
@@ -47,9 +47,9 @@ def as_array(name: str, value: Any) -> AnyArray:
     else:
         array = _from_sequence(name, value)
     if array.dtype.kind not in "biuf":
-        where = _odd_column(value) if package in MENDS else ""
+        where = _odd_column(value) if package in HINTS else ""
         problem = f"holds {_kind(array)} where numbers belong ({where}dtype {array.dtype})"
-        raise InvalidData(problem, argument=name, hint=MENDS.get(package, "pass numbers.").format(name=name))
+        raise InvalidData(problem, argument=name, hint=HINTS.get(package, "pass numbers.").format(name=name))
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         hint = f"fill them first with {name}.filled(...)."
         raise InvalidData("is a masked array with masked values", argument=name, hint=hint)
@@ -57,14 +57,14 @@ def as_array(name: str, value: Any) -> AnyArray:
 
 
 def as_names(name: str, value: Any) -> AnyArray:
-    """An array of whatever names classes: numbers, text or both."""
+    """An array of class names: numbers, text or both."""
     return _from_sequence(name, value)
 
 
 def _odd_column(frame: Any) -> str:
-    """The first column of a frame that holds no numbers, as the message has it."""
-    odd = [each for each in getattr(frame, "columns", ()) if frame[each].to_numpy().dtype.kind not in "biuf"]
-    return f"column {odd[0]!r}, " if odd else ""
+    """The first column of a frame that is not numeric, for a message."""
+    names = [name for name in getattr(frame, "columns", ()) if frame[name].to_numpy().dtype.kind not in "biuf"]
+    return f"column {names[0]!r}, " if names else ""
 
 
 def _kind(array: AnyArray) -> str:
@@ -85,7 +85,7 @@ def _from_torch(name: str, tensor: Any) -> AnyArray:
         raise InvalidArgument("is a sparse tensor", argument=name, hint=hint)
     host = tensor.detach().cpu()
     if str(host.dtype) == "torch.bfloat16":
-        host = host.float()  # NumPy has no bfloat16; float32 holds every one of them.
+        host = host.float()  # NumPy has no bfloat16; float32 represents it exactly.
     try:
         return np.asarray(host.numpy())
     except TypeError:
@@ -112,13 +112,13 @@ def _from_arrow(name: str, column: Any) -> AnyArray:
     return values.reshape(len(column), -1)
 
 
-# Single values: names, numbers and sizes.
+# Scalars
 
 Name = TypeVar("Name", bound=str)
 
 
 def check_choice(name: str, value: object, known: Collection[Name]) -> Name:
-    """One of the known names, or an error that offers the nearest.
+    """One of the known names; the error for others suggests the closest one.
 
     Examples
     --------
@@ -135,8 +135,8 @@ def check_choice(name: str, value: object, known: Collection[Name]) -> Name:
 
 
 def check_integer(name: str, value: object, *, least: int) -> int:
-    """A whole number of at least ``least``; a bool or a float is not one."""
-    # Most are plain numbers, and asking for a protocol takes longer than all else here.
+    """An integer that is at least ``least``; bools and floats are rejected."""
+    # Fast path: the isinstance check of a protocol is slow, and most values are plain ints.
     is_plain = type(value) is int
     if not is_plain and (isinstance(value, bool | np.bool_ | np.ndarray) or not isinstance(value, SupportsIndex)):
         hint = f"{PASS} an integer >= {least}."
@@ -149,9 +149,9 @@ def check_integer(name: str, value: object, *, least: int) -> int:
 
 
 def check_real(name: str, value: object, *, least: float) -> float:
-    """A finite number of at least ``least``."""
+    """A finite number that is at least ``least``."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        with suppress(OverflowError):  # A whole number may be too large for a float.
+        with suppress(OverflowError):  # An int may be too large for a float.
             number = float(value)
             if np.isfinite(number) and number >= least:
                 return number
@@ -160,7 +160,7 @@ def check_real(name: str, value: object, *, least: float) -> float:
 
 
 def check_budget(budget: object, n_candidates: int, n_pool: int) -> int:
-    """A whole number from 1 to the number of points that may be picked."""
+    """An integer from 1 to the number of candidates."""
     number = check_integer("budget", budget, least=1)
     if number > n_candidates:
         whose = "points in the pool" if n_candidates == n_pool else f"candidates among the {n_pool} pool points"
@@ -170,7 +170,7 @@ def check_budget(budget: object, n_candidates: int, n_pool: int) -> int:
 
 
 def check_memory_limit(value: object, name: str = "memory_limit") -> int | None:
-    """Bytes, from a number or from text such as "2GB" or "2GiB".
+    """Bytes, from a number or text such as "2GB" or "2GiB".
 
     Examples
     --------
@@ -190,7 +190,7 @@ def check_memory_limit(value: object, name: str = "memory_limit") -> int | None:
 
 
 def read_number(text: str) -> int | float | str:
-    """The number a text spells, or the text itself: the library's checks say what is wrong with it.
+    """Parse an int or a float; other text is returned unchanged, for the library's checks to reject.
 
     Examples
     --------
@@ -205,25 +205,25 @@ def read_number(text: str) -> int | float | str:
     return text
 
 
-# Features: rows of finite numbers.
+# Features
 
 LARGEST_FEATURE = 1e140
-"""Beyond this, squared distances could overflow float64."""
+"""Beyond this magnitude, squared distances could overflow float64."""
 BLOCKS = 256
-"""Blocks of what C reads as it lies that are looked through together, by all threads."""
-ALONE = 1 << 18
-"""Numbers that one thread looks through as quickly as many."""
+"""Number of blocks that the compiled code checks in one call, on all threads."""
+SINGLE_THREAD_SIZE = 1 << 18
+"""Up to this many numbers, one thread is as fast as several."""
 
 
 class Features(NamedTuple):
-    """Checked features and the largest magnitude among them."""
+    """Checked features and their largest magnitude."""
 
     matrix: Matrix
     largest: float
 
 
 def check_features(name: str, value: object) -> Features:
-    """(n, d) finite numbers, n and d at least 1, as an array or another `Matrix`."""
+    """Check that a value is a matrix (n, d) of finite numbers with n, d >= 1."""
     matrix = value if isinstance(value, Rows | Stack | OnDevice) else as_matrix(name, value)
     shape = matrix.shape
     if len(shape) != 2:
@@ -238,10 +238,7 @@ def check_features(name: str, value: object) -> Features:
 
 
 def check_finite(name: str, matrix: Matrix) -> float:
-    """The largest magnitude, after a check that there is no NaN, no infinity, nothing whose square overflows.
-
-    Read blockwise, once.
-    """
+    """The largest magnitude; raises InvalidData for NaN, infinities and values whose square could overflow."""
     if isinstance(matrix, OnDevice) and (largest := matrix.magnitude()) <= LARGEST_FEATURE:
         return largest
     largest, n_rows = 0.0, rows_per_read(matrix, matrix.dtype.itemsize)
@@ -254,29 +251,29 @@ def check_finite(name: str, matrix: Matrix) -> float:
 
 
 def _steps_for(matrix: Matrix) -> compiled.CompiledSteps | None:
-    """C, where it looks through a matrix as it lies; None for NumPy, which copies a block at a time."""
+    """The compiled code, if it can read the matrix in place; None for NumPy, which copies one block at a time."""
     return compiled.steps if isinstance(matrix, np.ndarray) and compiled.can_read(matrix) else None
 
 
 def _magnitude(block: AnyArray) -> float:
-    """Largest magnitude; a NaN where there is one."""
+    """Largest magnitude; NaN if there is a NaN."""
     if block.size == 0:
         return 0.0
     if (steps := _steps_for(block)) is not None:
-        workers = n_threads() if block.size > ALONE else 1
+        workers = n_threads() if block.size > SINGLE_THREAD_SIZE else 1
         return steps.magnitude((block,), block.size, block.itemsize, workers)
     if block.dtype == np.float16 and block.dtype.isnative:
-        # Magnitudes order as their bits do, and integer maxima are far faster than half-precision ones.
+        # Bit patterns of magnitudes sort like the magnitudes, and integer maxima are much faster than float16 ones.
         bits = (block.view(np.uint16) & np.uint16(0x7FFF)).max()
         return float(bits.view(np.float16))
     return max(float(block.max()), -float(block.min()))
 
 
-def _unusable(name: str, matrix: Matrix, within: slice) -> InvalidData:
-    """Which number it is that is no finite one, or too large."""
-    for span in blocks(within.stop - within.start, rows_per_read(matrix)):
-        start = within.start + span.start
-        wide = np.asarray(matrix[start : within.start + span.stop]).astype(np.float64)
+def _unusable(name: str, matrix: Matrix, rows: slice) -> InvalidData:
+    """The error for the first number in these rows that is not finite, or too large."""
+    for span in blocks(rows.stop - rows.start, rows_per_read(matrix)):
+        start = rows.start + span.start
+        wide = np.asarray(matrix[start : rows.start + span.stop]).astype(np.float64)
         found = np.argwhere(~(np.abs(wide) <= LARGEST_FEATURE))
         if len(found):
             break
@@ -291,7 +288,7 @@ def _hint(value: float) -> str:
 
 
 def refuse_zero_rows(name: str, matrix: Matrix) -> None:
-    """A row of zeros has no direction, so no cosine distance."""
+    """Raise for a row of zeros, which has no direction and so no cosine distance."""
     row = matrix.first_zero_row() if isinstance(matrix, OnDevice) else _first_zero_row(matrix)
     if row is not None:
         hint = f"drop such rows or pass {named('metric', 'euclidean')}."
@@ -307,6 +304,6 @@ def _first_zero_row(matrix: Matrix) -> int | None:
 
 
 def unlike_features(n_labelled: int, n_pool: int) -> InvalidArgument:
-    """What is labelled has another width than the pool."""
+    """The error for labeled features and a pool of different widths."""
     problem = f"has {n_labelled} features and pool has {n_pool}"
     return InvalidArgument(problem, argument="labelled", hint="pass features of one kind.")

@@ -1,4 +1,4 @@
-"""The usual names of columns and arrays: ids, labels, what is labelled, and what is no feature by its name."""
+"""Conventional names of columns and arrays, such as ids, labels and masks."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -12,20 +12,20 @@ LABELS = ("labels", "classes", "label", "class", "target", "targets", "y")
 LABELLED = ("labelled", "labeled", "is_labelled", "is_labeled")
 UNLABELLED = ("unlabelled", "unlabeled", "is_unlabelled", "is_unlabeled")
 SPLITS = ("split", "fold", "subset", "partition")
-"""Which part of the data a row belongs to: of no use here, and no feature."""
+"""Data splits: unused, and not features."""
 DOUBTS = ("probabilities", "logits", "doubt")
 CANDIDATES = ("candidates",)
 
 FIRST_COLUMN = re.compile(r"|Unnamed: 0(\.\d+)*")
-"""How pandas writes an index that has no name into a CSV file, and how it reads such a file."""
+"""An unnamed index in a CSV file as pandas writes it, and as pandas reads it back."""
 INDEX_LEVEL = re.compile(r"__index_level_\d+__")
-"""How pandas writes it into Parquet."""
+"""An unnamed index in a Parquet file written by pandas."""
 ROW = "index"
-"""How pandas calls an index made a column; and in dubito's own tables, the number of a row."""
+"""The name that pandas gives to an index turned into a column; in dubito's own tables, the row number."""
 
 
 def usual(names: Sequence[str], wanted: Collection[str]) -> str | None:
-    """The first of the wanted names that is there, as it is written or in other letters.
+    """The first of the wanted names that occurs in ``names``; exact matches first, then case-insensitive ones.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def usual(names: Sequence[str], wanted: Collection[str]) -> str | None:
 
 
 def label_name(names: Sequence[str]) -> str | None:
-    """The column of labels by its usual name; a ``y`` beside an ``x`` is a coordinate.
+    """The column of labels, by its conventional name; a ``y`` is a coordinate if there is an ``x``.
 
     Examples
     --------
@@ -48,12 +48,11 @@ def label_name(names: Sequence[str]) -> str | None:
 
 
 def is_coordinate(name: str, names: Collection[str]) -> bool:
-    """Whether a ``y`` stands beside an ``x``."""
     return name.lower() == "y" and chr(ord(name) - 1) in names
 
 
 def no_features(names: Sequence[str]) -> list[str]:
-    """The columns that are no features by their name: labels, what is labelled, doubt, splits.
+    """The columns that are not features, by name: labels, masks, doubt, splits.
 
     Examples
     --------
@@ -65,7 +64,7 @@ def no_features(names: Sequence[str]) -> list[str]:
 
 
 def index_names(names: Sequence[str]) -> list[str]:
-    """The columns in which pandas keeps an index, by their names.
+    """The columns that hold a pandas index, by name.
 
     Examples
     --------
@@ -77,7 +76,7 @@ def index_names(names: Sequence[str]) -> list[str]:
 
 
 def could_be_index(name: str, values: AnyArray) -> bool:
-    """Whether a column of that name is an index: one called ``index`` may be a feature, such as that of refraction.
+    """Whether a column of that name holds an index; ``index`` may also be a feature, such as a refractive index.
 
     Examples
     --------

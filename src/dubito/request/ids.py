@@ -1,9 +1,8 @@
-"""When two ids are the same, whatever file or frame they come from.
+"""Row ids: comparison, and matching the rows of an argument or file with those of the pool.
 
-Ids are compared as text: whole numbers as they are written in full (7 and 7.0 are ``7``, and so are the texts ``7`` and
-``7.0``), dates as ISO writes them, text without the white space around it and in Unicode's composed form (NFC).
-``007`` is not 7: it is text, and stays so. Upper and lower case differ. What cannot name a row is refused: nothing at
-all, truth values, and floats too large to tell whole numbers apart.
+Ids are compared as text. Whole numbers are written in full (7, 7.0, ``"7"`` and ``"7.0"`` are the same id), dates in ISO
+format; text is stripped and normalized to NFC. ``"007"`` differs from 7, and comparison is case-sensitive. Missing
+values, booleans, and floats too large to distinguish whole numbers are rejected.
 """
 
 import re
@@ -22,16 +21,16 @@ from dubito.request.arrays import Features, as_array, check_features
 from dubito.request.columns import IDS, could_be_index, index_names, no_features, usual
 
 WHOLE_TEXT = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
-"""A whole number as a program writes it that thinks in floats."""
+"""A whole number written as a float."""
 MISSING = ("NoneType", "NAType", "NaTType")
-"""The types of values that stand for none; their packages need not be there."""
+"""Type names of missing values, so that their packages need not be imported."""
 MOST_SHOWN = 3
-"""Ids that a message names."""
+"""Maximum number of ids in a message."""
 MIDNIGHT = re.compile(r"[ T]00:00:00(\.0+)?$")
 
 
 class Ids:
-    """The ids of some rows: as they were handed in, and as they are compared.
+    """The ids of some rows, as given and as comparison keys.
 
     Examples
     --------
@@ -41,7 +40,7 @@ class Ids:
 
     def __init__(self, owner: str, values: AnyArray, *, argument: str | None = None) -> None:
         self.owner = owner
-        """Whose they are, for messages: a file, or an argument."""
+        """The file or argument that the ids belong to, for messages."""
         self.argument = argument
         self.values = as_shown(values)
         self.given = values
@@ -51,31 +50,31 @@ class Ids:
 
     @cached_property
     def keys(self) -> list[str]:
-        """Each id as it is compared."""
+        """The comparison key of each id."""
         try:
             return id_keys(self.given)
-        except Unnamed as error:
+        except InvalidId as error:
             raise self.wrong(error.problem, error.hint) from None
 
     @cached_property
-    def places(self) -> dict[str, int]:
-        """The row of each id; the last one where an id is there twice."""
+    def row_of_key(self) -> dict[str, int]:
+        """The row of each key; the last row if a key is repeated."""
         return {key: row for row, key in enumerate(self.keys)}
 
     @property
     def repeated(self) -> tuple[int, int] | None:
-        """The first two rows of an id that is there twice."""
-        if len(self.places) == len(self):
+        """The first two rows with the same id, or None."""
+        if len(self.row_of_key) == len(self):
             return None
         seen: dict[str, int] = {}
         return next((seen[key], row) for row, key in enumerate(self.keys) if seen.setdefault(key, row) != row)
 
     def at(self, rows: AnyArray) -> "Ids":
-        """Those of some rows."""
+        """The ids of some of the rows."""
         return Ids(self.owner, self.given[rows], argument=self.argument)
 
     def shown(self, rows: Sequence[int]) -> str:
-        """Some of the ids, for a message."""
+        """The first few of these ids, for a message."""
         names = [repr(self.values[row : row + 1].tolist()[0]) for row in rows[:MOST_SHOWN]]
         return ", ".join(names) + (", ..." if len(rows) > MOST_SHOWN else "")
 
@@ -86,8 +85,8 @@ class Ids:
         return InvalidData(f"{self.owner} {problem}", hint=hint)
 
 
-class Unnamed(Exception):
-    """A value that cannot name a row."""
+class InvalidId(Exception):
+    """A value cannot be an id."""
 
     def __init__(self, problem: str, hint: str) -> None:
         super().__init__(problem)
@@ -95,7 +94,7 @@ class Unnamed(Exception):
 
 
 def are_row_numbers(values: AnyArray) -> bool:
-    """Whether ids are no more than 0, 1, 2 and so on, in order.
+    """Whether ids are just the numbers 0, 1, 2 and so on, in order.
 
     Examples
     --------
@@ -106,14 +105,14 @@ def are_row_numbers(values: AnyArray) -> bool:
 
 
 def as_shown(values: AnyArray) -> AnyArray:
-    """Ids as a selection gives them back: dates become text, as NumPy's own would become numbers in a file."""
+    """Ids as a selection returns them: NumPy dates become text, since they would be saved as numbers."""
     if values.dtype.kind == "M":
         return np.array([tidy_date(str(value)) for value in values], dtype=np.str_)
     return values
 
 
 def id_keys(values: AnyArray) -> list[str]:
-    """Ids as they are compared; see the head of this file. Raises Unnamed.
+    """The comparison keys of ids; see the module docstring. Raises InvalidId.
 
     Examples
     --------
@@ -122,7 +121,7 @@ def id_keys(values: AnyArray) -> list[str]:
     """
     kind = values.dtype.kind
     if kind == "b":
-        raise Unnamed("has truth values for ids, which cannot tell rows apart", "pass integers or text.")
+        raise InvalidId("has truth values for ids, which cannot tell rows apart", "pass integers or text.")
     if kind in "iu":
         return list(map(str, values.tolist()))
     if kind == "f":
@@ -130,12 +129,12 @@ def id_keys(values: AnyArray) -> list[str]:
     keys = list(map(_key, values if kind == "M" else values.tolist()))
     empty = next((row for row, key in enumerate(keys) if not key), None)
     if empty is not None:
-        raise Unnamed(f"has no id in row {empty}", "give every row one.")
+        raise InvalidId(f"has no id in row {empty}", "give every row one.")
     return keys
 
 
 def tidy_date(text: str) -> str:
-    """A date without a time of midnight, a time without a fraction of nothing.
+    """A date without a midnight time, and a time without trailing zeros in its fraction.
 
     Examples
     --------
@@ -150,13 +149,13 @@ def _float_keys(values: AnyArray) -> list[str]:
     missing = ~np.isfinite(values)
     if missing.any():
         row = int(np.argmax(missing))
-        raise Unnamed(f"has the id {values[row]} in row {row}, which names nothing", "give every row one.")
+        raise InvalidId(f"has the id {values[row]} in row {row}, which names nothing", "give every row one.")
     whole = values == np.round(values)
     too_large = whole & (np.abs(values) >= 2.0 ** (np.finfo(values.dtype).nmant + 1))
     if too_large.any():
         value = values[int(np.argmax(too_large))]
         problem = f"has the id {value:.0f} as {values.dtype}, which cannot tell such numbers apart"
-        raise Unnamed(problem, "save ids as integers or text.")
+        raise InvalidId(problem, "save ids as integers or text.")
     return [
         str(int(value)) if is_whole else repr(value) for value, is_whole in zip(values.tolist(), whole, strict=True)
     ]
@@ -181,7 +180,7 @@ def _key(value: object) -> str:
 
 
 def text_key(text: str) -> str:
-    """Text as it is compared."""
+    """The comparison key of a text."""
     text = text.strip()
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
@@ -189,30 +188,28 @@ def text_key(text: str) -> str:
     return text if whole is None else whole.group(1)
 
 
-# Rows put in the pool's order by their ids.
-#
-# One side's ids may stand in a column (or an array, or an argument ``ids``), in the index of a frame, or in both.
-# Like is matched with like: a column with a column, an index with an index, and only then one with the other. An
-# index of mere row numbers names no rows; where only one side has ids, rows are matched by their order.
+# Matching rows by id. Ids may be in a column (or an array, or the argument ``ids``), in the index of a frame, or in both.
+# A column is matched with a column if possible, an index with an index, and only otherwise one with the other. An index
+# of plain row numbers does not count as ids. If only one side has ids, rows are matched by position.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowNames:
-    """What the rows of an argument or a file are called."""
+    """The ids of the rows of an argument or a file."""
 
     column: Ids | None = None
     index: Ids | None = None
-    """Of a frame, also where it holds row numbers alone."""
+    """The index of a frame, even if it holds only row numbers."""
 
     @property
     def ids(self) -> Ids | None:
-        """The ids to go by; None where there is nothing but row numbers."""
+        """The ids in use; None if there are only row numbers."""
         if self.column is not None or self.index is None:
             return self.column
         return None if are_row_numbers(self.index.given) else self.index
 
     def at(self, rows: IntArray) -> "RowNames":
-        """What some of the rows are called; row numbers no longer name any."""
+        """The ids of some of the rows; an index of row numbers is dropped."""
         index = self.index if self.index is None or not are_row_numbers(self.index.given) else None
         return RowNames(
             *(each and Ids(each.owner, each.given[rows], argument=each.argument) for each in (self.column, index))
@@ -223,14 +220,14 @@ NO_NAMES = RowNames()
 
 
 class Pair(NamedTuple):
-    """Ids to match with the pool's."""
+    """The ids by which an argument or file is matched with the pool."""
 
     theirs: Ids
     pool: Ids
 
 
 def pair_of(theirs: RowNames, pool: RowNames) -> Pair | None:
-    """Ids that both sides have, like with like; None where one has none."""
+    """The ids that both sides have, columns before indexes; None if one side has none."""
     if theirs.column is not None and pool.column is not None:
         return Pair(theirs.column, pool.column)
     if theirs.index is not None and pool.index is not None and not are_row_numbers(theirs.index.given):
@@ -239,15 +236,19 @@ def pair_of(theirs: RowNames, pool: RowNames) -> Pair | None:
             return Pair(theirs.index, pool.index)
     if theirs.ids is not None and pool.ids is not None:
         return Pair(theirs.ids, pool.ids)
-    if theirs.ids is not None and pool.index is not None and not pool.index.places.keys().isdisjoint(theirs.ids.keys):
-        return Pair(theirs.ids, pool.index)  # Row numbers that the pool writes down are meant by who names some.
+    if (
+        theirs.ids is not None
+        and pool.index is not None
+        and not pool.index.row_of_key.keys().isdisjoint(theirs.ids.keys)
+    ):
+        return Pair(theirs.ids, pool.index)  # The ids refer to the row numbers in the pool's index.
     return None
 
 
 def matching_ids(theirs: RowNames, pool: RowNames) -> Pair | None:
-    """The ids by which rows are matched; None where they are matched by their order.
+    """The ids by which rows are matched; None if they are matched by position.
 
-    Refused is an order that may be meant otherwise: row numbers 0, 1, 2 and so on, shuffled, on one side alone.
+    Raises InvalidData if matching by position is probably wrong: only one side has ids, and these are shuffled row numbers.
     """
     pair = pair_of(theirs, pool)
     if pair is not None:
@@ -261,36 +262,36 @@ def matching_ids(theirs: RowNames, pool: RowNames) -> Pair | None:
 
 
 def order_of(theirs: Ids, pool: Ids) -> IntArray:
-    """For each row of the pool, the row that has its id; every id must be there once on both sides."""
+    """For each row of the pool, the row of ``theirs`` with its id; both sides must hold the same ids, once each."""
     if theirs.keys == pool.keys:
         return np.arange(len(pool))
     _refuse_repeats(theirs)
     _refuse_repeats(pool)
-    foreign = [row for row, key in enumerate(theirs.keys) if key not in pool.places]
-    missing = [row for row, key in enumerate(pool.keys) if key not in theirs.places]
+    foreign = [row for row, key in enumerate(theirs.keys) if key not in pool.row_of_key]
+    missing = [row for row, key in enumerate(pool.keys) if key not in theirs.row_of_key]
     if foreign or missing:
         raise _unmatched(theirs, pool, foreign, missing)
-    return np.array([theirs.places[key] for key in pool.keys], dtype=np.int64)
+    return np.array([theirs.row_of_key[key] for key in pool.keys], dtype=np.int64)
 
 
 def rows_of(theirs: Ids, pool: Ids) -> IntArray:
-    """The pool's row for each id, which must be one of the pool's and there once."""
+    """The pool row of each id; ids must be unique and present in the pool."""
     _refuse_repeats(theirs)
     _refuse_repeats(pool)
-    foreign = [row for row, key in enumerate(theirs.keys) if key not in pool.places]
+    foreign = [row for row, key in enumerate(theirs.keys) if key not in pool.row_of_key]
     if foreign:
         raise _unmatched(theirs, pool, foreign, [])
-    return np.array([pool.places[key] for key in theirs.keys], dtype=np.int64)
+    return np.array([pool.row_of_key[key] for key in theirs.keys], dtype=np.int64)
 
 
 def _are_shuffled_rows(ids: Ids) -> bool:
-    """Whether ids are all the row numbers, in another order than that of the rows."""
+    """Whether the ids are all the row numbers, but not in order."""
     numbers = list(map(str, range(len(ids))))
     return ids.keys != numbers and set(ids.keys) == set(numbers)
 
 
 def _is_numbered(theirs: RowNames, pool: RowNames, alone: Ids) -> bool:
-    """Whether the side without ids counts its rows: the pool always does, another only by an index."""
+    """Whether the side without ids has row numbers: the pool always does, an argument only by its index."""
     return alone is theirs.ids or (alone is pool.index and theirs.index is not None)
 
 
@@ -314,24 +315,24 @@ def _unmatched(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence
 
 
 def _hint(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]) -> str:
-    strange = [theirs.keys[row] for row in foreign]
-    if strange and {key.lstrip("0") for key in strange} <= {key.lstrip("0") for key in pool.keys}:
+    unknown = [theirs.keys[row] for row in foreign]
+    if unknown and {key.lstrip("0") for key in unknown} <= {key.lstrip("0") for key in pool.keys}:
         return "they differ by leading zeros alone: keep ids as text (dtype=str) where they are read and written."
-    if strange and {key.casefold() for key in strange} <= {key.casefold() for key in pool.keys}:
+    if unknown and {key.casefold() for key in unknown} <= {key.casefold() for key in pool.keys}:
         return "they differ in upper and lower case alone: write them alike."
     if foreign:
         return "drop or correct those rows." if not missing else "pass a row for each row of the pool and no others."
     return "pass a row for each."
 
 
-# Frames: what their rows are called, and rows put in the pool's order by that. Their packages are not imported.
+# Ids of frames. The packages of frames are not imported.
 
 
 def take_names(name: str, value: Any) -> tuple[Any, RowNames]:
-    """What was handed in without its columns of ids, and what its rows are called.
+    """Split an argument into its data, without id columns, and the ids of its rows.
 
-    Only frames name their rows: pandas by an index, any by a column ``id`` or ``ids`` (or ``index``, as pandas calls
-    one that was made a column). All else is given back as it is.
+    Only frames have ids: in a column ``id`` or ``ids``, in a pandas index, or in a column ``index`` (the name that pandas
+    gives to an index turned into a column). Other values are returned unchanged.
     """
     columns = columns_of(value)
     is_pandas = type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "iloc")
@@ -349,7 +350,7 @@ def take_names(name: str, value: Any) -> tuple[Any, RowNames]:
 
 
 def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
-    """A pool's features, and what its rows are called."""
+    """The features of a pool, and the ids of its rows."""
     value, names = take_names("pool", pool)
     _refuse_strays(value)
     features = check_features("pool", value)
@@ -359,15 +360,15 @@ def check_pool(pool: Any, ids: object = None) -> tuple[Features, RowNames]:
 
 
 def feature_names(pool: Any) -> list[str]:
-    """The names of a frame's columns that are features; none for what is no frame, or where they are numbers."""
+    """The names of a frame's feature columns; empty for other values and for columns without text names."""
     columns = columns_of(pool)
     ids = usual(columns, IDS)
-    odd = {ids, *(each for each in index_names(columns) if could_be_index(each, column_of("pool", pool, each)))}
-    return [name for name in columns if name not in odd]
+    no_feature = {ids, *(name for name in index_names(columns) if could_be_index(name, column_of("pool", pool, name)))}
+    return [name for name in columns if name not in no_feature]
 
 
 def in_pool_order(name: str, value: Any, pool: RowNames, n_pool: int) -> Any:
-    """A row for each row of the pool, by ids where both have ids; otherwise as it is."""
+    """The rows of an argument in the order of the pool, if both have ids; otherwise unchanged."""
     value, own = take_names(name, value)
     if own.ids is None and (own.index is None or pool.ids is None):
         return value
@@ -382,7 +383,7 @@ def in_pool_order(name: str, value: Any, pool: RowNames, n_pool: int) -> Any:
 
 
 def _refuse_strays(pool: Any) -> None:
-    """A frame's column that is no feature by its name, such as ``label``, is asked about: it would be one unseen."""
+    """Raise for a column such as ``label``, which would silently be used as a feature."""
     strays = no_features(columns_of(pool))
     if strays:
         problem = f"has the column {strays[0]!r}, which is no feature by its name"
@@ -391,7 +392,7 @@ def _refuse_strays(pool: Any) -> None:
 
 
 def _check_ids(ids: object, n_pool: int) -> Ids:
-    """(n,) unique names."""
+    """(n,) unique ids."""
     values = np.asarray(ids)
     if values.shape != (n_pool,):
         raise InvalidArgument(f"has shape {values.shape}", argument="ids", hint=f"pass one a row, shape ({n_pool},).")
@@ -405,7 +406,7 @@ def _check_ids(ids: object, n_pool: int) -> Ids:
 
 
 def columns_of(value: Any) -> list[str]:
-    """The names of a frame's columns that are text, in order; none for a Series or an Arrow column."""
+    """The text names of a frame's columns, in order; empty for a Series or an Arrow column."""
     if type(value).__module__.partition(".")[0] not in {"pandas", "polars", "pyarrow"}:
         return []
     names = value.column_names if hasattr(value, "column_names") else getattr(value, "columns", ())
@@ -413,7 +414,7 @@ def columns_of(value: Any) -> list[str]:
 
 
 def column_of(name: str, frame: Any, column: str) -> AnyArray:
-    """The values of a frame's column; ``name`` is the argument's."""
+    """The values of a frame's column; ``name`` is the argument, for messages."""
     found = frame.column(column) if hasattr(frame, "column_names") else frame[column]
     if len(getattr(found, "shape", (0,))) > 1:
         raise InvalidArgument(f"has two columns called {column!r}", argument=name, hint="rename one.")

@@ -1,7 +1,7 @@
-"""When a label is none: one rule for every file and every command.
+"""Which values are labels and which mean "no label", for every file and command.
 
-Nothing at all, blank text, NaN and null are no label, and so are the texts that pandas reads as such (`NO_TEXTS`).
--1 is asked about: for some tools it is no label, for others a class. A person may name what else means none.
+Missing values, blank text, NaN and null mean no label, and so do the texts that pandas reads as missing (`NO_TEXTS`).
+-1 is ambiguous and rejected unless the user says what it means. Users may name further values that mean no label.
 """
 
 import re
@@ -34,15 +34,15 @@ NO_TEXTS = frozenset(
     }
     | {"#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
 )
-"""Text that stands for no label."""
+"""Texts that mean no label."""
 EMPTY = "empty"
-"""Among what a person names: nothing but what is empty is no label; texts such as NA are classes, and so is -1."""
+"""Given as ``no_label``: only empty values mean no label, while texts such as NA, and -1, are classes."""
 DOUBTFUL = "-1"
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 def are_labels(owner: str, values: AnyArray, none: Collection[str] = ()) -> BoolArray:
-    """Which values are labels; ``none`` names further ones that are none, or is ``{"empty"}``.
+    """Mask of the values that are labels; ``none`` lists further values that mean no label, or is ``{"empty"}``.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def are_labels(owner: str, values: AnyArray, none: Collection[str] = ()) -> Bool
     [True, False]
     """
     keys = label_keys(values)
-    nothing = {"", *none} if EMPTY in none else {"", *NO_TEXTS, *none}
+    no_label = {"", *none} if EMPTY in none else {"", *NO_TEXTS, *none}
     if not none and DOUBTFUL in keys:
         n = keys.count(DOUBTFUL)
         options = by_interface("no_label", command="--no-label", toml="no_label =")
@@ -60,11 +60,11 @@ def are_labels(owner: str, values: AnyArray, none: Collection[str] = ()) -> Bool
             f"{owner} has the label -1 in {n} row{'s' * (n > 1)}, which may be a class or stand for none",
             hint=f"say which: {options} -1 for none, {options} {EMPTY} for a class.",
         )
-    return np.array([key not in nothing for key in keys], dtype=np.bool_)
+    return np.array([key not in no_label for key in keys], dtype=np.bool_)
 
 
 def as_labels(values: AnyArray) -> AnyArray:
-    """Labels as integers where every one is a whole number, else as text; 7, 7.0 and "7" are one.
+    """Labels as integers if all are whole numbers, else as text; 7, 7.0 and "7" are the same label.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def as_labels(values: AnyArray) -> AnyArray:
 
 
 def label_keys(values: AnyArray) -> list[str]:
-    """Labels as text, as ids are compared, and nothing for what is missing.
+    """The comparison keys of labels, formed like those of ids; empty text for missing values.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which rows of the pool are meant: by number, by a mask or by id; and what is labelled."""
+"""Row arguments: ``labelled`` and ``candidates``, given as row numbers, masks or ids."""
 
 from collections.abc import Sized
 from typing import Any, NamedTuple
@@ -11,11 +11,11 @@ from dubito.request.arrays import as_array, as_matrix, check_features, unlike_fe
 from dubito.request.ids import NO_NAMES, Ids, RowNames, matching_ids, pair_of, rows_of, take_names
 
 FEWEST_ROWS = 3
-"""From so many rows on, zeros and ones for all of them cannot be row numbers: one would be there twice."""
+"""With at least this many rows, one 0 or 1 per row must be a mask: as row numbers they would repeat."""
 
 
 class Labelled(NamedTuple):
-    """What is labelled: its features (m, d), the rows of the pool it is (none for foreign features)."""
+    """The labeled points: their features (m, d), and their rows in the pool (empty if they are not in the pool)."""
 
     references: Matrix
     rows: IntArray
@@ -23,18 +23,18 @@ class Labelled(NamedTuple):
 
 
 def check_labelled(labelled: object, pool: Matrix, names: RowNames = NO_NAMES) -> Labelled:
-    """Features (m, d), or rows of the pool by number, mask or id; nothing is allowed."""
+    """Check ``labelled``: features (m, d), or rows of the pool by number, mask or id; None and empty are allowed."""
     no_rows = np.empty(0, dtype=np.int64)
-    nothing = Labelled(Rows(pool, no_rows), no_rows, 0.0)
+    empty = Labelled(Rows(pool, no_rows), no_rows, 0.0)
     if labelled is None:
-        return nothing
+        return empty
     value, own = take_names("labelled", labelled)
-    if are_names(value):
+    if holds_ids(value):
         rows = check_rows("labelled", value, len_of(pool), names)
         return Labelled(Rows(pool, rows), rows, 0.0)
     array = value if isinstance(value, Rows | Stack) else as_matrix("labelled", value)
     if 0 in array.shape:
-        return nothing
+        return empty
     if len(array.shape) == 1:
         rows = check_rows("labelled", labelled, len_of(pool), names)
         return Labelled(Rows(pool, rows), rows, 0.0)
@@ -46,20 +46,20 @@ def check_labelled(labelled: object, pool: Matrix, names: RowNames = NO_NAMES) -
 
 
 def labelled_in_order(labelled: Any, checked: Labelled, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
-    """The rows of the pool that are labelled in the order they were named in; ascending if not named one by one."""
+    """The labeled pool rows in the order given, or ascending if ``labelled`` is not 1-D."""
     is_list = len(checked.rows) > 0 and np.ndim(labelled) == 1
     return rows_in_order("labelled", labelled, n_pool, names) if is_list else checked.rows
 
 
 def check_rows(name: str, value: object, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
-    """Row numbers, ascending and once each, from a mask (n,), from integers or from ids."""
+    """Unique row numbers, ascending, from a mask (n,), integers or ids."""
     return np.unique(rows_in_order(name, value, n_pool, names))
 
 
 def rows_in_order(name: str, value: object, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
-    """Row numbers as they are named; those of a mask ascending."""
+    """Row numbers in the order given; ascending for a mask."""
     value, own = take_names(name, value)
-    if are_names(value):
+    if holds_ids(value):
         return _rows_by_id(name, value, names)
     array = as_mask(name, as_array(name, value), n_pool)
     if array.dtype.kind == "b":
@@ -79,7 +79,10 @@ def rows_in_order(name: str, value: object, n_pool: int, names: RowNames = NO_NA
 
 
 def as_mask(name: str, array: AnyArray, n_pool: int) -> AnyArray:
-    """The array, a mask where it can be nothing else: 1-D, an integer for each row of the pool, all 0 or 1."""
+    """Convert one integer 0 or 1 per pool row to a boolean mask; other 1-D arrays are returned unchanged.
+
+    Raises InvalidArgument if the array could be either a mask or row numbers.
+    """
     if array.ndim != 1:
         hint = "pass a 1-D mask or 1-D row numbers."
         raise InvalidArgument(f"has shape {array.shape}", argument=name, hint=hint)
@@ -97,21 +100,22 @@ def as_mask(name: str, array: AnyArray, n_pool: int) -> AnyArray:
 
 
 def refuse_ids(name: str, rows: AnyArray, ids: Ids | None) -> None:
-    """Integers that are row numbers, and ids of other rows as well, are asked about."""
+    """Raise for integers that are ambiguous: row numbers that are also the ids of other rows."""
     if ids is None:
         return
     numbers = rows.tolist()
-    known = {number: ids.places[str(number)] for number in numbers if str(number) in ids.places}
-    odd = next((number for number in numbers if known and known.get(number) != number), None)
-    if odd is not None:
-        what = f"is the id of row {known[odd]}" if odd in known else f"is no id, as {next(iter(known))} is"
-        problem = f"holds row numbers or ids, which differ here ({odd} {what})"
-        hint = f"pass a boolean mask, or ids as text, such as {str(odd)!r}."
+    known = {number: ids.row_of_key[str(number)] for number in numbers if str(number) in ids.row_of_key}
+    ambiguous = next((number for number in numbers if known and known.get(number) != number), None)
+    if ambiguous is not None:
+        is_id = ambiguous in known
+        what = f"is the id of row {known[ambiguous]}" if is_id else f"is no id, as {next(iter(known))} is"
+        problem = f"holds row numbers or ids, which differ here ({ambiguous} {what})"
+        hint = f"pass a boolean mask, or ids as text, such as {str(ambiguous)!r}."
         raise InvalidArgument(problem, argument=name, hint=hint)
 
 
 def check_candidates(candidates: object, n_pool: int, labelled_rows: IntArray, names: RowNames = NO_NAMES) -> IntArray:
-    """Rows that may be picked, ascending: the candidates, or every row, less what is labelled."""
+    """Rows that may be picked, ascending: the candidates, or every row, without the labeled rows."""
     if candidates is None and len(labelled_rows) == 0:
         return np.arange(n_pool)
     if candidates is None:
@@ -128,7 +132,7 @@ def check_candidates(candidates: object, n_pool: int, labelled_rows: IntArray, n
 
 
 def describe_order(pool: RowNames, n_pool: int, **given: Any) -> tuple[str, ...]:
-    """A remark on each argument whose rows are matched by their order since only it, or only the pool, has ids."""
+    """Notes on the arguments whose rows are matched by position because only one side has ids."""
     return tuple(
         f"{described} none: rows are matched by their order."
         for name, value in given.items()
@@ -141,24 +145,24 @@ def _one_sided(name: str, value: Any, pool: RowNames, n_pool: int) -> str | None
     if (own.ids is None) == (pool.ids is None) or pair_of(own, pool) is not None:
         return None
     if name in ("labelled", "candidates") and not _is_mask(name, value, n_pool):
-        return None  # Rows by their numbers or ids, or features.
+        return None  # Row numbers, ids or features.
     return f"pool has ids and {name}" if own.ids is None else f"{name} has ids and the pool"
 
 
 def _is_mask(name: str, value: Any, n_pool: int) -> bool:
-    if are_names(value) or isinstance(value, Rows | Stack):
+    if holds_ids(value) or isinstance(value, Rows | Stack):
         return False
     array = as_matrix(name, value)
     return len(array.shape) == 1 and as_mask(name, np.asarray(array[:]), n_pool).dtype.kind == "b"
 
 
-def are_names(value: Any) -> bool:
-    """Whether a list or an array holds ids: text, dates, or the index of a pandas frame."""
+def holds_ids(value: Any) -> bool:
+    """Whether a list or an array holds ids: text, dates, or a pandas index."""
     if _is_index(value):
         return True
     if isinstance(value, list | tuple):
         return any(isinstance(item, str) for item in value)
-    array = _names(value) if _could_hold_text(value) else None
+    array = _as_id_array(value) if _could_hold_text(value) else None
     return array is not None and array.ndim == 1 and (array.dtype.kind in "USM" or _holds_text(array))
 
 
@@ -167,7 +171,7 @@ def _is_index(value: Any) -> bool:
 
 
 def _could_hold_text(value: Any) -> bool:
-    """Without a look at the values: an array, or a column of no numbers and no lists."""
+    """Whether the type allows text: any array, or a column whose type is neither numeric nor a list."""
     if isinstance(value, np.ndarray):
         return True
     kind = str(getattr(value, "dtype", getattr(value, "type", ""))).lower()
@@ -178,19 +182,19 @@ def _holds_text(array: AnyArray) -> bool:
     return array.dtype.kind == "O" and any(isinstance(item, str) for item in array.tolist())
 
 
-def _names(value: Any) -> AnyArray:
+def _as_id_array(value: Any) -> AnyArray:
     return np.array(value.to_pylist()) if hasattr(value, "to_pylist") else np.asarray(value)
 
 
 def _rows_by_id(name: str, value: Any, names: RowNames) -> IntArray:
-    values = _names(value)
+    values = _as_id_array(value)
     pool = names.ids
     if pool is None and _is_index(value) and values.dtype.kind in "iu":
         pool = names.index
     if pool is None:
-        some = Ids(name, values).shown(range(len(values)))
+        shown = Ids(name, values).shown(range(len(values)))
         hint = f"pass {keyword('ids')}{in_python(' or a frame with an id column or such an index')}."
-        raise InvalidArgument(f"holds ids ({some}), and the pool has none", argument=name, hint=hint)
+        raise InvalidArgument(f"holds ids ({shown}), and the pool has none", argument=name, hint=hint)
     return rows_of(Ids(name, values, argument=name), pool)
 
 
@@ -205,9 +209,9 @@ def _rows_of_mask(name: str, mask: AnyArray, n_pool: int, own: RowNames, names: 
 
 
 def _rows_of_features(references: Matrix, own: RowNames, pool: Matrix, names: RowNames) -> IntArray:
-    """The rows of the pool that labelled features are, by their ids; none where the pool knows no such ids."""
+    """The pool rows of labeled features, by id; empty if the pool has none of these ids."""
     pair = pair_of(own, names)
-    if pair is None or not any(key in pair.pool.places for key in pair.theirs.keys):
+    if pair is None or not any(key in pair.pool.row_of_key for key in pair.theirs.keys):
         return np.empty(0, dtype=np.int64)
     rows = rows_of(*pair)
     if not np.array_equal(np.asarray(references[:]), np.asarray(pool[rows])):

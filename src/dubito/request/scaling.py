@@ -1,7 +1,7 @@
-"""Columns of different units on one scale: mean 0 and standard deviation 1, as their blocks are read.
+"""Standardization of features to mean 0 and standard deviation 1.
 
-The facts come from the pool alone, and labelled features are brought to the pool's scale, so that a point means the
-same whether it is labelled or not. Nothing is copied: a memory map larger than the memory stays one.
+The statistics come from the pool alone and are applied to labeled features too. Blocks are standardized when they are
+read, so that memory maps larger than main memory work.
 """
 
 import warnings
@@ -18,32 +18,32 @@ from dubito.request.ids import feature_names
 from dubito.request.rows import Labelled
 
 NOISE = 4 * np.finfo(np.float64).eps
-"""A deviation this small beside a column's values is their rounding."""
+"""A standard deviation this small relative to a column's values is rounding error."""
 MOST_OF_IT = 0.9
-"""Columns that make so much of the distances dominate them."""
+"""Columns dominate the distances if they contribute this fraction of them."""
 MOST_NAMED = 3
 
 
 class Scale(NamedTuple):
-    """What standardising takes: a row becomes ``(row - mean) / deviation``."""
+    """Column statistics: a row is standardized to ``(row - mean) / deviation``."""
 
     mean: FloatArray
     """(d,)"""
     deviation: FloatArray
-    """(d,) the standard deviation (over n); infinite for a column that is the same in every row, which becomes 0."""
+    """(d,) standard deviation (ddof=0); infinite for constant columns, which become 0."""
     share: FloatArray
-    """(d,) what each column makes of the mean squared distance between two rows, unscaled; 0 where all are constant."""
+    """(d,) fraction that each column contributes to the mean squared distance, unscaled; 0 if all are constant."""
     ends: FloatArray
-    """(2, d) the smallest and the largest value of each column."""
+    """(2, d) minimum and maximum of each column."""
 
     def applied(self, block: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
-        """A block of rows on this scale: computed in float64, then rounded once."""
+        """Standardize a block of rows: computed in float64, then rounded once."""
         wide = np.subtract(block, self.mean, dtype=np.float64)
         wide /= self.deviation
         return wide.astype(dtype, copy=False)
 
-    def in_common(self) -> "Scale":
-        """One deviation for all columns that vary, the root of their mean square: they keep their sizes."""
+    def with_shared_deviation(self) -> "Scale":
+        """Replace the deviations of non-constant columns by their root mean square, which keeps relative scales."""
         varies = np.isfinite(self.deviation)
         if not varies.any():
             return self
@@ -68,12 +68,10 @@ class Scaled:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the matrix."""
         return self.matrix.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float32 for a matrix of float16 or float32, else float64."""
         return scaled_dtype(self.matrix)
 
     def __getitem__(self, rows: slice | IntArray) -> AnyArray:
@@ -81,12 +79,12 @@ class Scaled:
 
 
 def scaled_dtype(matrix: Matrix) -> np.dtype[Any]:
-    """The type that standardised values are kept in: whole numbers need float64, narrow floats float32."""
+    """The type of standardized values: float32 for floats of at most 4 bytes, else float64."""
     return np.dtype(np.float32 if matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 4 else np.float64)
 
 
 def on_scale(matrix: Matrix, scale: Scale) -> Matrix:
-    """The matrix standardised: a view of it, or for features on a GPU a tensor there, whose values are the same."""
+    """The standardized matrix: a lazy view, or for features on a GPU a new tensor there with the same values."""
     return _on_device(matrix, scale) if isinstance(matrix, OnDevice) else Scaled(matrix, scale)
 
 
@@ -101,10 +99,11 @@ def _on_device(matrix: OnDevice, scale: Scale) -> OnDevice:
 
 
 def measure_scale(matrix: Matrix) -> Scale:
-    """Mean and standard deviation of every column of finite numbers, in float64.
+    """Mean and standard deviation of every column, in float64.
 
-    Two passes, blockwise: the second is about the mean of the first, so that a small spread far from 0 is not lost. The
-    blocks depend on the width alone, so that shards, maps and arrays of the same rows give the same bits. O(n·d) time.
+    Two passes over blocks; the second subtracts the mean of the first, so that a small spread far from 0 is not lost.
+    The block size depends only on the width, so that shards, memory maps and arrays of the same rows give bitwise equal
+    results. O(n·d) time.
 
     Examples
     --------
@@ -118,16 +117,16 @@ def measure_scale(matrix: Matrix) -> Scale:
         block = _wide(matrix[span])
         sums = sums + block.sum(axis=0)
         low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
-    middle = sums / n
+    approximate_mean = sums / n
     first, second = np.zeros(len(sums)), np.zeros(len(sums))
     for span in spans:
-        apart = _wide(matrix[span]) - middle
-        first, second = first + apart.sum(axis=0), second + (apart * apart).sum(axis=0)
+        deviations = _wide(matrix[span]) - approximate_mean
+        first, second = first + deviations.sum(axis=0), second + (deviations * deviations).sum(axis=0)
     variance = np.maximum(second / n - (first / n) ** 2, 0.0)
     variance[np.sqrt(variance) <= NOISE * np.maximum(np.abs(low), np.abs(high))] = 0.0
     deviation = np.where(variance > 0.0, np.sqrt(variance), np.inf)
     share = variance / variance.sum() if variance.any() else variance
-    return Scale(middle + first / n, deviation, share, np.stack([low, high]))
+    return Scale(approximate_mean + first / n, deviation, share, np.stack([low, high]))
 
 
 def _wide(block: AnyArray) -> FloatArray:
@@ -135,14 +134,14 @@ def _wide(block: AnyArray) -> FloatArray:
 
 
 def largest_scaled(matrix: Matrix, scale: Scale) -> float:
-    """The largest magnitude of the standardised pool: rounding keeps order, so a column's ends tell."""
+    """The largest magnitude of the standardized pool, from the column minima and maxima (rounding is monotonic)."""
     return float(np.abs(scale.applied(scale.ends, scaled_dtype(matrix))).max())
 
 
 def dominant(scale: Scale, most_of_it: float = MOST_OF_IT, most: int | None = None) -> list[int]:
-    """The fewest columns that make most of the distances, the largest first.
+    """The fewest columns that contribute ``most_of_it`` of the distances, largest first.
 
-    None where it takes more than ``most`` of them, which is half of all if nothing is said.
+    Empty if more than ``most`` columns are needed, by default half of all columns.
 
     Examples
     --------
@@ -158,42 +157,40 @@ def dominant(scale: Scale, most_of_it: float = MOST_OF_IT, most: int | None = No
 def describe_dominant(
     scale: Scale, names: Sequence[str], most_of_it: float = MOST_OF_IT, most: int | None = None
 ) -> str:
-    """Which columns make how much of the distances, as the end of a sentence has it; nothing where none dominates.
+    """The dominant columns and their share, for a message; empty if no columns dominate.
 
     Examples
     --------
     >>> describe_dominant(measure_scale(np.array([[1.0, 100.0], [2.0, 900.0]])), ["age", "income"])
     'income makes over 99.9% of the squared distances'
     """
-    places = dominant(scale, most_of_it, most)
-    if not places:
+    columns = dominant(scale, most_of_it, most)
+    if not columns:
         return ""
-    shown = [names[place] for place in places[:MOST_NAMED]]
-    shown += [f"{len(places) - MOST_NAMED} more"] if len(places) > MOST_NAMED else []
+    shown = [names[column] for column in columns[:MOST_NAMED]]
+    shown += [f"{len(columns) - MOST_NAMED} more"] if len(columns) > MOST_NAMED else []
     named = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
-    share = 100.0 * float(scale.share[places].sum())
+    share = 100.0 * float(scale.share[columns].sum())
     much = f"{share:.1f}%" if share < 99.95 else "over 99.9%"
-    return f"{named} make{'s' * (len(places) == 1)} {much} of the squared distances"
+    return f"{named} make{'s' * (len(columns) == 1)} {much} of the squared distances"
 
-
-# Features on the pool's own scale, where that is asked for; a word where it is not and few columns decide.
 
 NEARLY_ALL = 0.99
-"""Columns of a frame that make so much of the distances are worth a warning."""
+"""Share of the distances from which dominant columns of a frame cause a warning."""
 
 
 class Standardised(NamedTuple):
-    """A pool and what is labelled, on the pool's scale."""
+    """Pool and labeled points, standardized with the pool's statistics."""
 
     pool: Matrix
     labelled: Labelled
     largest: float
-    """Of the pool."""
+    """Largest magnitude of the pool."""
     scale: Scale
 
 
 def standardise_points(pool: Matrix, labelled: Labelled) -> Standardised:
-    """Both with the pool's means taken away and divided by its standard deviations; nothing is copied."""
+    """Standardize pool and labeled points with the pool's statistics, without a copy."""
     scale = measure_scale(pool)
     scaled = on_scale(pool, scale)
     references = labelled.references
@@ -206,14 +203,14 @@ def standardise_points(pool: Matrix, labelled: Labelled) -> Standardised:
 
 
 def check_standardise(standardise: object) -> bool | None:
-    """True, False, or None where nothing was said."""
+    """True, False or None (not given)."""
     if standardise is not None and not isinstance(standardise, bool | np.bool_):
         raise InvalidArgument("is not allowed", argument="standardise", value=standardise, hint="pass True or False.")
     return None if standardise is None else bool(standardise)
 
 
 def warn_of_scales(pool: object, matrix: Matrix, stacklevel: int) -> None:
-    """A warning where the features are a frame's named columns and very few of them make nearly all of a distance."""
+    """Warn if the features are named columns of a frame and very few of them dominate the distances."""
     names = feature_names(pool)
     if len(names) != matrix.shape[1] or len(names) < 2:
         return

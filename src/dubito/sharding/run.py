@@ -20,7 +20,7 @@ from dubito.engines.cluster.shard import Opened, Part
 from dubito.engines.cluster.workers import RayWorkers, Workers, connect, thread_pool_of
 from dubito.errors import InvalidArgument, InvalidData, named
 from dubito.io.lookup import DOUBT_ROLES
-from dubito.io.source import one_below_another, reading
+from dubito.io.source import reading, stack_rows
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, len_of
 from dubito.request.arrays import (
     check_budget,
@@ -118,7 +118,7 @@ def name_of(item: Item) -> str:
 
 
 def _joined(parts: list[Matrix], names: list[str]) -> Matrix:
-    return parts[0] if len(parts) == 1 else one_below_another(parts, names)
+    return parts[0] if len(parts) == 1 else stack_rows(parts, names)
 
 
 def _mask(read: Read) -> AnyArray:

@@ -117,7 +117,7 @@ def build_strategy(strategy: object, options: Mapping[str, object]) -> Strategy:
         if error.argument not in own:
             raise
         # An option behind a name is no argument of the call: --doubt is something else.
-        raise error.again(in_library, f"{named('strategy', strategy)}: ") from error
+        raise error.reworded(in_library, f"{named('strategy', strategy)}: ") from error
 
 
 def option_names(factory: Factory) -> set[str]:

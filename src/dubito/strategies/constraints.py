@@ -114,7 +114,7 @@ class Picking:
         n_kept, is_spent = len(found), False
         quotas = self.request.quotas
         if quotas is not None:
-            is_within = quotas.within(found, quotas.room(self.picks))
+            is_within = quotas.allowed(found, quotas.remaining(self.picks))
             n_kept = n_kept if is_within.all() else int(np.argmin(is_within))
         if self.request.costs is not None and self.request.spend is not None:
             spent = np.cumsum(self.request.costs[np.concatenate([self.picks, found])])[len(self.picks) :]
@@ -126,7 +126,7 @@ class Picking:
         """Candidates that are left in classes that are not full."""
         left = np.setdiff1d(self.problem.candidates, self.picks, assume_unique=True)
         quotas = self.request.quotas
-        return left if quotas is None else left[quotas.room(self.picks)[quotas.classes[left]] > 0]
+        return left if quotas is None else left[quotas.remaining(self.picks)[quotas.classes[left]] > 0]
 
     def _rest(self, budget: int | None = None) -> Solvable:
         """The problem from here on; at first as it is, with what a pool knows."""

@@ -36,7 +36,7 @@ from dubito.io import (
     split_spec,
 )
 from dubito.io.limits import VARIABLE
-from dubito.io.lookup import by_name_alone, choose
+from dubito.io.lookup import choose, excluded_by_name
 from dubito.io.missing_values import Missing, keeping_gaps, rows_with_gaps, settle_missing
 from dubito.io.source import gather, nearest, suffix_of
 from dubito.labeling.project import FAILURE, is_project
@@ -166,7 +166,7 @@ def note_classes(source: Source, role: DoubtRole, key: str | None, columns: Colu
         note(f"{role} of {len(names)} classes: {shown}")
     named = [*columns.probabilities] if role == "probabilities" else []
     if key is None and not named and names and source.entry(names[0]).ndim == 1:
-        left = [name for name in by_name_alone(source, role, columns) if name not in names]
+        left = [name for name in excluded_by_name(source, role, columns) if name not in names]
         if left:
             note(f"{source.path}: left out {', '.join(left)}, no class by name and values; rename it if it is one.")
 
@@ -176,7 +176,7 @@ def with_gaps(found: RowsFile, pool: PoolFile) -> RowsFile:
     pair = None if found.source.path == pool.source.path else matching_ids(found.names, pool.names)
     if pair is None:
         return found
-    lacking = [row for row, key in enumerate(pair.pool.keys) if key not in pair.theirs.places]
+    lacking = [row for row, key in enumerate(pair.pool.keys) if key not in pair.theirs.row_of_key]
     if not lacking:
         return found
     dropped = np.intersect1d(lacking, rows_with_gaps(pool.features))

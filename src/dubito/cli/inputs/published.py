@@ -72,12 +72,12 @@ def gather(experiment: "Experiment", folder: Path, source: "DataSource", downloa
             if source.is_published:
                 source.whole(download=download, progress=progress)
         except MissingFile as error:
-            missing.append(error.worded(Span.marked))
+            missing.append(error.render(Span.marked))
         try:
             if isinstance(experiment.model, StartsFromWeights):
                 find_weights(experiment.model.weights, download=download, progress=progress)
         except MissingFile as error:
-            missing.append(error.worded(Span.marked))
+            missing.append(error.render(Span.marked))
     if missing:
         raise MissingFile(" And ".join(missing))
     return source

@@ -287,7 +287,7 @@ def can_name_rows(table: NameTable, pool: PoolFile, columns: Columns) -> bool:
 def ids_known(theirs: Ids, pool: PoolFile) -> Ids | None:
     """The pool's ids; or the row numbers that its file writes down, where they are meant by who names some of them."""
     ids, index = pool.names.ids, pool.names.index
-    if ids is not None or index is None or index.places.keys().isdisjoint(theirs.keys):
+    if ids is not None or index is None or index.row_of_key.keys().isdisjoint(theirs.keys):
         return ids
     return index
 
@@ -337,9 +337,9 @@ def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: Bool
     theirs = Ids(table.path, table.values(column, kept))
     numbers = np.flatnonzero(kept) + 1
     for number, key, said in zip(numbers, theirs.keys, table.columns[index]()[kept].tolist(), strict=True):
-        if key in ids.places and str(said or "0").strip() != str(ids.places[key]):
+        if key in ids.row_of_key and str(said or "0").strip() != str(ids.row_of_key[key]):
             note(
-                f"{table.path}: in row {number} the {column} {key!r} is row {ids.places[key]} of the pool, but "
+                f"{table.path}: in row {number} the {column} {key!r} is row {ids.row_of_key[key]} of the pool, but "
                 f"{index} says {said}; the {column} counts, here and below."
             )
             return
@@ -408,7 +408,9 @@ def unnamed_rows(table: NameTable, pool: PoolFile, columns: Columns) -> InvalidD
     rows = f"index, the row numbers from 0; points outside the pool need its {pool.features.shape[1]} features."
     if known is None:
         return InvalidData(problem, hint=f"give it a column {rows}")
-    found = next((name for name in table.header if {*label_keys(table.columns[name]())} <= known.places.keys()), None)
+    found = next(
+        (name for name in table.header if {*label_keys(table.columns[name]())} <= known.row_of_key.keys()), None
+    )
     if found is not None:
         return InvalidData(problem, hint=f"{found} has the pool's ids: call it {wanted} there, as in the pool.")
     return InvalidData(problem, hint=f"give it a column {wanted}, the pool's ids, or {rows}")

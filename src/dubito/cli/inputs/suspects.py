@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dubito.io import Columns, PoolFile, split_spec
-from dubito.io.lookup import choose, left_out, numbers_beside, usual_name
+from dubito.io.lookup import choose, left_out, unused_number_columns, usual_name
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, len_of
 from dubito.request.labels import are_labels, label_keys
 
@@ -45,7 +45,7 @@ def describe_features(pool: PoolFile, columns: Columns) -> Iterator[str]:
 def describe_vectors(pool: PoolFile, spec: str, columns: Columns) -> Iterator[str]:
     """Which column of lists the features are, and the columns of numbers beside it that are none."""
     chosen = choose(pool.source, "features", split_spec(spec)[1], columns)
-    beside = numbers_beside(pool.source, chosen, columns)
+    beside = unused_number_columns(pool.source, chosen, columns)
     if beside:
         shown = ", ".join(beside[:MOST_NAMED]) + (", ..." if len(beside) > MOST_NAMED else "")
         yield f"features are the lists in {chosen[0]}; left out: {shown}"

@@ -22,7 +22,7 @@ from dubito.integrations.label_studio.projects import StudioProject, find_projec
 from dubito.integrations.label_studio.pushing import check_sampling, check_storage, push
 from dubito.integrations.label_studio.watching import WatchPlan, wait_for_server, watch
 from dubito.io import Columns, open_source, output_format, write_atomically
-from dubito.io.durable import held
+from dubito.io.durable import file_lock
 from dubito.io.picks import render_columns
 from dubito.matrix import AnyArray, len_of
 from dubito.request.arrays import check_integer, read_number
@@ -241,7 +241,7 @@ def watch_project(
         keeper.keep(found)
         keeper.tell(found, quiet=quiet)
 
-    with held(keeper.output), suppress(KeyboardInterrupt):
+    with file_lock(keeper.output), suppress(KeyboardInterrupt):
         project = wait_for_server(begin, plan, tell)
         say(f"watching {project.title!r} ({server.url}/projects/{project.id}); Ctrl-C stops.", quiet=quiet)
         watch(project, picker, plan, keep=keep, tell=tell)

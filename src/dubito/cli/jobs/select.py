@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 
 from dubito.api import forecast, select
-from dubito.arguments import Wanted, build_request, check_points, check_terms, with_model
+from dubito.arguments import ModelChoice, build_request, check_points, check_terms, with_model
 from dubito.cli.inputs.features import When, describe_scale, is_wanted
 from dubito.cli.inputs.labeled import LabelledInputs
 from dubito.cli.inputs.pool import Inputs, note
@@ -37,7 +37,7 @@ from dubito.io import (
     write_atomically,
 )
 from dubito.io.cells import is_formula
-from dubito.io.durable import held
+from dubito.io.durable import file_lock
 from dubito.io.lookup import DOUBT_ROLES
 from dubito.io.source import suffix_of
 from dubito.matrix import BoolArray, IntArray, len_of
@@ -248,7 +248,7 @@ def holding(target: Target, dry_run: bool, quiet: bool) -> Iterator[None]:
     if dry_run or not target.append or target.path is None:
         yield
         return
-    with held(target.path, waiting=lambda: say(f"waiting for another who adds to {target.path}", quiet=quiet)):
+    with file_lock(target.path, waiting=lambda: say(f"waiting for another who adds to {target.path}", quiet=quiet)):
         yield
 
 
@@ -366,7 +366,7 @@ def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Req
     points = check_points(features, named, method.metric)
     probabilities, logits, doubt = map(found.doubt.get, DOUBT_ROLES)
     doubts = Sources(probabilities, logits, doubt, method.temperature, labels_argument(found), named)
-    wanted = Wanted(method.model, EMPTY)
+    wanted = ModelChoice(method.model, EMPTY)
     points, doubts, limits = with_model(points, doubts, method.limits(found), method.strategy, wanted, terms.seed)
     return build_request(points, terms, method.budget, candidates_of(found, allowed), doubts, limits=limits)
 

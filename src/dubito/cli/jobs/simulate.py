@@ -100,7 +100,7 @@ def read_model(text: str) -> Model:
     try:
         return model_from_table(table)
     except (InvalidArgument, InvalidData) as error:
-        raise error.again(in_library, f"{named('model', text)}: ", InvalidArgument) from error
+        raise error.reworded(in_library, f"{named('model', text)}: ", InvalidArgument) from error
 
 
 def check_committee(arms: Sequence[Arm], model: Model, text: str) -> None:

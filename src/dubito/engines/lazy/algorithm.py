@@ -107,7 +107,7 @@ class Greedy:
         quotas = self.problem.quotas
         zeros = self.frontier.zeros(n_left if quotas is None else None)
         if quotas is not None and self.room is not None:
-            zeros = zeros[quotas.within(self.problem.candidates[zeros], self.room)][:n_left]
+            zeros = zeros[quotas.allowed(self.problem.candidates[zeros], self.room)][:n_left]
         with DeferInterrupt() as held:
             self.frontier.close(NONE, np.empty(0), zeros)
             self._note(zeros, np.zeros(len(zeros)))

@@ -16,7 +16,7 @@ from dubito.io.cells import as_list
 from dubito.io.formats.arrow import opened
 from dubito.io.formats.tables import Grid
 from dubito.io.missing_values import gaps_are_kept
-from dubito.io.source import Entry, Source, one_below_another, reading
+from dubito.io.source import Entry, Source, reading, stack_rows
 from dubito.matrix import AnyArray, IntArray, Matrix
 from dubito.registry import require
 from dubito.request.ids import tidy_date
@@ -289,7 +289,7 @@ def _lists(path: str, name: str) -> Matrix:
             for chunk in filter(len, column.chunks):
                 parts.append(_rows(chunk, path, name, first_row, width))
                 first_row, width = first_row + len(chunk), parts[-1].shape[1]
-    return one_below_another(parts, [path] * len(parts)) if parts else np.empty((0, 0))
+    return stack_rows(parts, [path] * len(parts)) if parts else np.empty((0, 0))
 
 
 def _batches(metadata: Any) -> Iterator[list[int]]:

@@ -223,7 +223,7 @@ def test_an_error_in_one_piece_of_work_is_the_error_of_all() -> None:
             raise KeyError(number)
 
     with pytest.raises(KeyError):
-        threads.each(fail, [(number,) for number in range(8)])
+        threads.parallel_map(fail, [(number,) for number in range(8)])
 
 
 def test_progress_is_reported_without_a_radius() -> None:

@@ -12,7 +12,7 @@ from dubito.engines.cpu.coverage.space import Probed, product_bounds, right
 from dubito.engines.cpu.products import Packed
 from dubito.engines.lazy.bounds import ROUND_UP, SMALLEST, Float32Array
 from dubito.matrix import BoolArray, FloatArray, IntArray, blocks
-from dubito.threads import each
+from dubito.threads import parallel_map
 
 Int32Array = npt.NDArray[np.int32]
 Places = npt.NDArray[np.uint16]
@@ -80,9 +80,9 @@ class PairSearch:
 
     def run(self, numbers: IntArray, n_candidates: int) -> Found:
         """All pairs; ``numbers`` (n,) are the candidates' own, from 0 to ``n_candidates - 1``."""
-        each(self.probed.prepare, self.probed.missing([block.rows for block in self.blocks]))
+        parallel_map(self.probed.prepare, self.probed.missing([block.rows for block in self.blocks]))
         # Those with most to do first, so that no thread is left alone with a long piece.
-        each(self._against_earlier, [(place,) for place in reversed(range(len(self.blocks)))])
+        parallel_map(self._against_earlier, [(place,) for place in reversed(range(len(self.blocks)))])
         for block, parts in zip(self.blocks, self.bins, strict=True):
             if block.is_candidate:
                 parts.append(_selves(block))
@@ -235,7 +235,7 @@ class Lists:
     def refine(self, candidates: IntArray) -> None:
         """Sharpen the bounds of candidates by products of the points, where only probes were compared."""
         due = candidates[self.level[candidates] == PROBED]
-        each(self._refine, [(due[span],) for span in blocks(len(due), REFINE_TOGETHER)])
+        parallel_map(self._refine, [(due[span],) for span in blocks(len(due), REFINE_TOGETHER)])
         self.level[due] = REFINED
 
     def _refine(self, candidates: IntArray) -> None:

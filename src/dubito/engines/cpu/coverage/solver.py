@@ -105,7 +105,7 @@ class CoverGreedy:
             # Nothing adds anything any more: the lowest numbers meet the budget.
             rest = np.flatnonzero(self.bound == 0.0)
             if self.quotas is not None and self.room is not None:
-                rest = rest[self.quotas.within(self.rows[rest], self.room)]
+                rest = rest[self.quotas.allowed(self.rows[rest], self.room)]
             for candidate in rest[: budget - len(self.picks)].tolist():
                 self._note(candidate, 0.0)
             return
@@ -254,6 +254,6 @@ def _by_weight(problem: CoverageProblem) -> Solution:
     weights = problem.weights[problem.candidates]
     picks = np.argsort(-problem.priorities(slice(None), weights), kind="stable")
     if problem.quotas is not None:
-        picks = picks[problem.quotas.within(problem.candidates[picks], problem.quotas.limits)]
+        picks = picks[problem.quotas.allowed(problem.candidates[picks], problem.quotas.limits)]
     picks = picks[: problem.budget]
     return Solution((finished(problem, 0.0, 0.0, picks, weights[picks]),))

@@ -11,7 +11,7 @@ from dubito.engines.cpu.products import Packed, product
 from dubito.engines.cpu.sketch import Sketch, orthonormal, plain_sketch
 from dubito.engines.lazy.bounds import FLOOR, MEDIAN_ROWS, UNIT, Float32Array, product_slack, squared_lengths
 from dubito.matrix import BoolArray, FloatArray, IntArray, Matrix, Rows, blocks, len_of
-from dubito.threads import each
+from dubito.threads import parallel_map
 
 FIT_ROWS = 2048
 """Points whose directions probes are fitted to."""
@@ -220,7 +220,7 @@ class Nearest:
             group = missing[known.seen[missing] == first]
             unseen = Rows(problem.references, np.arange(first, self.n_references))
             search = Search(self.space, probes, unseen)
-            each(search.lower, [(group[span], known.squared) for span in blocks(len(group), ROWS)])
+            parallel_map(search.lower, [(group[span], known.squared) for span in blocks(len(group), ROWS)])
             known.seen[group] = self.n_references
         return known.squared[rows]
 
