@@ -1,7 +1,7 @@
-"""A file written whole or not at all: under a temporary name beside it, synced to disk, then put in its place.
+"""Atomic writes and file locks.
 
-A process that is killed in the write leaves the temporary file. It is locked while somebody writes it, so that the next
-who writes the same file can tell those that nobody will ever finish, and removes them.
+A file is written under a temporary name in the same folder, synced to disk, and renamed. The temporary file is locked
+during the write, so that the next writer of the same file can recognize and remove temporary files of killed processes.
 """
 
 import errno
@@ -26,12 +26,10 @@ from dubito.errors import FORCE, DubitoError, InvalidArgument, InvalidData, Miss
 from dubito.io.source import reading
 from dubito.matrix import AnyArray
 
-# What a disk does to a program: locks, names that must last, short writes, no room left and closed doors.
-
 NO_LOCKS = errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP
-"""What ``flock`` says on a file system that has no locks."""
+"""Errors of ``flock`` on a file system without locks."""
 LONGEST_NAME = 40
-"""Letters of a file's name in those of its neighbours: with ours around it, a long one might be too long."""
+"""Characters of a file's name used in the names of its lock and temporary files, which might become too long."""
 
 
 FILE_KINDS = {
@@ -44,15 +42,15 @@ FILE_KINDS = {
 
 
 class DiskFull(DubitoError, OSError):
-    """No room left to write; what is written stays whole."""
+    """The disk is full; files written before are intact."""
 
 
 class NotRegularFile(OSError):
-    """A pipe, socket, device or folder in the place of a file; says so as the end of a sentence about the path."""
+    """A path is a pipe, socket, device or folder; the message is the predicate of a sentence about the path."""
 
 
 def open_regular(path: str | os.PathLike[str], flags: int = 0) -> BinaryIO:
-    """Open a regular file for reading, without ever waiting for a pipe or touching a device.
+    """Open a regular file for reading, without ever blocking on a pipe or opening a device.
 
     Parameters
     ----------
@@ -70,7 +68,7 @@ def open_regular(path: str | os.PathLike[str], flags: int = 0) -> BinaryIO:
     flags |= os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     file = os.fdopen(os.open(path, flags), "rb")
     try:
-        check_regular(os.fstat(file.fileno()))  # Again: it may have been replaced in between.
+        check_regular(os.fstat(file.fileno()))  # The path may have been replaced since os.stat.
     except BaseException:
         file.close()
         raise
@@ -78,7 +76,7 @@ def open_regular(path: str | os.PathLike[str], flags: int = 0) -> BinaryIO:
 
 
 def check_regular(found: os.stat_result) -> None:
-    """Raise `NotRegularFile` for what is no regular file."""
+    """Raise `NotRegularFile` unless it is a regular file."""
     if not stat.S_ISREG(found.st_mode):
         kind = FILE_KINDS.get(stat.S_IFMT(found.st_mode), "something else")
         raise NotRegularFile(f"is {kind}, not a regular file")
@@ -86,9 +84,9 @@ def check_regular(found: os.stat_result) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[int]:
-    """The file opened for adding, made where it is missing, while no one else holds its lock."""
+    """Open a file for appending, create it if missing, and hold an exclusive lock on it."""
     is_new = not path.exists()
-    file = _locked_in_place(path, str(path), os.O_APPEND)
+    file = _open_locked(path, str(path), os.O_APPEND)
     try:
         if is_new:
             sync_folder(path.parent)
@@ -99,19 +97,19 @@ def locked(path: Path) -> Iterator[int]:
 
 @contextmanager
 def file_lock(path: str, *, waiting: Callable[[], None] | None = None, needed: bool = True) -> Iterator[None]:
-    """Let no other dubito replace a file while the block runs.
+    """Keep other dubito processes from replacing a file while the block runs.
 
-    A file that is replaced by renaming cannot be locked itself: the lock is on ``.NAME.lock`` beside it, which goes
-    with the block.
+    A file that is replaced by renaming cannot be locked itself, so the lock is on ``.NAME.lock`` in the same folder,
+    which is removed afterwards.
 
     Parameters
     ----------
     path : str
         The file, which need not exist.
     waiting : callable, optional
-        Called once before waiting for another.
+        Called once before waiting for another process.
     needed : bool
-        Refuse a file system without locks; otherwise go on there without.
+        Raise an error on a file system without locks; otherwise continue there without a lock.
 
     Examples
     --------
@@ -126,7 +124,7 @@ def file_lock(path: str, *, waiting: Callable[[], None] | None = None, needed: b
     folder, name = os.path.split(os.path.realpath(path))
     lock = Path(folder, f".{name[:LONGEST_NAME]}.lock")
     with explain_write_errors(path):
-        file = _locked_in_place(lock, path, waiting=waiting, needed=needed)
+        file = _open_locked(lock, path, waiting=waiting, needed=needed)
     try:
         yield
     finally:
@@ -135,10 +133,10 @@ def file_lock(path: str, *, waiting: Callable[[], None] | None = None, needed: b
         os.close(file)
 
 
-def _locked_in_place(
+def _open_locked(
     lock: Path, called: str, flags: int = 0, *, waiting: Callable[[], None] | None = None, needed: bool = True
 ) -> int:
-    """The file, locked. Whoever held it before may have removed or replaced it, and then there is another to lock."""
+    """Open and lock a file. If the previous holder of the lock removed or replaced the file, start over."""
     while True:
         file = os.open(lock, os.O_RDWR | os.O_CREAT | flags, 0o666)
         try:
@@ -157,7 +155,7 @@ def _locked_in_place(
 
 
 def try_lock(file: int) -> bool:
-    """Whether nobody else has locked the file; it is ours then."""
+    """Lock the file without waiting; False if another process holds the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -166,7 +164,7 @@ def try_lock(file: int) -> bool:
 
 
 def is_same_file(file: int, path: Path) -> bool:
-    """False where the file was removed between our opening and locking it, by one who had done with it."""
+    """Whether the path still refers to the open file, which may have been removed before it was locked."""
     try:
         return os.path.samestat(os.fstat(file), os.stat(path))
     except FileNotFoundError:
@@ -175,7 +173,7 @@ def is_same_file(file: int, path: Path) -> bool:
 
 @contextmanager
 def explain_lock_errors(path: str, *, needed: bool = True) -> Iterator[None]:
-    """Say it where a file system has no locks; or pass over it, where none is needed."""
+    """Raise a `DubitoError` if the file system has no locks, or ignore that if ``needed`` is False."""
     try:
         yield
     except OSError as error:
@@ -190,7 +188,7 @@ def explain_lock_errors(path: str, *, needed: bool = True) -> Iterator[None]:
 
 @contextmanager
 def explain_write_errors(path: str) -> Iterator[None]:
-    """Turn what the system says on writing a file into an error that names it."""
+    """Convert OSErrors on writing a file to `DubitoError`s that name the file."""
     try:
         yield
     except DubitoError:
@@ -205,13 +203,13 @@ def explain_write_errors(path: str) -> Iterator[None]:
 
 
 def reason(error: OSError) -> str:
-    """What the system says, in the middle of a sentence."""
+    """The system's error message in lower case, for the middle of a sentence."""
     return (error.strerror or str(error)).lower()
 
 
 def sync_folder(folder: str | Path) -> None:
-    """Have the names in a folder on the disk: without this a power cut may bring a replaced file back."""
-    with suppress(OSError):  # Some file systems cannot.
+    """Flush a folder's entries to disk; without this a power failure may undo a rename."""
+    with suppress(OSError):  # Not supported by some file systems.
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -221,7 +219,7 @@ def sync_folder(folder: str | Path) -> None:
 
 @contextmanager
 def explain_disk_full(path: Path) -> Iterator[None]:
-    """Turn a full disk into an error that says what to do."""
+    """Convert errors of a full disk to `DiskFull`."""
     try:
         yield
     except (OSError, DubitoError) as error:
@@ -235,33 +233,33 @@ def explain_disk_full(path: Path) -> Iterator[None]:
 
 
 def write_all(file: int, data: bytes) -> None:
-    """One write is the rule; a signal or a disk that fills up may need more."""
+    """Write all bytes; a signal or a nearly full disk can make a single write incomplete."""
     while data:
         data = data[os.write(file, data) :]
 
 
 SECONDS_KEPT = 60.0
-"""A temporary file is left alone for so long, whoever holds it: not every file system tells of another host's locks."""
+"""Minimum age of removed temporary files, since some file systems do not show the locks of other hosts."""
 NO_LINKS = errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS
-"""What a file system says that has no hard links."""
+"""Errors of ``link`` on a file system without hard links."""
 
 
 def write_atomically(path: str, data: bytes, *, new: bool = False, private: bool = False) -> None:
-    """Write a file whole or not at all.
+    """Write a file atomically.
 
-    A link stays a link and its target is replaced; the mode of a file that exists is kept. A device or pipe is
-    written to directly, as nothing can be renamed onto it.
+    The target of a symbolic link is replaced, not the link; the mode of an existing file is kept. Devices and pipes are
+    written to directly.
 
     Parameters
     ----------
     path : str
-        Where to.
+        The file to write.
     data : bytes
-        All of it.
+        Its whole content.
     new : bool
-        Refuse a file that exists, also one that another process makes at this moment.
+        Raise `OutputExists` if the file exists, even if another process creates it at the same time.
     private : bool
-        Let nobody but its owner read it, whatever mode it had.
+        Make the file readable by its owner only, whatever its mode was.
 
     Examples
     --------
@@ -277,11 +275,11 @@ def write_atomically(path: str, data: bytes, *, new: bool = False, private: bool
             with open(path, "wb") as file:
                 file.write(data)
         else:
-            _write_beside(path, target, data, new, private)
+            _write_and_rename(path, target, data, new, private)
 
 
 def is_device(path: str) -> bool:
-    """Whether the path is a device, pipe or socket, which cannot be replaced."""
+    """Whether the path is a device, pipe or socket, which must not be replaced."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -289,22 +287,22 @@ def is_device(path: str) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def _write_beside(path: str, target: str, data: bytes, new: bool, private: bool) -> None:
+def _write_and_rename(path: str, target: str, data: bytes, new: bool, private: bool) -> None:
     folder, name = os.path.split(target)
     remove_stale_temporaries(folder, name)
     temporary = os.path.join(folder, f".{name[:LONGEST_NAME]}.{secrets.token_hex(4)}.tmp")
     try:
-        # open() rather than tempfile: the user's umask decides who may read the result.
+        # open() rather than tempfile, so that the user's umask applies.
         with open(temporary, "xb", opener=_open_private if private else None) as file:
             with suppress(OSError):
-                try_lock(file.fileno())  # Ours until it is closed: whoever sweeps leaves it alone.
+                try_lock(file.fileno())  # Locked until closed, so that other processes do not remove it as stale.
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
             if new:
-                _put_new(path, temporary, target)
+                _create(path, temporary, target)
             else:
-                _put(temporary, target, private)
+                _replace(temporary, target, private)
         sync_folder(folder)
     finally:
         with suppress(FileNotFoundError):
@@ -315,14 +313,14 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _put(temporary: str, target: str, private: bool) -> None:
+def _replace(temporary: str, target: str, private: bool) -> None:
     if os.path.isfile(target) and not private:
         shutil.copymode(target, temporary)
     os.replace(temporary, target)
 
 
-def _put_new(path: str, temporary: str, target: str) -> None:
-    """A name is linked only where there is none; without links, an empty file is made there first."""
+def _create(path: str, temporary: str, target: str) -> None:
+    """Rename only if the target does not exist: by a hard link, or else by creating the target exclusively first."""
     try:
         try:
             os.link(temporary, target)
@@ -338,16 +336,16 @@ def _put_new(path: str, temporary: str, target: str) -> None:
 
 
 def remove_stale_temporaries(folder: str, name: str) -> None:
-    """Remove the temporary files of a name that nobody will finish: they are a minute old, and nobody holds them."""
-    ours = re.compile(re.escape(f".{name[:LONGEST_NAME]}.") + r"[0-9a-f]{8}\.tmp")
+    """Remove temporary files of killed processes for this file name: over a minute old and not locked."""
+    temporary = re.compile(re.escape(f".{name[:LONGEST_NAME]}.") + r"[0-9a-f]{8}\.tmp")
     with suppress(OSError), os.scandir(folder or ".") as entries:
         for entry in entries:
-            if ours.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+            if temporary.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                 _remove_abandoned(entry.path)
 
 
 def _remove_abandoned(path: str) -> None:
-    with suppress(OSError):  # Another may sweep as well; and what cannot be removed is no reason to fail.
+    with suppress(OSError):  # Best effort: another process may remove it at the same time.
         if time.time() - os.stat(path).st_mtime < SECONDS_KEPT:
             return
         file = os.open(path, os.O_RDWR)
@@ -358,16 +356,15 @@ def _remove_abandoned(path: str) -> None:
             os.close(file)
 
 
-# Arrays that dubito keeps for itself, in an ``.npz`` with a checksum over all of them.
-#
-# A zip archive guards the bytes of each array, but not their names, nor that none is missing or of another save.
+# ``.npz`` files with a checksum over all arrays. A zip archive protects the bytes of each array, but does not detect
+# renamed or missing arrays, or arrays from another save.
 
 CHECKSUM = "checksum"
-"""The array that holds it, as hexadecimal digits."""
+"""The name of the array that holds the checksum, as hexadecimal digits."""
 
 
 def save_sealed(path: str, arrays: Mapping[str, AnyArray], *, private: bool = False) -> None:
-    """Write arrays, whole or not at all; ``private`` lets nobody but the file's owner read them.
+    """Write arrays with a checksum, atomically; ``private`` makes the file readable by its owner only.
 
     Examples
     --------
@@ -385,16 +382,16 @@ def save_sealed(path: str, arrays: Mapping[str, AnyArray], *, private: bool = Fa
 def load_sealed(
     path: str, *, check_size: Callable[[int], None] = lambda n_bytes: None, needed: bool = False
 ) -> dict[str, AnyArray]:
-    """The arrays that were saved; a file that is damaged is refused by its name.
+    """Read arrays written by `save_sealed`; raises InvalidData if the file is damaged.
 
     Parameters
     ----------
     path : str
         The file.
     check_size : callable
-        Called with the bytes that it unpacks to, before anything is read; it may refuse them.
+        Called with the unpacked size in bytes before anything is read; may raise.
     needed : bool
-        Refuse a file without a checksum, as the first versions wrote.
+        Reject files without a checksum, which the first versions wrote.
     """
     with reading(path), open(path, "rb") as stream:
         with zipfile.ZipFile(stream) as archive:
@@ -409,7 +406,7 @@ def load_sealed(
 
 
 def checksum_of(arrays: Mapping[str, AnyArray]) -> str:
-    """Hexadecimal digits that change with any name, type, shape or value."""
+    """A hash of all names, types, shapes and values, as hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

@@ -1,4 +1,4 @@
-"""Which array of a file is meant: by its key, by the usual names, or because it is the only one that fits."""
+"""Find the array of a file that has a role: by its key, by conventional names, or because only one fits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,20 +26,20 @@ from dubito.request.columns import (
 )
 from dubito.request.ids import Ids, RowNames
 
-# Which columns of a table are classes of a model, where they have the name of something else.
+# Class columns (probabilities or logits) whose names suggest another role
 
 MOST_ROWS = 10_000
-"""What columns are judged on."""
+"""Number of rows that are inspected."""
 SUM_TOLERANCE = 1e-3
 
 
-def class_columns(source: Source, role: str, free: Sequence[str], doubtful: Sequence[str]) -> list[str]:
-    """The doubtful columns, such as ``y``, that are classes by what they hold.
+def class_columns(source: Source, role: str, free: Sequence[str], ambiguous: Sequence[str]) -> list[str]:
+    """The ambiguous columns, such as ``y``, whose values show that they belong to a class.
 
-    For logits those with fractions, since whole numbers look like labels; for probabilities those with which the rows
-    sum to 1, where they do not without them.
+    For logits these are columns with fractions, since whole numbers look like labels; for probabilities those that
+    make the rows sum to 1.
     """
-    numbers = [name for name in doubtful if _holds_numbers(source, name)]
+    numbers = [name for name in ambiguous if _holds_numbers(source, name)]
     if source.columns is None or not numbers or not all(_holds_numbers(source, name) for name in free):
         return []
     names = [*free, *numbers]
@@ -62,7 +62,7 @@ def _has_fractions(values: FloatArray) -> bool:
 
 
 def _is_share(values: FloatArray) -> bool:
-    """Whether all are from 0 to 1, as doubt is."""
+    """Whether all finite values are in [0, 1], like doubt."""
     known: BoolArray = np.isfinite(values)
     return bool(((values >= 0) & (values <= 1))[known].all())
 
@@ -74,11 +74,11 @@ def _sum_to_one(columns: Sequence[FloatArray]) -> bool:
     return bool((np.abs(sums[np.isfinite(sums)] - 1) <= SUM_TOLERANCE).all())
 
 
-# What the rows of a file are called: a column or an array of ids, and the index of a pandas frame that was saved.
+# Ids of the rows of a file
 
 
 def index_columns(source: Source) -> list[str]:
-    """The columns of a table that are a frame's index, by what the file tells or by their names."""
+    """The columns of a table that hold a pandas index, by the file's metadata or by their names."""
     if not source.is_table:
         return []
     named = [name for name in index_names(source.names) if name not in source.index]
@@ -86,16 +86,16 @@ def index_columns(source: Source) -> list[str]:
 
 
 def find_names(source: Source, id_column: str | None, n_rows: int) -> RowNames:
-    """What the rows of a file are called.
+    """The ids of the rows of a file.
 
     Parameters
     ----------
     source : Source
-        A file that was opened.
+        An opened file.
     id_column : str, optional
-        The name given for the ids; where the file has none of that name, ``ids`` or ``id`` is taken.
+        The name of the ids; if the file has no such entry, ``ids`` or ``id`` is used.
     n_rows : int
-        How many rows there are to name: a file of other arrays may have ids for something else.
+        The number of rows, which the number of ids must match.
     """
     names = [name for name in source.names if name]
     chosen = id_column if id_column in names else usual(names, IDS)
@@ -113,7 +113,7 @@ def _index(source: Source, n_rows: int, *, needed: bool) -> Ids | None:
                 hint=f"say which of them tells rows apart with {option}.",
             )
         return None
-    if not levels or _counts_pieces(_values(source, levels[0])):
+    if not levels or _has_restarting_numbers(_values(source, levels[0])):
         return None
     return _checked(source, levels[0], n_rows)
 
@@ -123,16 +123,16 @@ def _is_index(source: Source, name: str) -> bool:
     return entry.ndim == 1 and could_be_index(name, entry.values() if entry.content == "text" else whole(entry.read()))
 
 
-def _counts_pieces(values: AnyArray) -> bool:
-    """Whether row numbers begin again and again, as in frames put one below another: they name no rows."""
+def _has_restarting_numbers(values: AnyArray) -> bool:
+    """Whether row numbers restart at 0, as in concatenated frames, and so are not unique."""
     if values.dtype.kind not in "iu" or not len(values) or values[0] != 0:
         return False
-    begins = values == 0
-    return bool(begins.sum() > 1 and (begins[1:] | (values[1:] == values[:-1] + 1)).all())
+    starts = values == 0
+    return bool(starts.sum() > 1 and (starts[1:] | (values[1:] == values[:-1] + 1)).all())
 
 
 def _checked(source: Source, name: str, n_rows: int) -> Ids:
-    """Ids that are one for each row, and each once."""
+    """Ids after a check that there is one per row and that they are unique."""
     ids = Ids(source.path, _values(source, name))
     if len(ids) != n_rows:
         raise InvalidData(f"{source.path} has {len(ids)} ids for {n_rows} rows", hint="there must be one for each.")
@@ -158,7 +158,7 @@ def _values(source: Source, name: str) -> AnyArray:
         raise InvalidData(
             f"{source.noun} {name!r} of {source.path} holds fractions or NaN", hint="ids must be integers or text."
         )
-    _ = Ids(source.path, values).keys  # Refuses floats too large to tell whole numbers apart.
+    _ = Ids(source.path, values).keys  # Raises for floats too large to distinguish whole numbers.
     return values.astype(np.int64)
 
 
@@ -184,7 +184,7 @@ USUAL_NAMES: dict[Role, tuple[str, ...]] = {
     "candidates": CANDIDATES,
     "unlabelled": UNLABELLED,
 }
-"""The names tried, in this order; in small or capital letters."""
+"""Conventional names, in order of preference; not case-sensitive."""
 
 SHAPES: dict[Role, tuple[tuple[int, ...], str]] = {
     "features": ((2,), "2-D (n, d) numbers"),
@@ -198,35 +198,35 @@ SHAPES: dict[Role, tuple[tuple[int, ...], str]] = {
     "candidates": ((1,), "1-D row numbers, ids or a mask"),
     "unlabelled": ((1,), "1-D row numbers, ids or a mask"),
 }
-"""The numbers of dimensions a role may have, and what a message says of them."""
+"""The allowed numbers of dimensions of a role, and a description for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names the user gave for the columns of a table, or the arrays of an archive."""
+    """Names given by the user for the columns of a table or the arrays of an archive."""
 
     id: str | None = None
     label: str | None = None
     features: Sequence[str] = ()
-    """Column names, or patterns such as ``f*``, which leave out what another role claims; empty for the rule of
+    """Column names, or patterns such as ``f*``, which skip columns with another role; empty for the rule of
     `read_array`."""
     ignore: Sequence[str] = ()
-    """Names or patterns of what is not there for us: columns, or arrays of an archive."""
+    """Names or patterns of entries to ignore."""
     probabilities: Sequence[str] = ()
-    """Names or patterns of the columns that hold a class's probability each; they go in the order of their names."""
+    """Names or patterns of columns with the probability of one class each, used in natural order of their names."""
     no_label: Sequence[str] = ()
-    """Labels that mean none, beside those of `dubito.request.labels`; or ``empty`` for what is empty alone."""
+    """Further values that mean "no label", see `dubito.request.labels`; or ``empty`` for empty values only."""
     claimed: Sequence[str] = ()
-    """Columns that are wanted for something else, such as costs, and are no features."""
+    """Columns used for something else, such as costs, that are not features."""
 
 
 ANY_COLUMNS = Columns()
 AS_FEATURES = by_interface("Columns(features=[...])", command="--feature-columns", toml="feature_columns")
-"""How a person says which columns are features."""
+"""The option that sets the feature columns, for messages."""
 
 
 def choose(source: Source, role: Role, key: str | None, columns: Columns) -> list[str]:
-    """The names of the entries that play the role: one, or columns of numbers to set side by side."""
+    """The names of the entries of a role: one entry, or the columns that form a matrix."""
     if role == "features" and columns.features and key is None:
         return _feature_columns(source, columns)
     if role == "probabilities" and columns.probabilities and key is None:
@@ -268,7 +268,7 @@ def _only_fitting(source: Source, role: Role, columns: Columns) -> list[str]:
 
 
 def _number_columns(source: Source, role: Role, free: dict[str, Entry], columns: Columns) -> list[str]:
-    """Every free column, all of which must hold numbers."""
+    """All free columns; raises InvalidData if one is not numeric."""
     for name, entry in free.items():
         if entry.content != "numbers":
             raise InvalidData(
@@ -284,26 +284,26 @@ def _number_columns(source: Source, role: Role, free: dict[str, Entry], columns:
 
 
 def _as_ids(source: Source, role: Role, name: str, columns: Columns) -> str:
-    """What makes a column the ids; in a file beside the pool, whose ids are named already, only another name does."""
+    """How to make a column the ids. If the id column is already set for the pool, only renaming the column works."""
     if role not in DOUBT_ROLES or columns.id is None or columns.id in source.names:
         return f"{PASS} {_as_column('id', name)}"
     return f"rename it to {columns.id!r}, as in the pool, or to 'id'"
 
 
 def _as_column(role: str, name: str) -> str:
-    """How a person says what a column is."""
+    """The option that gives a column a role, for messages."""
     return by_interface(
         f"Columns({role}={name!r})", command=f"--{role}-column {name}", toml=f'{role}_column = "{name}"'
     )
 
 
 def _without_numbers(free: dict[str, Entry]) -> list[str]:
-    """All columns that hold no numbers, so that one fix does for them."""
+    """All columns that are not numeric, so that one hint covers them."""
     return [name for name, entry in free.items() if entry.content != "numbers"]
 
 
 def _ignoring(names: Sequence[str]) -> str:
-    """How a person says that columns are not there for us."""
+    """The option that ignores columns, for messages."""
     listed = ", ".join(f'"{name}"' for name in names)
     return by_interface(
         f"Columns(ignore={list(names)!r})",
@@ -313,10 +313,10 @@ def _ignoring(names: Sequence[str]) -> str:
 
 
 def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Entry]:
-    """Entries that no other role claims, by the user's word or by a usual name."""
+    """Entries that have no other role, by the user's options or by a conventional name."""
     own = {role, "features"} if role == "labelled" else {role}
     if source.is_table:
-        own.add("head")  # A row for each class: no column of the pool's own table is one.
+        own.add("head")  # A head has one row per class, so no column of the pool's table can be one.
     claimed = _claimed(source, role, columns)
     if source.is_table and role != "labels":
         claimed |= set(no_features(source.names)) - _named_for(source, role)
@@ -332,13 +332,13 @@ def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Ent
 
 
 def _claimed(source: Source, role: Role, columns: Columns) -> set[str | None]:
-    """What the user's word or a frame's index claims."""
+    """Entries with another role by the user's options, and index columns."""
     claimed = {columns.id, columns.label, "", *columns.claimed, *index_columns(source)}
     return claimed if role == "probabilities" else claimed | set(_matching(source, columns.probabilities))
 
 
 def excluded_by_name(source: Source, role: Role, columns: Columns) -> list[str]:
-    """The columns of a table of classes that only their names keep from being one; ids aside."""
+    """For probabilities and logits: the columns that are excluded only because of their names, except ids."""
     if role not in ("probabilities", "logits") or not source.is_table:
         return []
     taken = {*_free_entries(source, role, columns), *_claimed(source, role, columns)}
@@ -350,19 +350,19 @@ def _named_for(source: Source, role: Role) -> set[str]:
 
 
 def left_out(source: Source) -> list[str]:
-    """The columns of a table that are no features by their names and play no other part."""
+    """The columns of a table that are not features, by name, and have no other role."""
     taken = {usual_name(source, role) for role in USUAL_NAMES}
     return [name for name in no_features(source.names) if name not in taken]
 
 
 def unused_number_columns(source: Source, chosen: Sequence[str], columns: Columns) -> list[str]:
-    """The other columns of numbers that could have been features, where some are chosen."""
+    """The number columns that could be features but were not chosen."""
     free = _free_entries(source, "features", columns)
     return [name for name, entry in free.items() if entry.content == "numbers" and name not in chosen]
 
 
 def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
-    """The names that are given, or that a pattern fits, each once."""
+    """The entries that match a name or pattern, without duplicates."""
     names = [
         [name for name in source.names if name == pattern or ("*" in pattern and fnmatchcase(name, pattern))]
         for pattern in patterns
@@ -371,7 +371,7 @@ def _matching(source: Source, patterns: Sequence[str]) -> list[str]:
 
 
 def probability_columns(source: Source, columns: Columns) -> list[str]:
-    """The columns of a table that hold probabilities, in the order of their names: p_2 before p_10."""
+    """The columns of a table that hold probabilities, in natural order: p_2 before p_10."""
     if not source.is_table:
         raise InvalidArgument(
             f"probability columns are for tables, not for {source.path}",
@@ -380,12 +380,12 @@ def probability_columns(source: Source, columns: Columns) -> list[str]:
     found = _matching(source, columns.probabilities)
     for pattern in columns.probabilities:
         if not _matching(source, [pattern]):
-            source.entry(pattern)  # Refuses it, and tells the nearest name.
+            source.entry(pattern)  # Raises with the closest name.
     return sorted(found, key=natural_order)
 
 
 def _feature_columns(source: Source, columns: Columns) -> list[str]:
-    """The columns named, and those that a pattern fits and no other role claims."""
+    """The columns given by name, and those that match a pattern and have no other role."""
     if not source.is_table:
         raise InvalidArgument(
             f"feature columns are for CSV and Parquet, not for {source.path}",
@@ -401,12 +401,12 @@ def _feature_columns(source: Source, columns: Columns) -> list[str]:
 
 
 def given_name(role: Role, columns: Columns) -> str | None:
-    """The name the user gave for the role."""
+    """The name given by the user for the role."""
     return {"ids": columns.id, "labels": columns.label}.get(role)
 
 
 def usual_name(source: Source, role: Role) -> str | None:
-    """The first usual name in the file; a table's features must be a column of lists to go by their name."""
+    """The first conventional name of a role in the file; a table's features must be a column of lists."""
     names = [name for name in source.names if name]
     if source.is_table and role == "labels":
         return label_name(names)
@@ -426,7 +426,7 @@ def _content_fits(entry: Entry, role: Role) -> bool:
 
 
 def check_numbers(source: Source, name: str, role: Role) -> None:
-    """Refuse a column that cannot stand beside others in a matrix."""
+    """Raise InvalidData unless the entry is a column of numbers."""
     entry = source.entry(name)
     if entry.ndim != 1 or entry.content != "numbers":
         raise InvalidData(
@@ -436,7 +436,7 @@ def check_numbers(source: Source, name: str, role: Role) -> None:
 
 
 def check_role(source: Source, name: str, entry: Entry, role: Role) -> None:
-    """Refuse an entry whose shape or content does not fit its role."""
+    """Raise InvalidData unless the shape and content of the entry fit its role."""
     if entry.content == "other":
         entry.read()
     if entry.ndim not in SHAPES[role][0] or not _content_fits(entry, role):

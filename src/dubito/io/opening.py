@@ -1,4 +1,4 @@
-"""Opening a path: the format goes by the suffix, and a folder is its shards one below another."""
+"""Open a file by the format of its suffix, or a folder of shards."""
 
 import os
 import stat
@@ -40,7 +40,7 @@ OPENERS: dict[str, Callable[[str], Source]] = {
     ".json.gz": open_json,
 }
 SIDECAR_SUFFIXES = (".json",)
-"""Kinds that stand beside shards to say something of them, unless a folder holds nothing else."""
+"""Formats that are metadata in a folder of shards, unless the folder holds nothing else."""
 MAGIC: dict[bytes, tuple[str, tuple[str, ...]]] = {
     b"\x93NUMPY": ("an array of NumPy", (".npy",)),
     b"PK\x03\x04": ("a zip archive", (".npz", ".xlsx", ".pt", ".pth")),
@@ -51,12 +51,12 @@ MAGIC: dict[bytes, tuple[str, tuple[str, ...]]] = {
     b"\x1f\x8b": ("packed with gzip", (".csv.gz", ".tsv.gz", ".jsonl.gz", ".json.gz")),
     b"\xd0\xcf\x11\xe0": ("an old workbook of Excel, or one with a password,", ()),
 }
-"""How files begin whose kind tells so, and the suffixes they go by."""
+"""Magic bytes of file formats, with a description and their suffixes."""
 PICKLES = (".pkl", ".pickle", ".joblib")
 
 
 def split_spec(spec: str) -> tuple[str, str | None]:
-    """Divide ``path::key`` into the path and the key, None where there is none.
+    """Split ``path::key`` into path and key; the key is None if there is none.
 
     Examples
     --------
@@ -77,14 +77,14 @@ def open_source(path: str) -> Source:
     Parameters
     ----------
     path : str
-        A file of one of the kinds in `OPENERS`, or a folder with files of one of these kinds. Shards go in natural
-        name order (shard2 before shard10); hidden files, names that begin with an underscore, other kinds of file and
-        a ``.json`` beside shards of another kind are left alone.
+        A file with a suffix in `OPENERS`, or a folder of files of one such format. Shards are read in natural order of
+        their names (shard2 before shard10). Hidden files, names that start with an underscore, other formats, and
+        ``.json`` files next to shards of another format are ignored.
 
     Returns
     -------
     Source
-        Its `names` tell what is inside; `read_array` reads it.
+        Its `names` are the arrays or columns inside; `read_array` reads them.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def _open_file(path: str) -> Source:
 
 
 def _refuse_other_kind(path: str, suffix: str) -> None:
-    """A file whose first bytes are those of another kind than its name says is named wrongly, not damaged."""
+    """Raise if the first bytes are those of another format: the file is named wrongly, not damaged."""
     with reading(path), open(path, "rb") as file:
         head = file.read(8)
     for magic, (what, suffixes) in MAGIC.items():
@@ -149,7 +149,7 @@ def _open_folder(path: str) -> Source:
 
 
 def _joined(path: str, sources: list[Source]) -> Source:
-    """Shards as one source, with the names of the first, which every shard must hold."""
+    """Shards as one source, with the entries of the first, which every shard must have."""
     entries = {name: _joined_entry(name, sources) for name in sources[0].names}
     columns = partial(_joined_columns, sources) if sources[0].is_table else None
     notes = tuple(note for source in sources for note in source.notes)
@@ -157,7 +157,7 @@ def _joined(path: str, sources: list[Source]) -> Source:
 
 
 def _one_embedder(sources: list[Source]) -> str:
-    """That of all shards: between embeddings of two, distances mean nothing."""
+    """The embedder of all shards, which must be the same for distances to be meaningful."""
     first = sources[0]
     for source in sources:
         if source.embedder != first.embedder:
@@ -172,7 +172,7 @@ def _one_embedder(sources: list[Source]) -> str:
 def _joined_entry(name: str, sources: list[Source]) -> Entry:
     parts = [source.entry(name) for source in sources]
     first, paths = parts[0], [source.path for source in sources]
-    odd = next((place for place, part in enumerate(parts) if part.ndim != first.ndim), None)
+    odd = next((number for number, part in enumerate(parts) if part.ndim != first.ndim), None)
     if odd is not None:
         raise InvalidData(
             f"{paths[odd]} holds {parts[odd].summary}, but {paths[0]} {first.summary}", hint="shards must be alike."

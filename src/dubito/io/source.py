@@ -1,4 +1,4 @@
-"""What a file holds before anything large is read: a `Source` of named `Entry`s."""
+"""An opened file: a `Source` of named `Entry` objects, whose data is not read yet."""
 
 import difflib
 import os
@@ -18,51 +18,51 @@ from dubito.matrix import AnyArray, Matrix, Stack
 Content = Literal["numbers", "text", "other"]
 
 MOST_LISTED = 12
-"""An error lists at most this many names of a file."""
+"""Maximum number of entries that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One array or column of a file; `read` and `names` fetch it."""
+    """One array or column of a file, read on demand."""
 
     ndim: int
     content: Content
     summary: str
-    """What an error says of it, such as ``(1000, 64) float32``."""
+    """Description for messages, such as ``(1000, 64) float32``."""
     read: Callable[[], Matrix]
     read_names: Callable[[], AnyArray] | None = None
-    """Reads a column as names; None where `read` gives them already."""
+    """Reads a column as ids or labels; None if `read` returns those already."""
     read_values: Callable[[], AnyArray] | None = None
-    """Reads a column with its gaps, as it is written; None for what has none."""
+    """Reads a column unparsed, with empty cells; None if there can be none."""
     is_code: bool = False
-    """Whether numbers are written as codes are, such as 01234."""
+    """Whether numbers are written like codes, with leading zeros, such as 01234."""
 
     def names(self) -> AnyArray:
-        """The values as names: integers or text, never parsed into anything else."""
+        """The values as ids or labels: integers or text, otherwise unparsed."""
         return whole(self.read()) if self.read_names is None else self.read_names()
 
     def values(self) -> AnyArray:
-        """The values as they are, empty ones among them: of a table as text or objects."""
+        """The unparsed values, including empty ones; text or objects for a table."""
         return self.names() if self.read_values is None else self.read_values()
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file, or a folder of shards, that has been opened and not yet read."""
+    """An opened file or folder of shards."""
 
     path: str
     entries: dict[str, Entry]
-    """By name; the single array of an ``.npy`` goes by the empty name."""
+    """By name; the single array of an ``.npy`` file has the empty name."""
     columns: Callable[[Sequence[str]], Matrix] | None = None
-    """For a table: reads these columns of numbers as one matrix."""
+    """For a table: reads columns of numbers as one matrix."""
     notes: tuple[str, ...] = ()
-    """What a person should know of how the file was read, where that was guessed."""
+    """Remarks for the user on guesses made in reading the file."""
     index: tuple[str, ...] = ()
-    """The columns in which a pandas frame kept its index, where the file tells."""
+    """The columns that hold a pandas index, according to the file's metadata."""
     embedder: str = ""
-    """Who made the embeddings of a pool file, in words; nothing for other files."""
+    """Description of the embedder that made a pool file; empty for other files."""
     root: str = ""
-    """The folder in which the paths of a pool file begin; nothing for other files."""
+    """The folder that the paths in a pool file are relative to; empty for other files."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ class Source:
 
     @property
     def is_table(self) -> bool:
-        """True for CSV and Parquet, whose entries are columns of equal length."""
+        """Whether the entries are columns of equal length, as in CSV and Parquet."""
         return self.columns is not None
 
     @property
@@ -80,7 +80,7 @@ class Source:
         return "column" if self.is_table else "array"
 
     def entry(self, name: str) -> Entry:
-        """The entry of that name, or an error that tells the nearest one."""
+        """The entry of that name; the error for an unknown name suggests the closest one."""
         if name in self.entries:
             return self.entries[name]
         if "" in self.entries and not self.is_table:
@@ -89,7 +89,7 @@ class Source:
         raise MissingFile(f"{self.path} has no {self.noun} {name!r}", hint=hint)
 
     def without(self, patterns: Sequence[str]) -> "Source":
-        """The same less the entries of these names, or that a pattern such as ``p_*`` fits."""
+        """A copy without the entries of these names or patterns (such as ``p_*``)."""
         kept = {
             name: entry
             for name, entry in self.entries.items()
@@ -98,14 +98,14 @@ class Source:
         return replace(self, entries=kept, index=tuple(name for name in self.index if name in kept))
 
     def listing(self) -> str:
-        """The entries and what each is, for an error."""
+        """The entries with their descriptions, for messages."""
         shown = [f"{name} {entry.summary}".strip() for name, entry in self.entries.items()]
         more = len(shown) - MOST_LISTED
         return ", ".join(shown[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A question that offers the nearest known name, or nothing.
+    """A question that suggests the closest known name, or empty text.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def natural_order(name: str) -> list[str | int]:
-    """A sort key by which shard2 comes before shard10.
+    """A sort key that puts shard2 before shard10.
 
     Examples
     --------
@@ -128,14 +128,13 @@ def natural_order(name: str) -> list[str | int]:
 
 
 def content_of(dtype: np.dtype[np.generic]) -> Content:
-    """Whether a NumPy type holds numbers, text or something else."""
     if dtype.kind in "biuf":
         return "numbers"
     return "text" if dtype.kind in "US" else "other"
 
 
 def suffix_of(path: str) -> str:
-    """The file's suffix in lower case, with its dot; a packed file has two.
+    """The suffix in lower case, with its dot; ``.gz`` is returned together with the suffix before it.
 
     Examples
     --------
@@ -148,7 +147,7 @@ def suffix_of(path: str) -> str:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Turn whatever a parser raises on a file into one error that names the file."""
+    """Convert any error of a parser to a `DubitoError` that names the file."""
     try:
         yield
     except DubitoError:
@@ -156,10 +155,10 @@ def reading(path: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise MissingFile(f"{path} does not exist", hint="check the path.") from error
     except Exception as error:
-        # One that names no file comes from a place that a damaged file sent its reader to.
+        # An OSError without a file name is caused by the content: a damaged file made its parser seek out of range.
         if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
             raise InvalidArgument(f"{path} cannot be opened: {str(error.strerror).lower()}.") from error
-        # Broad on purpose: on a damaged file the parsers raise a dozen unrelated kinds.
+        # Broad on purpose: parsers raise many unrelated exceptions on damaged files.
         detail = " ".join(str(error).split()) or type(error).__name__
         raise InvalidData(
             f"{path} cannot be read as {suffix_of(path)}: it is cut short, damaged or of another kind ({detail})."
@@ -167,7 +166,7 @@ def reading(path: str) -> Iterator[None]:
 
 
 def whole(matrix: Matrix) -> AnyArray:
-    """The matrix as one array; an array or memory map is returned as it is.
+    """The matrix as one array; arrays and memory maps are returned unchanged.
 
     Examples
     --------
@@ -178,12 +177,12 @@ def whole(matrix: Matrix) -> AnyArray:
 
 
 def stack_rows(parts: Sequence[Matrix], paths: Sequence[str]) -> Matrix:
-    """Join the parts of one array: a `Stack` of 2-D parts, which copies nothing, else one array.
+    """Concatenate the parts of an array: as a `Stack` without a copy if they are 2-D, else as one array.
 
-    A part without rows is left out: some tools write such shards, and they need not tell a width.
+    Parts without rows, which some tools write as shards, are skipped, since their width may be unknown.
     """
-    filled = [place for place, part in enumerate(parts) if part.shape[0]] or [0]
-    parts, paths = [parts[place] for place in filled], [paths[place] for place in filled]
+    filled = [number for number, part in enumerate(parts) if part.shape[0]] or [0]
+    parts, paths = [parts[number] for number in filled], [paths[number] for number in filled]
     first = parts[0]
     for part, path in zip(parts, paths, strict=True):
         if part.shape[1:] != first.shape[1:]:
@@ -198,14 +197,12 @@ def stack_rows(parts: Sequence[Matrix], paths: Sequence[str]) -> Matrix:
     return np.concatenate([whole(part) for part in parts])
 
 
-# Where remarks on how files were read go: every `Source` carries its own, and a program may gather them all.
-
 _gathered: ContextVar[dict[str, None] | None] = ContextVar("gathered", default=None)
 
 
 @contextmanager
 def gathering_notes() -> Iterator[dict[str, None]]:
-    r"""The remarks on every file opened in the block, each once and in order, as the keys of a dictionary.
+    r"""Collect the notes of every file opened in the block, without duplicates, as the keys of a dictionary.
 
     Examples
     --------
@@ -228,7 +225,7 @@ def gathering_notes() -> Iterator[dict[str, None]]:
 
 
 def gather(notes: Sequence[str]) -> None:
-    """Hand remarks to whoever gathers them."""
+    """Add notes to those collected by `gathering_notes`."""
     gathered = _gathered.get()
     if gathered is not None:
         gathered.update(dict.fromkeys(notes))

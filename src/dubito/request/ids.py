@@ -1,6 +1,6 @@
 """Row ids: comparison, and matching the rows of an argument or file with those of the pool.
 
-Ids are compared as text. Whole numbers are written in full (7, 7.0, ``"7"`` and ``"7.0"`` are the same id), dates in ISO
+Ids are compared as text. Whole numbers are written in full (7, 7.0, "7" and "7.0" are the same id), dates in ISO
 format; text is stripped and normalized to NFC. ``"007"`` differs from 7, and comparison is case-sensitive. Missing
 values, booleans, and floats too large to distinguish whole numbers are rejected.
 """
@@ -188,7 +188,7 @@ def text_key(text: str) -> str:
     return text if whole is None else whole.group(1)
 
 
-# Matching rows by id. Ids may be in a column (or an array, or the argument ``ids``), in the index of a frame, or in both.
+# Matching rows by id. Ids may be in a column (an array, the argument ``ids``), in the index of a frame, or in both.
 # A column is matched with a column if possible, an index with an index, and only otherwise one with the other. An index
 # of plain row numbers does not count as ids. If only one side has ids, rows are matched by position.
 
@@ -248,7 +248,7 @@ def pair_of(theirs: RowNames, pool: RowNames) -> Pair | None:
 def matching_ids(theirs: RowNames, pool: RowNames) -> Pair | None:
     """The ids by which rows are matched; None if they are matched by position.
 
-    Raises InvalidData if matching by position is probably wrong: only one side has ids, and these are shuffled row numbers.
+    Raises InvalidData if only one side has ids and these are shuffled row numbers: positions would probably be wrong.
     """
     pair = pair_of(theirs, pool)
     if pair is not None:
@@ -331,8 +331,8 @@ def _hint(theirs: Ids, pool: Ids, foreign: Sequence[int], missing: Sequence[int]
 def take_names(name: str, value: Any) -> tuple[Any, RowNames]:
     """Split an argument into its data, without id columns, and the ids of its rows.
 
-    Only frames have ids: in a column ``id`` or ``ids``, in a pandas index, or in a column ``index`` (the name that pandas
-    gives to an index turned into a column). Other values are returned unchanged.
+    Only frames have ids: in a column ``id`` or ``ids``, in a pandas index, or in a column ``index`` (as pandas names an
+    index turned into a column). Other values are returned unchanged.
     """
     columns = columns_of(value)
     is_pandas = type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "iloc")
