@@ -1,4 +1,4 @@
-"""What the text in a cell is: a number, a list of numbers, or a name."""
+"""Parse the text of table cells: numbers, lists of numbers, or names."""
 
 import json
 import re
@@ -13,19 +13,19 @@ from dubito.matrix import AnyArray, FloatArray
 from dubito.request.labels import NO_TEXTS
 
 MOST_JUDGED = 1000
-"""Cells of a column by which a message says what it is."""
+"""Number of cells that are inspected to describe a column in a message."""
 TRUTH = {"true": 1.0, "false": 0.0}
 PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
-"""Text that an int64 gives back unchanged; ``007`` is a name, not a number."""
+"""Text that survives a round trip through int64; ``007`` does not, and is a name."""
 
 DECIMAL_COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
 GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+\s*")
-"""A number that may have a decimal comma or be thousands: 1,234."""
+"""A number such as 1,234, whose comma may be a decimal or a thousands separator."""
 
 POINTED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
-"""A number that may have a decimal point or be thousands: 1.234."""
+"""A number such as 1.234, whose point may be a decimal or a thousands separator."""
 CODE = re.compile(r"0\d+")
-"""Digits that nobody writes before a number: 01234."""
+"""Digits with leading zeros, such as 01234, which are a code rather than a number."""
 
 ODD_NUMBERS = (
     (re.compile(r"[+-]?[\d.,]+\s*%"), "a percent sign"),
@@ -34,11 +34,11 @@ ODD_NUMBERS = (
     (re.compile(r"0[xX][0-9a-fA-F]+"), "hexadecimal digits"),
     (re.compile(r"[$€£¥]\s*[\d.,]+|[\d.,]+\s*[$€£¥]"), "a sign of money"),
 )
-"""Text that a person would call a number, and what keeps it from being one."""
+"""Patterns of text that looks like a number but cannot be parsed, and the reason."""
 
 
 def is_number(text: str, decimal_comma: bool = False) -> bool:
-    """Whether text is a number or a truth value.
+    """Whether text is a number, or true or false.
 
     Examples
     --------
@@ -51,12 +51,11 @@ def is_number(text: str, decimal_comma: bool = False) -> bool:
 
 
 def is_truth(text: str) -> bool:
-    """Whether text is a truth value."""
     return text.lower() in TRUTH
 
 
 def is_gap(text: str) -> bool:
-    """Whether text stands for nothing: blank, or what stands for no label.
+    """Whether text is a missing value: blank, or a text that means no label.
 
     Examples
     --------
@@ -68,7 +67,7 @@ def is_gap(text: str) -> bool:
 
 
 def as_number(text: str, decimal_comma: bool = False) -> float | None:
-    """The number that text is, or None."""
+    """The number in a text, or None."""
     lower = text.lower()
     if lower in TRUTH:
         return TRUTH[lower]
@@ -83,7 +82,7 @@ def as_number(text: str, decimal_comma: bool = False) -> float | None:
 
 
 def as_numbers(rows: Sequence[Sequence[str]], decimal_comma: bool) -> FloatArray | None:
-    """Rows of plain numbers as an array, or None where a cell is anything else."""
+    """Rows of plain numbers as an array, or None if any cell is something else."""
     if decimal_comma:
         if any("." in cell for row in rows for cell in row):
             return None
@@ -95,7 +94,7 @@ def as_numbers(rows: Sequence[Sequence[str]], decimal_comma: bool) -> FloatArray
 
 
 def what_is_odd(text: str) -> str | None:
-    """What keeps text that looks like a number from being one.
+    """Why text that looks like a number cannot be parsed, or None.
 
     Examples
     --------
@@ -106,7 +105,7 @@ def what_is_odd(text: str) -> str | None:
 
 
 def are_mostly_numbers(values: Iterable[object]) -> bool:
-    """Whether a person would call most of what is there a number, however it is written.
+    """Whether most non-missing values look like numbers, parsable or not.
 
     Examples
     --------
@@ -118,13 +117,15 @@ def are_mostly_numbers(values: Iterable[object]) -> bool:
 
 
 def plain_numbers(entry: Entry) -> str:
-    """The fix of a column of text most of which is numbers, before other fixes; nothing for any other."""
+    """The start of the hint for a text column that is mostly numbers; empty for others."""
     is_text = entry.ndim == 1 and entry.content == "text"
     return f"{PLAIN_NUMBER}; " if is_text and are_mostly_numbers(entry.values()[:MOST_JUDGED].tolist()) else ""
 
 
 def may_be_thousands(values: Sequence[str]) -> str | None:
-    """A number with a point that may stand between thousands: all such have three digits behind it, others no point.
+    """The first number whose point may be a thousands separator, or None.
+
+    That is the case if some values have points, all of these like 1.234, and some values have none.
 
     Examples
     --------
@@ -137,7 +138,7 @@ def may_be_thousands(values: Sequence[str]) -> str | None:
 
 
 def as_list(text: str) -> FloatArray | None:
-    """The numbers of a list in brackets, as JSON has it or as NumPy prints it; None for any other text.
+    """The numbers of a list in brackets, in JSON or as printed by NumPy; None for other text.
 
     Examples
     --------
@@ -149,7 +150,7 @@ def as_list(text: str) -> FloatArray | None:
         return None
     try:
         numbers = json.loads(text) if "," in text else text[1:-1].split()
-        # JSON's truth values and texts would turn into numbers; NumPy's printing has only plain ones.
+        # np.array would convert JSON's booleans and strings to numbers.
         if "," in text and not all(type(each) in (int, float) for each in numbers):
             return None
         values = np.array(numbers, dtype=np.float64)
@@ -159,32 +160,32 @@ def as_list(text: str) -> FloatArray | None:
 
 
 def as_names(values: Sequence[str], path: str, name: str) -> AnyArray:
-    """A column of a file as integers where every value is written as a plain one, else as text."""
+    """A column of a file as integers if every value is a plain integer, else as text."""
     if all(map(PLAIN_INTEGER.fullmatch, values)):
         return np.array(values, dtype=np.int64)
     return as_text(values, path, name)
 
 
 def as_text(values: Sequence[str], path: str, name: str) -> AnyArray:
-    """A column of a file as text; every value takes the room of the longest, and that is counted first."""
+    """A column of a file as text. Counts its memory first: each value takes as much as the longest."""
     hold(path, name, 4 * len(values) * max(map(len, values), default=0))
     return np.array(values, dtype=np.str_)
 
 
-# Text that a spreadsheet would take for a formula, written so that it stays text, and read back as it was.
+# Escaping of text that a spreadsheet would evaluate as a formula
 
 RISKY = re.compile(r"'*[=+\-@\t\r\n]")
-"""What a formula begins with; apostrophes before it are counted in, so that one more can be taken off again."""
+"""The start of a formula. Includes leading apostrophes, so that escaping is reversible for text that has some."""
 MARK = "'"
 
 
 def is_formula(value: object) -> bool:
-    """Whether a spreadsheet would work the value out."""
+    """Whether a spreadsheet would evaluate the value."""
     return isinstance(value, str) and RISKY.match(value) is not None and not is_number(value)
 
 
 def safe_cell(value: object) -> object:
-    """The value, with an apostrophe before text that a spreadsheet would work out.
+    """The value, with an apostrophe before text that a spreadsheet would evaluate.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def safe_cell(value: object) -> object:
 
 
 def plain_cell(text: str) -> str:
-    """The text without the apostrophe that keeps it from being a formula.
+    """The text without the apostrophe added by `safe_cell`.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""How much memory inputs may take once they are unpacked, told before they are read.
+"""A limit on the memory of unpacked inputs, checked before they are read.
 
-Memory-mapped files stay on the disk and count for nothing; archives, tables and pictures count with what they become.
+Memory-mapped files do not count; archives, tables and images count with their unpacked size.
 """
 
 import gzip
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 SHARE = 0.5
-"""Of the machine's memory, where nothing else is said: the other half is for the work itself."""
+"""Default limit as a fraction of the machine's memory; the rest is for the computation."""
 VARIABLE = "DUBITO_INPUT_LIMIT"
-"""In the environment, a bound for this process and those it starts."""
+"""Environment variable: the limit for this process and its children."""
 PICTURE_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""What Pillow may decode: for some others, such as EPS, it starts programs."""
+"""Formats that Pillow may decode; for some others, such as EPS, it runs external programs."""
 CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 @dataclass(slots=True)
 class Allowance:
-    """What may be held, and what is held so far, by file and array: reading one twice does not count twice."""
+    """The limit and the sizes counted so far, by file and array, so that reading an array twice counts once."""
 
     limit: int
     held: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def hold(self, path: str, name: str, n_bytes: int) -> None:
-        """Count an array in, or refuse it."""
+        """Count an array; raises MemoryLimit if the total exceeds the limit."""
         before = sum(size for key, size in self.held.items() if key != (path, name))
         if before + n_bytes > self.limit:
             what = f"{name!r} of {path}" if name else path
@@ -43,17 +43,17 @@ class Allowance:
             raise MemoryLimit(
                 f"{what} takes {describe_size(n_bytes)} of memory once it is unpacked{beside}, and inputs may take "
                 f"{describe_size(self.limit)}",
-                hint=f"if that is meant {_more_room(before + n_bytes)}, else use a file that stays on the disk, such "
+                hint=f"if that is meant {_raise_limit_hint(before + n_bytes)}, else use a file that stays on the disk, such "
                 "as .npy.",
             )
         self.held[path, name] = n_bytes
 
     def check_unpacking(self, path: str, n_bytes: int) -> None:
-        """Refuse a stream that unpacks to more than may be held, whether or not all of it would be."""
+        """Raise MemoryLimit if a compressed stream unpacks to more than the limit, even if not all of it is kept."""
         if n_bytes > self.limit:
             raise MemoryLimit(
                 f"{path} unpacks to more than the {describe_size(self.limit)} that inputs may take",
-                hint=f"if that is meant {_more_room(4 * self.limit)}.",
+                hint=f"if that is meant {_raise_limit_hint(4 * self.limit)}.",
             )
 
 
@@ -62,9 +62,9 @@ _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 @contextmanager
 def input_limit(limit: int | None = None) -> Iterator[Allowance]:
-    """Bound what all inputs read in the block may take together; None for half of the memory.
+    """Limit the total memory of the inputs read in the block; None for half of the machine's memory.
 
-    Without such a block every array is held against that default by itself.
+    Without such a block, the default limit applies to each array separately.
 
     Examples
     --------
@@ -86,35 +86,35 @@ def input_limit(limit: int | None = None) -> Iterator[Allowance]:
 
 
 def hold(path: str, name: str, n_bytes: int) -> None:
-    """Count an array of a file in before it is read, or refuse it."""
+    """Count an array of a file before it is read; raises MemoryLimit if the total exceeds the limit."""
     allowance().hold(path, name, n_bytes)
 
 
 def allowance() -> Allowance:
-    """That of the block this runs in, else a new one of the default size."""
+    """The allowance of the enclosing `input_limit` block, or a new one with the default limit."""
     return _allowance.get() or Allowance(default_limit())
 
 
 def default_limit() -> int:
-    """What the environment says, else half of the memory of the machine, or of the container it is."""
+    """The limit from the environment, or half of the memory of the machine or container."""
     limit = check_memory_limit(os.environ.get(VARIABLE), VARIABLE)
     return int(machine_memory() * SHARE) if limit is None else limit
 
 
 def machine_memory() -> int:
-    """Bytes of memory that this process could ever have."""
+    """Bytes of memory of the machine or container."""
     sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for path in CONTAINER_LIMITS:
         try:
             with open(path) as file:
                 sizes.append(int(file.read()))
-        except (OSError, ValueError):  # No container, another version of them, or "max".
+        except (OSError, ValueError):  # No container, another cgroup version, or "max".
             continue
     return min(sizes)
 
 
 def describe_size(n_bytes: int) -> str:
-    """Bytes as a person says them.
+    """A size in bytes for messages.
 
     Examples
     --------
@@ -127,8 +127,8 @@ def describe_size(n_bytes: int) -> str:
     return f"{n_bytes} bytes"
 
 
-def _more_room(n_bytes: int) -> str:
-    """How to ask for a little more than so many bytes."""
+def _raise_limit_hint(n_bytes: int) -> str:
+    """How to raise the limit to slightly more than this many bytes."""
     step = 10 ** max(6, len(str(n_bytes)) - 2)
     wanted = -(-n_bytes // step) * step
     return by_interface(
@@ -136,13 +136,11 @@ def _more_room(n_bytes: int) -> str:
     )
 
 
-# Bytes of a file, unpacked as they are read where its name ends in ``.gz``, and counted: none unpacks forever.
-
 PACKED = ".gz"
 
 
-class Counted(io.RawIOBase):
-    """What a packed file gives, refused once it is more than inputs may take."""
+class LimitedGzip(io.RawIOBase):
+    """Unpacks a gzip file; raises MemoryLimit once the unpacked size exceeds the limit."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -151,11 +149,9 @@ class Counted(io.RawIOBase):
         self.allowance = allowance()
 
     def readable(self) -> bool:
-        """It is read and never written."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
-        """The next bytes."""
         view = memoryview(buffer)
         part = self.packed.read(len(view))
         self.n_bytes += len(part)
@@ -164,13 +160,12 @@ class Counted(io.RawIOBase):
         return len(part)
 
     def close(self) -> None:
-        """Let the file go."""
         self.packed.close()
         super().close()
 
 
 def open_bytes(path: str) -> IO[bytes]:
-    """The file to read bytes from, those that were packed rather than the packed ones."""
+    """Open a file for reading, unpacked if its name ends in ``.gz``."""
     if not path.lower().endswith(PACKED):
         return open(path, "rb")
-    return io.BufferedReader(Counted(path), 1 << 20)
+    return io.BufferedReader(LimitedGzip(path), 1 << 20)

@@ -1,4 +1,4 @@
-"""Missing values: empty cells, nulls and NaN, counted all at once, filled in or left out."""
+"""Missing values (empty cells, nulls, NaN): count them, fill them in, or drop their rows."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from dubito.matrix import AnyArray, IntArray, Matrix, blocks, len_of, rows_per_r
 
 Missing = Literal["median", "drop"]
 MOST_NAMED = 8
-"""Columns that a message names."""
+"""Maximum number of columns in a message."""
 HINT = by_interface(
     "fill them in or drop those rows first.",
     command="pass --missing median to fill in each column's median, or --missing drop to leave those rows out.",
@@ -23,14 +23,14 @@ PLAIN_NUMBER = by_interface(
     command="write plain numbers, or leave the cell empty and pass --missing median or --missing drop",
     toml='write plain numbers, or leave the cell empty and set missing = "median" or "drop"',
 )
-"""The fix of text where numbers stand."""
+"""The hint for text in a column of numbers."""
 
 _kept: ContextVar[bool] = ContextVar("gaps_kept", default=False)
 
 
 @contextmanager
 def keeping_gaps() -> Iterator[None]:
-    """Empty cells and nulls among numbers are read as NaN in the block, to be counted; else the first is an error."""
+    """Read empty cells and nulls in number columns as NaN in the block, instead of raising on the first."""
     token = _kept.set(True)
     try:
         yield
@@ -39,36 +39,36 @@ def keeping_gaps() -> Iterator[None]:
 
 
 def gaps_are_kept() -> bool:
-    """Whether `keeping_gaps` holds."""
+    """Whether a `keeping_gaps` block is active."""
     return _kept.get()
 
 
-class Settled(NamedTuple):
-    """Features without a missing value."""
+class WithoutGaps(NamedTuple):
+    """Features without missing values."""
 
     features: Matrix
     rows: IntArray | None = None
-    """The rows of the file that were kept, ascending, where some were left out."""
+    """The rows of the file that were kept, ascending; None if all were."""
     note: str | None = None
 
 
 def settle_missing(
     path: str, features: Matrix, names: Sequence[str], missing: Missing | None, like: AnyArray | None = None
-) -> Settled:
-    """Features as they are where nothing is missing; else filled in, without such rows, or an error that counts all.
+) -> WithoutGaps:
+    """Fill in missing values or drop their rows; raises InvalidData with their number if ``missing`` is None.
 
     Parameters
     ----------
     path : str
-        What a message calls the file.
+        The file, for messages.
     features : array (n, d)
-        NaN stands for what is missing.
+        NaN marks missing values.
     names : sequence of str
-        The columns' names; none for an array without.
+        The names of the columns; empty for an array.
     missing : {"median", "drop"}, optional
         What to do.
     like : array (m, d), optional
-        Rows without a gap that medians are taken from, instead of these.
+        Rows without missing values from which the medians are computed, instead of ``features``.
 
     Examples
     --------
@@ -79,25 +79,25 @@ def settle_missing(
     [1]
     """
     if features.dtype.kind != "f" or len(features.shape) != 2:
-        return Settled(features)
+        return WithoutGaps(features)
     counts, rows = _count(features)
     if not counts.any():
-        return Settled(features)
+        return WithoutGaps(features)
     where = _columns(counts, names) if names else _first(features, int(rows[0]))
     problem = _reported(path, int(counts.sum()), len(rows), len_of(features), where)
     if missing is None:
         raise InvalidData(problem, hint=HINT)
     if missing == "median":
         filled = _filled(path, np.asarray(features[:]), counts, names, like)
-        return Settled(filled, None, f"{problem}; medians were filled in")
+        return WithoutGaps(filled, None, f"{problem}; medians were filled in")
     kept = np.setdiff1d(np.arange(len_of(features)), rows)
     if not len(kept):
         raise InvalidData(f"{problem}: no row is left", hint="leave out the columns that are nearly empty.")
-    return Settled(np.asarray(features[kept]), kept, f"{problem}; those rows are left out")
+    return WithoutGaps(np.asarray(features[kept]), kept, f"{problem}; those rows are left out")
 
 
 def rows_with_gaps(features: Matrix) -> IntArray:
-    """The rows that have a missing value, ascending.
+    """The rows with missing values, ascending.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def rows_with_gaps(features: Matrix) -> IntArray:
 
 
 def _count(features: Matrix) -> tuple[IntArray, IntArray]:
-    """Missing values in each column, and the rows that have any."""
+    """The number of missing values per column, and the rows that have any."""
     counts, rows = np.zeros(features.shape[1], dtype=np.int64), [np.empty(0, dtype=np.int64)]
     for span in blocks(len_of(features), rows_per_read(features)):
         is_missing = np.isnan(features[span])
@@ -122,20 +122,20 @@ def _reported(path: str, total: int, n_gaps: int, n_rows: int, where: str) -> st
 
 
 def _columns(counts: IntArray, names: Sequence[str]) -> str:
-    """How many are missing in which column, the most first."""
+    """The number of missing values per column, largest first, for a message."""
     order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())].tolist()
     more = [f"{len(order) - MOST_NAMED} more columns"] if len(order) > MOST_NAMED else []
-    return ", ".join([*(f"{names[place]} {counts[place]}" for place in order[:MOST_NAMED]), *more])
+    return ", ".join([*(f"{names[column]} {counts[column]}" for column in order[:MOST_NAMED]), *more])
 
 
 def _first(features: Matrix, row: int) -> str:
-    """Where the first one is, in an array whose columns have no names."""
+    """The position of the first missing value, for arrays without column names."""
     column = int(np.argmax(np.isnan(features[row : row + 1])))
     return f"the first is nan at row {row}, column {column}"
 
 
-def _name(place: int, names: Sequence[str]) -> str:
-    return names[place] if len(names) > place else f"column {place}"
+def _name(column: int, names: Sequence[str]) -> str:
+    return names[column] if len(names) > column else f"column {column}"
 
 
 def _filled(path: str, values: AnyArray, counts: IntArray, names: Sequence[str], like: AnyArray | None) -> AnyArray:

@@ -1,4 +1,4 @@
-"""Writing picks: rendered in memory first, then written whole or not at all."""
+"""Read and write files of picks."""
 
 import csv
 import io
@@ -22,11 +22,11 @@ Format = Literal["csv", "json", "jsonl", "parquet", "npy"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 PickColumns = Mapping[str, Sequence[object]]
-"""The table of picks: equally long columns by name."""
+"""The table of picks: columns of equal length by name."""
 
 
 class Ranked(Protocol):
-    """One configuration of a beam, as `dubito.core.problem.Configuration`."""
+    """The interface of `dubito.core.problem.Configuration`."""
 
     @property
     def indices(self) -> IntArray:
@@ -40,7 +40,7 @@ class Ranked(Protocol):
 
     @property
     def radius(self) -> float | None:
-        """The priority the next pick would have."""
+        """The priority that the next pick would have."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class Ranked(Protocol):
 
 
 class Picks(Ranked, Protocol):
-    """What can be written: `dubito.Selection`, whose room stands above this one."""
+    """The interface of `dubito.Selection`, which this package must not import."""
 
     @property
     def configurations(self) -> Sequence[Ranked]:
@@ -89,56 +89,57 @@ class Picks(Ranked, Protocol):
 
     @property
     def standardised(self) -> bool:
-        """Whether distances were measured between standardised features."""
+        """Whether features were standardized."""
         ...
 
     @property
     def covered(self) -> FloatArray | None:
-        """Share of all doubt that is covered after each pick."""
+        """Fraction of all doubt that is covered after each pick."""
         ...
 
     @property
     def reach(self) -> float | None:
-        """How far a pick covers."""
+        """Kernel radius of the coverage."""
         ...
 
     @property
     def sampled(self) -> int | None:
-        """Rows that stood for the whole pool."""
+        """Size of the sample that represented the pool."""
         ...
 
     @property
     def spent(self) -> float | None:
-        """What the picks cost together."""
+        """Total cost of the picks."""
         ...
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a person should know of how the picks came about."""
+        """Remarks for the user."""
         ...
 
     def columns(self) -> PickColumns:
-        """rank, index, id where there are ids, priority."""
+        """rank, index, id if there are ids, priority."""
         ...
 
 
 def save_selection(
     selection: Picks, path: str, *, force: bool = False, format: Format | None = None, safe_csv: bool = False
 ) -> None:
-    """Write picks to a file, whole or not at all.
+    """Write picks to a file, atomically.
 
     Parameters
     ----------
     selection : Selection
-        What was picked.
+        The picks.
     path : str
-        Where to; its suffix decides the format unless `format` does.
+        The file to write; its suffix determines the format unless `format` is given.
     force : bool
-        Replace a file that exists. Devices and pipes are written to without it.
+        Replace an existing file. Not needed for devices and pipes.
     format : {"csv", "json", "jsonl", "parquet", "npy"}, optional
         See `render_selection`.
     safe_csv : bool
-        In CSV, put an apostrophe before text that a spreadsheet would take for a formula; reading it back takes it off.
+        In CSV, prefix text that a spreadsheet would evaluate as a formula with an apostrophe, which is removed on
+        reading.
 
     Examples
     --------
@@ -163,11 +164,11 @@ def save_selection(
 
 
 def render_selection(selection: Picks, format: Format, *, safe_csv: bool = False) -> bytes:
-    r"""The bytes of a file of picks, for stdout or a file.
+    r"""The content of a file of picks, as bytes.
 
-    ``csv``, ``jsonl`` and ``parquet`` are tables of ``rank,index,id,priority`` (``id`` only where there are ids);
-    ``json`` is one object with ``schema`` 1, what was run, and the ``picks``; ``npy`` holds the indices alone.
-    An infinite priority is ``inf`` in CSV and null in JSON; NaN is an empty field and null.
+    ``csv``, ``jsonl`` and ``parquet`` are tables of ``rank,index,id,priority`` (``id`` only if there are ids);
+    ``json`` is one object with ``schema`` 1, the settings of the run, and the ``picks``; ``npy`` holds only the
+    indices. An infinite priority is ``inf`` in CSV and null in JSON; NaN is an empty field in CSV and null in JSON.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def render_selection(selection: Picks, format: Format, *, safe_csv: bool = False
 
 
 def render_columns(columns: PickColumns, format: Format, *, safe_csv: bool = False) -> bytes:
-    """The bytes of a table of picks in any format but ``json``."""
+    """The content of a table of picks, in any format except ``json``."""
     if format == "csv" and safe_csv:
         columns = {str(safe_cell(name)): [safe_cell(value) for value in values] for name, values in columns.items()}
     renderers: dict[str, Callable[[PickColumns], bytes]] = {
@@ -195,7 +196,7 @@ def render_columns(columns: PickColumns, format: Format, *, safe_csv: bool = Fal
 
 
 def output_format(path: str, format: str | None = None) -> Format:
-    """The format asked for, or that of the path's suffix.
+    """The given format, or that of the path's suffix.
 
     Examples
     --------
@@ -253,12 +254,12 @@ def _records(columns: PickColumns) -> list[dict[str, object]]:
 
 
 def _plain(value: object) -> object:
-    """The value, or None for what JSON has no number for."""
+    """The value, or None for numbers that JSON cannot represent."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    r"""Rows as CSV with plain line feeds; a carriage return splits no row, though `csv` before Python 3.13 lets it.
+    r"""Rows as CSV with line feeds. Rows with carriage returns are quoted, which `csv` omits before Python 3.13.
 
     Examples
     --------
@@ -302,13 +303,10 @@ def _npy_bytes(columns: PickColumns) -> bytes:
     return buffer.getvalue()
 
 
-# Picks over several rounds: reading a file of picks back, and adding the next round to it.
-
-
 def read_picks(path: str) -> IntArray:
-    """The rows picked, in order, from a file that `save_selection` or `append_picks` wrote.
+    """Read the picked rows, in order, from a file written by `save_selection` or `append_picks`.
 
-    Hand them to the next round as ``labelled``: they are then references and are not picked again.
+    Pass them to the next round as ``labelled``, so that they are references and are not picked again.
 
     Examples
     --------
@@ -321,16 +319,16 @@ def read_picks(path: str) -> IntArray:
     [2, 1]
     """
     if suffix_of(path) == ".jsonl" and os.path.exists(path) and os.path.getsize(path) == 0:
-        return np.empty(0, dtype=np.int64)  # A round without a pick is no line.
+        return np.empty(0, dtype=np.int64)  # A round without picks writes no lines.
     return _as_indices(path, _index_column(open_source(path)))
 
 
 def append_picks(selection: Picks, path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
-    """Add a round's picks below those a file holds already; ranks go on from the largest.
+    """Append the picks of a round to a file; ranks continue from the largest in the file.
 
-    The file is read, checked and replaced whole, so that a failure leaves the old one; while another adds to it, it is
-    waited for. A file that does not exist is made. Columns that were added behind those of picks, such as ``label``,
-    stay empty in the new rows. ``json`` describes one run and cannot be added to.
+    The file is read, checked and replaced atomically under a lock, so that a failure leaves the old file. A missing
+    file is created. Extra columns after those of picks, such as ``label``, are left empty in the new rows. ``json``
+    describes one run and cannot be appended to.
 
     Parameters
     ----------
@@ -339,9 +337,9 @@ def append_picks(selection: Picks, path: str, *, format: Format | None = None, s
     path : str
         ``.csv``, ``.jsonl``, ``.parquet`` or ``.npy``.
     format : {"csv", "jsonl", "parquet", "npy"}, optional
-        Where the suffix does not tell.
+        The format, if the suffix does not give it.
     safe_csv : bool
-        As `save_selection` has it.
+        As in `save_selection`.
 
     Examples
     --------
@@ -360,7 +358,7 @@ def append_picks(selection: Picks, path: str, *, format: Format | None = None, s
 
 
 def add_round(selection: Picks, path: str, *, format: Format | None = None, safe_csv: bool = False) -> None:
-    """As `append_picks`, for one who holds the file already."""
+    """As `append_picks`, for callers that hold the lock of the file."""
     chosen = output_format(path, format)
     if chosen == "json":
         raise InvalidArgument(
@@ -375,11 +373,11 @@ def add_round(selection: Picks, path: str, *, format: Format | None = None, safe
     _check_new(path, earlier, selection.indices)
     last = _last_rank(path, len(earlier))
     added = {**selection.columns(), "rank": range(last + 1, last + len(selection.indices) + 1)}
-    write_atomically(path, _joined(path, added, chosen, earlier, safe_csv))
+    write_atomically(path, _appended(path, added, chosen, earlier, safe_csv))
 
 
 def _last_rank(path: str, n_rows: int) -> int:
-    """The largest rank in the file, which is more than its rows where some were deleted."""
+    """The largest rank in the file, which exceeds the number of rows if rows were deleted."""
     if n_rows == 0:
         return 0
     entry = open_source(path).entries.get("rank")
@@ -389,11 +387,11 @@ def _last_rank(path: str, n_rows: int) -> int:
     return max(n_rows, *map(int, ranks[np.isfinite(ranks)].tolist()), 0)
 
 
-def _joined(path: str, added: PickColumns, format: Format, earlier: IntArray, safe_csv: bool) -> bytes:
+def _appended(path: str, added: PickColumns, format: Format, earlier: IntArray, safe_csv: bool) -> bytes:
     if format == "npy":
         return render_columns({"index": [*earlier.tolist(), *added["index"]]}, "npy")
     if format == "parquet":
-        return _below(path, added)
+        return _append_parquet(path, added)
     with reading(path), open(path, "rb") as file:
         old = file.read()
     if format == "csv":
@@ -401,16 +399,16 @@ def _joined(path: str, added: PickColumns, format: Format, earlier: IntArray, sa
         if source.notes:
             raise InvalidData(f"{path} cannot be added to: {source.notes[0].rstrip('.')}", hint="save it as plain CSV.")
         _check_columns(path, source.names, added)
-        nothing = [""] * len(added["index"])
-        rows = {name: added.get(name, nothing) for name in source.names}
+        empty = [""] * len(added["index"])
+        rows = {name: added.get(name, empty) for name in source.names}
         new = render_columns(rows, "csv", safe_csv=safe_csv).partition(b"\n")[2]
     else:
         new = render_columns(added, format)
     return old + (b"" if old.endswith(b"\n") or not old else b"\n") + new
 
 
-def _below(path: str, added: PickColumns) -> bytes:
-    """A Parquet file with the new picks below; columns that only the file has stay empty there."""
+def _append_parquet(path: str, added: PickColumns) -> bytes:
+    """The Parquet file with the new picks appended; columns that only the file has are null in the new rows."""
     pyarrow, parquet = require("pyarrow", extra="files"), require("pyarrow.parquet", extra="files")
     with reading(path):
         old = parquet.read_table(path)
@@ -434,7 +432,7 @@ def _below(path: str, added: PickColumns) -> bytes:
 
 
 def _check_columns(path: str, names: Sequence[str], added: PickColumns) -> None:
-    """Every column of picks in its order; others, such as ``label``, may stand behind."""
+    """The file must start with the columns of the picks, in order; others, such as ``label``, may follow."""
     first, more = list(names)[: len(added)], list(names)[len(added) :]
     if first != list(added) or "id" in more:
         raise InvalidData(
@@ -443,10 +441,10 @@ def _check_columns(path: str, names: Sequence[str], added: PickColumns) -> None:
 
 
 def _check_new(path: str, earlier: IntArray, indices: IntArray) -> None:
-    again = np.flatnonzero(np.isin(indices, earlier))
-    if len(again):
+    repeated = np.flatnonzero(np.isin(indices, earlier))
+    if len(repeated):
         raise InvalidArgument(
-            f"row {indices[again[0]]} is among the picks of {path} already",
+            f"row {indices[repeated[0]]} is among the picks of {path} already",
             hint="pass them as labelled to the new round.",
         )
 
