@@ -1,4 +1,4 @@
-"""`Pool`: embeddings that stay put between rounds, so that distances once known stay known."""
+"""`Pool`: a pool that keeps distances between rounds of selection."""
 
 import hashlib
 import time
@@ -25,21 +25,21 @@ from dubito.strategies.auto import Origin
 SCHEMA = 1
 PRINT_ROWS = 64
 ROW_BYTES, SLACK_BYTES = 20, 1 << 24
-"""What a saved pool holds for each row at most, and besides; a file that unpacks to more is not read."""
+"""Maximum unpacked size of a saved pool, per row and in addition; larger files are rejected."""
 
 
 class Pool:
-    """A pool that is labelled and selected from round after round.
+    """A pool for repeated rounds of labeling and selection.
 
-    The features are checked once. What a round learns of distances to labelled points and to its own picks is kept:
-    the next round, with new doubts, looks only at what is new. Keeps 12 bytes a row between rounds, twice.
+    The features are checked once. Distances to labeled points and picks are cached, so that the next round computes only
+    those to new points, even though doubt has changed. The cache takes 24 bytes per row.
 
     Parameters
     ----------
     features : array (n, d)
         As in `dubito.select`; it must not change while the pool is in use.
     ids : sequence (n,), optional
-        Names to label by, unique; by default row numbers.
+        Unique ids of the rows; by default row numbers.
     metric : {"euclidean", "cosine"}
         As in `dubito.select`.
     standardise : bool, optional
@@ -75,7 +75,7 @@ class Pool:
 
     @property
     def labelled(self) -> IntArray:
-        """Rows labelled so far, ascending."""
+        """Labeled rows, ascending."""
         return np.sort(self._order)
 
     def __repr__(self) -> str:
@@ -84,13 +84,13 @@ class Pool:
         return f"Pool({n} x {d}, {len(self._order)} labelled, metric={self._points.metric!r}{standardised})"
 
     def label(self, which: object = None, *, rows: object = None, ids: object = None) -> None:
-        """Count these as labelled from now on.
+        """Mark rows as labeled.
 
-        ``which`` is a `Selection`; or ids, where the pool has ids that are text; or row numbers or a boolean mask (n,).
-        ``rows`` and ``ids`` say it outright, as they must where ids are numbers. Naming one again changes nothing.
+        ``which`` is a `Selection`; or ids, if the pool has text ids; or row numbers or a boolean mask (n,). Pass
+        ``rows`` or ``ids`` to be explicit, which is required if ids are numbers. Labeling a row twice has no effect.
 
-        What the last round learned of its picks is kept if all of them are now labelled; otherwise what was known
-        before that round. It takes no time: what the next round needs to know it finds out itself, or `prepare` does.
+        The distances computed in the last round are kept if all its picks are now labeled; otherwise those from before
+        that round. This takes no time: missing distances are computed by the next round, or by `prepare`.
         """
         if sum(value is not None for value in (which, rows, ids)) != 1:
             takes = f"label takes one of: a Selection or list, {keyword('rows')}, {keyword('ids')}"
@@ -105,15 +105,15 @@ class Pool:
         self._before = self._known
 
     def prepare(self) -> None:
-        """Bring the distance of every row to what is labelled up to date.
+        """Update the distance of every row to the labeled points.
 
-        None of it depends on the model, so it can be done while people label or the model trains: the next `select` is
-        then left with its own picks. Θ(n·new·d) at worst, where new is what was labelled since.
+        The distances do not depend on the model, so this can run while people label or the model trains; the next
+        `select` is then faster. Θ(n·new·d) time at worst, where new is the number of points labeled since.
         """
         known, points = self._before, self._points
-        wanted = known.seen < len(self._order)
-        wanted[self._order] = False
-        references, rows = Rows(points.pool, self._order), np.flatnonzero(wanted)
+        is_stale = known.seen < len(self._order)
+        is_stale[self._order] = False
+        references, rows = Rows(points.pool, self._order), np.flatnonzero(is_stale)
         if len(rows):
             problem = Problem(
                 points.pool, references, rows, 1, metric=points.metric, largest=points.largest, known=known
@@ -124,7 +124,7 @@ class Pool:
         if isinstance(which, Selection):
             rows = which.indices
             if which.n_pool == len(self):
-                # They are rows of such a pool; of one or two, 0 and 1 could be taken for a mask.
+                # Row numbers of this pool. check_rows might read 0 and 1 as a mask in a pool of one or two rows.
                 return rows
         elif which is not None and self.ids is not None and self.ids.dtype.kind in "iuf":
             hint = "pass label(ids=...) or label(rows=...)."
@@ -173,10 +173,10 @@ class Pool:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Selection:
-        """The next batch, as `dubito.select` would choose it; nothing counts as labelled until `label` is called.
+        """Select the next batch as `dubito.select` would; picks count as labeled only after a call of `label`.
 
-        ``labels`` are of the rows in `labelled`: in that order, of all rows, or by id; a model is fitted on them as
-        there.
+        ``labels`` are those of the rows in `labelled`, in that order, or of all rows, or by id; a model is fitted on
+        them as in `dubito.select`.
         """
         started = time.perf_counter()
         chosen = configure_strategy(
@@ -198,9 +198,9 @@ class Pool:
             raise
 
     def save(self, path: str) -> None:
-        """Write what is labelled and known to an ``.npz`` file, whole or not at all; the features are not in it.
+        """Write the labeled rows and the cached distances, but not the features, to an ``.npz`` file, atomically.
 
-        A file that exists is replaced: this is the same pool, further on.
+        An existing file is replaced.
         """
         arrays: dict[str, AnyArray] = {
             "schema": np.array(SCHEMA, dtype=np.int64),
@@ -221,7 +221,7 @@ class Pool:
         metric: Metric = "euclidean",
         standardise: bool | None = None,
     ) -> "Pool":
-        """A saved pool again, with the features it was made of; a file that was damaged is refused."""
+        """Load a saved pool, given the same features; raises InvalidData for other features or a damaged file."""
         pool = cls(features, ids=ids, metric=metric, standardise=standardise)
         saved = _read(path, len(pool))
         if str(saved["fingerprint"]) != pool._fingerprint():
@@ -233,7 +233,7 @@ class Pool:
         return pool
 
     def _fingerprint(self) -> str:
-        """Shape, metric and some rows of the features."""
+        """A hash of shape, metric and some rows of the features."""
         matrix, metric = self._points.pool, self._points.metric
         rows = np.unique(np.linspace(0, len(self) - 1, PRINT_ROWS).astype(np.int64))
         sample = np.ascontiguousarray(matrix[rows], dtype=np.float64)
@@ -257,7 +257,7 @@ def _read(path: str, n_pool: int) -> dict[str, AnyArray]:
 
 
 def _check_saved(path: str, saved: dict[str, AnyArray], n_pool: int) -> None:
-    """Refuse what no pool could have saved: engines trust what is known."""
+    """Raise for values that no pool could have saved, since engines do not check the cached distances."""
     name = _unsound(saved["order"], saved["squared"], saved["seen"], n_pool)
     if name is not None:
         problem = f"{path} is damaged: its {name!r} cannot have come from a pool of {n_pool} rows"
@@ -265,7 +265,7 @@ def _check_saved(path: str, saved: dict[str, AnyArray], n_pool: int) -> None:
 
 
 def _unsound(order: AnyArray, squared: AnyArray, seen: AnyArray, n_pool: int) -> str | None:
-    """The first array that is not of its type, shape or range."""
+    """The name of the first array with a wrong type, shape or range, or None."""
     if order.dtype != np.int64 or order.ndim != 1 or len(np.unique(order)) < len(order):
         return "order"
     if ((order < 0) | (order >= n_pool)).any():

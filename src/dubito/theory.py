@@ -1,12 +1,12 @@
 """The paper's equations, one function each, in its notation.
 
-The numbers are those of the printed paper: 1 to 12 in the text, 13 to 17 in the appendix (13 and 17 are 10 again).
-Two of them live elsewhere: equation 5, U(s), is `dubito.doubt.uncertainty`, and the radii of Algorithm 3 are
+The numbers are those of the published paper: 1 to 12 in the text, 13 to 17 in the appendix (13 and 17 repeat 10).
+Two of them are elsewhere: equation 5, U(s), is `dubito.doubt.uncertainty`, and the radii of Algorithm 3 are
 `dubito.core.distances.core_set_radii`.
 
-δ is a distance to the nearest labelled point, λ_c the Lipschitz constant of confidence, λ_ε that of the error rate
-given doubt. Arguments broadcast; scalars give a scalar. Every result is finite: what would overflow is the largest
-float64. A product of probabilities is handled as its logarithm.
+δ is a distance to the nearest labeled point, λ_c the Lipschitz constant of confidence, λ_ε that of the error rate
+given doubt. Arguments broadcast; scalars give a scalar. Every result is finite: overflow gives the largest float64.
+Products of probabilities are computed as logarithms.
 """
 
 from itertools import combinations
@@ -19,8 +19,6 @@ from dubito.core.distances import squared_radii
 from dubito.errors import InvalidArgument, named
 from dubito.matrix import BoolArray, FloatArray, len_of
 from dubito.request.arrays import check_budget, check_features
-
-# Numbers as the equations take and give them: checked on the way in, finite on the way out.
 
 Numbers = npt.ArrayLike
 LARGEST = float(np.finfo(np.float64).max)
@@ -37,34 +35,34 @@ def x_log_x(x: FloatArray) -> FloatArray:
 
 
 def one_minus_exp(log_product: FloatArray) -> FloatArray:
-    """1 - exp(log_product) clipped to [0, 1]; expm1 keeps the digits of a small β."""
+    """1 - exp(log_product) clipped to [0, 1]; expm1 keeps a small β precise."""
     return np.abs(np.expm1(np.minimum(log_product, 0.0)))
 
 
 def product(left: Numbers, right: Numbers) -> FloatArray:
-    """Left times right, held among the finite float64."""
+    """Left times right, clipped to finite float64."""
     with np.errstate(over="ignore", under="ignore"):
-        # Plus 0.0: a product of nothing reads 0, not -0.
+        # Adding 0.0 turns -0.0 into 0.0.
         return np.clip(np.multiply(left, right, dtype=np.float64), -LARGEST, LARGEST) + 0.0
 
 
 def at_least(name: str, value: Numbers, least: float) -> FloatArray:
-    """Numbers of at least ``least``, or an error."""
+    """Check that all numbers are at least ``least``."""
     return refuse(name, numbers := as_numbers(name, value), numbers < least, f"{name} >= {least:g}")
 
 
 def positive(name: str, value: Numbers) -> FloatArray:
-    """Numbers above 0, or an error."""
+    """Check that all numbers are above 0."""
     return refuse(name, numbers := as_numbers(name, value), numbers <= 0.0, f"{name} > 0")
 
 
 def share(name: str, value: Numbers) -> FloatArray:
-    """Numbers from 0 to 1, or an error."""
+    """Check that all numbers are in [0, 1]."""
     return refuse(name, numbers := at_least(name, value, 0.0), numbers > 1.0, f"{name} <= 1")
 
 
 def as_numbers(name: str, value: Numbers) -> FloatArray:
-    """Finite float64, or an error."""
+    """Convert to float64; raises InvalidArgument unless all numbers are finite."""
     try:
         numbers = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -74,7 +72,7 @@ def as_numbers(name: str, value: Numbers) -> FloatArray:
 
 
 def refuse(name: str, numbers: FloatArray, bad: BoolArray, hint: str) -> FloatArray:
-    """The numbers, or an error with the first bad one and where it stands."""
+    """The numbers; raises InvalidArgument with the first bad one and its position."""
     if not np.any(bad):
         return numbers
     where = [int(i) for i in np.argwhere(bad)[0]]
@@ -86,14 +84,14 @@ def refuse(name: str, numbers: FloatArray, bad: BoolArray, hint: str) -> FloatAr
 
 
 MOST_SETS = 200_000
-"""`optimal_radius` tries every set of picks, and refuses more sets than this."""
+"""Maximum number of sets of picks that `optimal_radius` tries."""
 MOST_POINTS = 500
 
 
 def core_set_loss_order(delta: Numbers, n: Numbers, c: Numbers) -> FloatArray:
-    """C·δ + sqrt(1/n), the order of the core-set loss (equation 1, less the generalisation error ζ_n).
+    """C·δ + sqrt(1/n), the order of the core-set loss (equation 1, without the generalization error ζ_n).
 
-    The paper gives orders, O(Cδ) and O(sqrt(1/n)); their unknown factors are 1 here, so only trends mean anything.
+    The paper gives orders, O(Cδ) and O(sqrt(1/n)); their unknown factors are set to 1, so only trends are meaningful.
 
     Examples
     --------
@@ -117,9 +115,9 @@ def scaled_radius(delta: Numbers, doubt: Numbers) -> FloatArray:
 
 
 def covering_radius(points: Numbers, centres: Numbers) -> float:
-    """δ = max_i min_j Δ(x_i, x_j), the largest distance from a point (n, d) to its nearest centre (m, d).
+    """δ = max_i min_j Δ(x_i, x_j), the largest distance from a point (n, d) to its nearest center (m, d).
 
-    With the greedy picks and the labelled points as centres this is δ_g (equation 4).
+    With the greedy picks and the labeled points as centers this is δ_g (equation 4).
 
     Examples
     --------
@@ -131,9 +129,9 @@ def covering_radius(points: Numbers, centres: Numbers) -> float:
 
 
 def optimal_radius(points: Numbers, references: Numbers, budget: int) -> float:
-    """δ_OPT, the smallest covering radius ``budget`` picks can reach (equation 3), by trying every set.
+    """δ_OPT, the smallest covering radius that ``budget`` picks can reach (equation 3), by trying every set.
 
-    For small pools: n over 500 or more than 200,000 sets are refused; ``strategy="optimal-coreset"`` goes further.
+    For small pools: at most 500 points and 200,000 sets; ``strategy="optimal-coreset"`` handles larger ones.
 
     Examples
     --------
@@ -163,10 +161,10 @@ def greedy_radius_bound(delta_opt: Numbers) -> FloatArray:
 
 
 def sener_lipschitz(c: Numbers) -> FloatArray:
-    """sqrt(c-1)/c, the constant Sener & Savarese give for softmax over c classes; for the record, used nowhere.
+    """sqrt(c-1)/c, the constant of Sener & Savarese for softmax over c classes; for reference, not used.
 
-    It is too small. As a vector, softmax has slope 1/2 in the logits at p = (1/2, 1/2, 0, ...), more than this for
-    every c > 2; its largest component alone has slope sqrt(2)/4 there, more than this for every c >= 7.
+    It is too small. As a vector, softmax has slope 1/2 in the logits at p = (1/2, 1/2, 0, ...), which exceeds this
+    constant for every c > 2; its largest component has slope sqrt(2)/4 there, which exceeds it for every c >= 7.
 
     Examples
     --------
@@ -214,7 +212,7 @@ def head_lipschitz(W: Numbers) -> float:
 
 
 def doubt_bound(r: Numbers, lambda_c: Numbers) -> FloatArray:
-    """I(r) <= min(1, r·λ_c): how much doubt there can be at distance r from a training point (equation 6).
+    """I(r) <= min(1, r·λ_c), the largest possible doubt at distance r from a training point (equation 6).
 
     Examples
     --------
@@ -249,7 +247,7 @@ def quadratic_core_set_loss_order(delta: Numbers, n: Numbers, c: Numbers, lambda
 
 
 def error_bound(r: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
-    """P_err(r) = I(r)·ε(r) <= λ_c·λ_ε·r² (equation 9), not capped at 1: δ* depends on what lies beyond.
+    """P_err(r) = I(r)·ε(r) <= λ_c·λ_ε·r² (equation 9), not capped at 1, since δ* depends on larger values.
 
     Examples
     --------
@@ -264,8 +262,8 @@ def error_bound(r: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> Float
 def beta_lower_bound(delta: Numbers, r_0: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
     """β >= 1 - (λ_cλ_ε)^(δ-r₀) / exp(δ-r₀)² · (δ^δ / r₀^r₀)², for 0 <= r₀ <= δ (equations 10 and 13; Claim 1).
 
-    A lower bound on the probability that a point without error lies between r₀ and δ; 0 where it says nothing.
-    The product integral has a length in its exponent, so β depends on the features' units.
+    A lower bound on the probability that a point without error lies between r₀ and δ; 0 where the bound is vacuous.
+    The product integral has a length in its exponent, so β depends on the units of the features.
 
     Examples
     --------
@@ -287,7 +285,7 @@ def scaled_beta_lower_bound(delta: Numbers, z: Numbers, lambda_c: Numbers, lambd
 
 
 def delta_star(z: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
-    """δ* = e·z^(z/(1-z)) / sqrt(λ_cλ_ε), the distance past which β says nothing (equation 12).
+    """δ* = e·z^(z/(1-z)) / sqrt(λ_cλ_ε), the distance beyond which the bound on β is vacuous (equation 12).
 
     From e/sqrt(λ_cλ_ε) at z = 0 down to 1/sqrt(λ_cλ_ε) at z = 1.
 
@@ -319,7 +317,7 @@ def log_square_integral(x: Numbers, a: Numbers) -> FloatArray:
 def log_error_product(delta: Numbers, r_0: Numbers, lambda_c: Numbers, lambda_epsilon: Numbers) -> FloatArray:
     """Logarithm of the product of P_err(r)^dr from r₀ to δ, the integral of ln(λ_cλ_ε·r²) (equations 14 to 17).
 
-    Claim 3 writes it as (δ-r₀)·(ln(λ_cλ_ε) - 2) + 2·(δ·ln δ - r₀·ln r₀); what is computed is that without the
+    Claim 3 writes it as (δ-r₀)·(ln(λ_cλ_ε) - 2) + 2·(δ·ln δ - r₀·ln r₀). The code uses an equivalent form without
     cancellation, (δ-r₀)·(ln(λ_cλ_ε·δ²) - 2) - 2·r₀·ln(r₀/δ).
 
     Examples

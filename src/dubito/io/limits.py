@@ -43,7 +43,7 @@ class Allowance:
             raise MemoryLimit(
                 f"{what} takes {describe_size(n_bytes)} of memory once it is unpacked{beside}, and inputs may take "
                 f"{describe_size(self.limit)}",
-                hint=f"if that is meant {_raise_limit_hint(before + n_bytes)}, else use a file that stays on the disk, such "
+                hint=f"if that is meant {_limit_hint(before + n_bytes)}, else use a file that stays on the disk, such "
                 "as .npy.",
             )
         self.held[path, name] = n_bytes
@@ -53,7 +53,7 @@ class Allowance:
         if n_bytes > self.limit:
             raise MemoryLimit(
                 f"{path} unpacks to more than the {describe_size(self.limit)} that inputs may take",
-                hint=f"if that is meant {_raise_limit_hint(4 * self.limit)}.",
+                hint=f"if that is meant {_limit_hint(4 * self.limit)}.",
             )
 
 
@@ -127,7 +127,7 @@ def describe_size(n_bytes: int) -> str:
     return f"{n_bytes} bytes"
 
 
-def _raise_limit_hint(n_bytes: int) -> str:
+def _limit_hint(n_bytes: int) -> str:
     """How to raise the limit to slightly more than this many bytes."""
     step = 10 ** max(6, len(str(n_bytes)) - 2)
     wanted = -(-n_bytes // step) * step

@@ -1,4 +1,4 @@
-"""Reading what plays a role: features, what is labelled, probabilities, ids and labels."""
+"""Read the arrays of a file by their role: features, labeled rows, probabilities, ids and labels."""
 
 from dataclasses import dataclass
 from typing import overload
@@ -32,23 +32,23 @@ from dubito.request.ids import RowNames
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolFile:
-    """A pool read from a file: the features, what its rows are called, and the source for what else it holds."""
+    """A pool read from a file: features, ids, and the source for other arrays in the file."""
 
     features: Matrix
     names: RowNames
     source: Source
     feature_names: tuple[str, ...] = ()
-    """The columns of a table that stand side by side as features; none for a single array."""
+    """The columns of a table that form the features; empty for a single array."""
 
     @property
     def ids(self) -> AnyArray | None:
-        """(n,) the ids, where the pool has any."""
+        """(n,) the ids, or None."""
         return None if self.names.ids is None else self.names.ids.values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowsFile:
-    """What a file holds for every row, and what it calls them."""
+    """An array with one entry per row, and the ids of the rows."""
 
     values: AnyArray
     names: RowNames
@@ -63,15 +63,15 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS, may_be_empty: bool =
     spec : str
         ``path`` or ``path::key``; see `read_array`.
     columns : Columns
-        ``id`` names the ids; without it ``ids`` or ``id`` is taken where the file has one, else the index of a pandas
-        frame if it is more than row numbers.
+        ``id`` is the column of ids; by default ``ids`` or ``id`` if the file has one, else the index of a pandas frame
+        if it is not just row numbers.
     may_be_empty : bool
-        Whether a file without rows is one, too, as one of many shards may be.
+        Whether a file without rows is allowed, such as one of many shards.
 
     Returns
     -------
     PoolFile
-        Its ``source`` serves `find_array` and `find_doubt`: an ``.npz`` may hold probabilities and more.
+        Its ``source`` can be passed to `find_array` and `find_doubt`: an ``.npz`` may also hold probabilities.
 
     Examples
     --------
@@ -93,12 +93,12 @@ def read_pool(spec: str, *, columns: Columns = ANY_COLUMNS, may_be_empty: bool =
         raise InvalidData(f"{spec} holds no rows", hint="a pool needs at least one.")
     names = find_names(source, columns.id, len_of(features))
     chosen = choose(source, "features", key, columns)
-    beside = source.is_table and source.entry(chosen[0]).ndim == 1
-    return PoolFile(features, names, source, tuple(chosen) if beside else ())
+    has_columns = source.is_table and source.entry(chosen[0]).ndim == 1
+    return PoolFile(features, names, source, tuple(chosen) if has_columns else ())
 
 
 def _check_id_column(source: Source, name: str) -> None:
-    """Refuse a name that is not there; where the ids have their usual one, another file is at odds with this."""
+    """Raise if there is no such entry; the hint differs if the file has ids under a conventional name."""
     own = usual([each for each in source.names if each], IDS)
     if name not in source.entries and own is not None:
         raise MissingFile(
@@ -109,16 +109,16 @@ def _check_id_column(source: Source, name: str) -> None:
 
 
 def read_rows(spec: str, role: DoubtRole, *, columns: Columns = ANY_COLUMNS) -> RowsFile:
-    r"""Read what a file holds for every row of a pool, and what it calls them.
+    r"""Read an array with one entry per pool row, and the ids of the rows.
 
     Parameters
     ----------
     spec : str
         ``path`` or ``path::key``; see `read_array`.
     role : {"probabilities", "logits", "doubt"}
-        What it is wanted for.
+        The role of the array.
     columns : Columns
-        As `read_pool` takes it; an id column that is not in this file is no error.
+        As in `read_pool`, but it is no error if this file lacks the id column.
 
     Examples
     --------
@@ -144,26 +144,26 @@ def read_array(spec: str | Source, role: DoubtRole | NameRole | OtherRole, *, co
 
 
 def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS) -> Matrix:
-    """Read the array that plays a role.
+    """Read the array that has a role.
 
-    A key (``file.npz::key``, ``table.parquet::column``) decides. Without one the usual names of the role are tried,
-    then, if one array alone fits the role, it is taken. In a table without a column of lists, features,
-    probabilities and logits are all columns of numbers except those with the usual name of another role.
-    ``labelled`` also takes features of labelled points and a file of picks, whose rows it gives.
+    A key (``file.npz::key``, ``table.parquet::column``) takes precedence. Without one the conventional names of the
+    role are tried; otherwise the array is used that alone fits the role. In a table without a column of lists,
+    features, probabilities and logits are all number columns except those with the conventional name of another role.
+    ``labelled`` also accepts features of labeled points, and a file of picks, whose rows are returned.
 
     Parameters
     ----------
     spec : str or Source
-        ``path`` or ``path::key``, or what `open_source` gave.
+        ``path`` or ``path::key``, or the result of `open_source`.
     role : {"features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates", ...}
-        What the array is wanted for; the last is "unlabelled".
+        The role of the array; the last is "unlabelled".
     columns : Columns
         Names given by the user.
 
     Returns
     -------
     array, memory map or Stack
-        A Stack (shards, Parquet in pieces) only for ``features`` and ``labelled``.
+        A Stack (shards, Parquet row groups) only for ``features`` and ``labelled``.
 
     Examples
     --------
@@ -189,9 +189,9 @@ def find_array(
 
 
 def find_array(source: Source, role: Role, *, columns: Columns = ANY_COLUMNS) -> Matrix | None:
-    """Read the array of a role only where the file has it under a usual name (or one in `columns`), else None.
+    """Read the array of a role if the file has it under a conventional name (or one in `columns`), else None.
 
-    For what a pool's own file may carry besides the features.
+    For optional arrays in the file of a pool.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def find_doubt(source: Source, *, columns: Columns = ANY_COLUMNS) -> tuple[Doubt
 def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matrix:
     chosen = choose(source, role, key, columns)
     entry = source.entry(chosen[0])
-    # A table's column stands for rows of the pool only when it says so: numbers may also be a lone feature.
+    # A column of a table holds rows of the pool only if its name or the key says so: it may also be a single feature.
     named_rows = role == "labelled" and (key is not None or chosen[0].lower() in (*LABELLED, "index"))
     is_rows = named_rows or role in ("candidates", "unlabelled")
     side_by_side = source.columns is not None and 2 in SHAPES[role][0] and (entry.ndim == 1 or len(chosen) > 1)
@@ -253,7 +253,7 @@ def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matr
 
 
 def _as_names(source: Source, name: str, values: AnyArray) -> AnyArray:
-    """Integers or text; floats that are all whole become integers."""
+    """Integers or text; whole floats become integers."""
     if values.dtype.kind != "f":
         return values
     if not _are_whole(values):
@@ -265,7 +265,7 @@ def _as_names(source: Source, name: str, values: AnyArray) -> AnyArray:
 
 
 def _as_rows(values: AnyArray) -> AnyArray:
-    """A table's column of rows, or a mask of zeros and ones: a CSV file knows no integers."""
+    """Row numbers or a mask from a table: whole floats become integers, since CSV has no types."""
     return values.astype(np.int64) if values.dtype.kind == "f" and _are_whole(values) else values
 
 
