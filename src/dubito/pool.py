@@ -31,7 +31,7 @@ ROW_BYTES, SLACK_BYTES = 20, 1 << 24
 class Pool:
     """A pool for repeated rounds of labeling and selection.
 
-    The features are checked once. Distances to labeled points and picks are cached, so that the next round computes only
+    The features are checked once. Distances to labeled points and picks are cached: the next round computes only
     those to new points, even though doubt has changed. The cache takes 24 bytes per row.
 
     Parameters

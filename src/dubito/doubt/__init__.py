@@ -1,8 +1,7 @@
-"""How unsure a model is of each point: doubt, and its relatives.
+"""Measures of a model's uncertainty about each point.
 
-Doubt is the paper's ``I(x) = 1 - max_y P(y|x)`` (equation 2), in [0, 1]. `measures` has it and other readings of
-probabilities, `posterior` those of several samples of a model, `temperature` makes logits as sure as they are right,
-and `reading` checks what a caller hands in.
+Doubt is the paper's ``I(x) = 1 - max_y P(y|x)`` (equation 2), in [0, 1]. `measures` computes it and other measures from
+probabilities, `posterior` from several posterior samples; `temperature` calibrates logits; `reading` checks arguments.
 """
 
 from typing import TYPE_CHECKING

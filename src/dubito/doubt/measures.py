@@ -1,4 +1,4 @@
-"""Doubt and its relatives, one function each. They trust their input.
+"""Doubt and other measures of uncertainty. These functions do not validate their input.
 
 Doubt is the paper's ``I(x) = 1 - max_y P(y|x)`` (equation 2), in [0, 1].
 """
@@ -12,14 +12,14 @@ from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, blocks
 BLOCK_ROWS = 1 << 14
 LOWEST_LOG_CONFIDENCE = float(np.log(1e-12))
 SCORE_STEP = 2.0**-32
-"""A beam's scores are whole multiples of this, so that a set's score does not depend on the order of its points."""
+"""Beam scores are integer multiples of this, so that the score of a set does not depend on the order of its points."""
 
 
 def doubt_from_probabilities(probabilities: AnyArray) -> FloatArray:
-    """I(x) for each row: the sum of all but one largest probability over the sum of all.
+    """I(x) for each row: the sum of all probabilities except the largest, divided by the sum of all.
 
-    ``1 - max`` would lose every digit of a confident float32 row. With probabilities (n, k, c) of k posterior
-    samples, the mean over k counts.
+    ``1 - max`` would lose all precision for a confident float32 row. Probabilities (n, k, c) of k posterior samples are
+    averaged over k.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def doubt_from_probabilities(probabilities: AnyArray) -> FloatArray:
     doubt = np.empty(len(probabilities))
     for span in blocks(len(doubt), BLOCK_ROWS):
         ascending = np.sort(mean_probabilities(probabilities[span]), axis=1)
-        # Smallest first and one column at a time: the same sum whatever the order of the classes or the memory.
+        # Add in ascending order, one column at a time: the sum depends neither on the class order nor on the layout.
         others = np.zeros(len(ascending))
         for column in ascending.T[:-1]:
             others += column
@@ -57,7 +57,7 @@ def doubt_from_logits(logits: AnyArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Softmax:
-    """Probabilities (n, c) of logits, computed where they are read: a pool's doubt needs none of them."""
+    """Probabilities (n, c) of logits, computed on access."""
 
     logits: AnyArray
 
@@ -89,7 +89,7 @@ def mean_probabilities(probabilities: Matrix) -> FloatArray:
 
 
 def predicted_classes(probabilities: Matrix) -> IntArray:
-    """(n,) the likeliest class of each row, ties to the lowest number.
+    """(n,) the most probable class of each row; ties go to the lowest number.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def predicted_classes(probabilities: Matrix) -> IntArray:
 
 
 def log_confidence(doubt: FloatArray) -> FloatArray:
-    """log(1 - I), not below log 1e-12.
+    """log(1 - I), clipped at log 1e-12.
 
     Examples
     --------
@@ -126,14 +126,14 @@ def uncertainty(doubt: FloatArray) -> float:
 
 
 def beam_scores(doubt: FloatArray) -> IntArray:
-    """-log(1 - I) of each point, rounded once to a whole number of `SCORE_STEP`."""
+    """-log(1 - I) of each point, in units of `SCORE_STEP`, rounded to integers."""
     return np.rint(-log_confidence(doubt) / SCORE_STEP).astype(np.int64)
 
 
 def scaling_weights(doubt: FloatArray, strength: float) -> FloatArray:
     """Squared scaling factors I ** (2 * strength); ``0 ** 0`` is 1.
 
-    Strengths 0, 0.25, 0.5, 1 and 2 use only products and square roots, which every machine rounds alike.
+    Strengths 0, 0.25, 0.5, 1 and 2 use only products and square roots, which are rounded identically on every machine.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def entropy(probabilities: Matrix) -> FloatArray:
 
 
 def margin(probabilities: Matrix) -> FloatArray:
-    """Largest less second largest probability of each row: small where the model wavers.
+    """Difference of the largest and second largest probability of each row; small if the model is undecided.
 
     Examples
     --------
@@ -176,10 +176,9 @@ def margin(probabilities: Matrix) -> FloatArray:
 
 
 def margin_doubt(probabilities: Matrix) -> FloatArray:
-    """``1 - (p1 - p2)`` of each row: 1 where the two likeliest classes are equally likely.
+    """``1 - (p1 - p2)`` of each row: 1 if the two most probable classes are equally probable.
 
-    As everything but the largest probability, and the second largest again, over the sum of all: a difference from 1
-    would lose every digit of a confident row.
+    Computed without a difference from 1, which would lose all precision for a confident row.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Samples of a model's posterior: what a label would teach, and what no label will.
+"""Doubt from posterior samples, split into what labels can reduce (epistemic) and what they cannot (aleatoric).
 
-A *labelling* gives every point of a batch a class. Beside each labelling stands the posterior it would leave over the
-k samples, so that the information in one more label is the mean over labellings of what BALD would say then. This
-is BatchBALD's difference of joint entropies, without numbers that vanish as batches grow.
+A *labelling* assigns a class to every point of a batch. Each labelling is stored with the posterior over the k samples
+that it implies, so that the information gain of one more label is the mean BALD score over labellings. This equals
+BatchBALD's difference of joint entropies, without probabilities that underflow as batches grow.
 """
 
 from dataclasses import dataclass
@@ -16,30 +16,30 @@ from dubito.matrix import READ_BYTES, AnyArray, FloatArray, IntArray, Matrix, bl
 from dubito.request.arrays import as_array
 
 TIE_DIGITS = 12
-"""Decimals of a gain in nats that count: beyond them equal rows may differ by the order of additions."""
+"""Gains in nats are rounded to this many decimals, so that equal rows tie despite rounding errors."""
 
 
 class SplitDoubt(NamedTuple):
-    """A model's doubt about each point, in two parts; their sum is the entropy of its mean prediction. In nats."""
+    """Doubt about each point in two parts, in nats; their sum is the entropy of the mean prediction."""
 
     learnable: FloatArray
-    """(n,) the mutual information between a point's class and the posterior samples, from 0 to ln k: they disagree."""
+    """(n,) mutual information between class and posterior samples, from 0 to ln k: the samples' disagreement."""
     unlearnable: FloatArray
-    """(n,) the mean entropy of the samples: what each of them is unsure of by itself."""
+    """(n,) mean entropy of the samples: the uncertainty of each sample itself."""
 
 
 def split_posterior(probabilities: object) -> SplitDoubt:
-    """Doubt that a label could settle, and doubt that is in the data.
+    """Split doubt into a part that labels can reduce and a part that is inherent in the data.
 
     Parameters
     ----------
     probabilities : array (n, k, c)
-        Of each class, by k samples of the posterior: passes with dropout, or members of an ensemble.
+        Class probabilities of k posterior samples: passes with dropout, or members of an ensemble.
 
     Returns
     -------
     SplitDoubt
-        Two arrays (n,). With one sample nothing can be told apart, and nothing is learnable. O(n·k·c) time.
+        Two arrays (n,). With one sample, the learnable part is 0. O(n·k·c) time.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def _split(probabilities: Matrix) -> SplitDoubt:
 
 
 def learnable_doubt(probabilities: Matrix) -> FloatArray:
-    """(n,) in [0, 1]: the learnable part of `split_posterior` over the most there can be, ln of k or of c.
+    """(n,) in [0, 1]: the learnable part of `split_posterior` divided by its maximum, ln(min(k, c)).
 
     Examples
     --------
@@ -79,7 +79,7 @@ def learnable_doubt(probabilities: Matrix) -> FloatArray:
 
 
 def posterior_rows(probabilities: Matrix, rows: IntArray) -> FloatArray:
-    """Rows in float64 that add up to 1 exactly, as half-precision ones do not."""
+    """Rows in float64, normalized, since half-precision rows do not sum to 1."""
     block = np.array(probabilities[rows], dtype=np.float64)
     block /= block.sum(axis=2, keepdims=True)
     return block
@@ -87,16 +87,16 @@ def posterior_rows(probabilities: Matrix, rows: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labellings:
-    """Labellings of a batch: all that can happen, or a sample of them."""
+    """All labellings of a batch, or a sample of them."""
 
     weights: FloatArray
-    """(l,) how probable each is; they add up to 1."""
+    """(l,) probability of each labelling; they sum to 1."""
     posterior: FloatArray
-    """(l, k) how probable each posterior sample is, given the labelling; rows add up to 1."""
+    """(l, k) probability of each posterior sample given the labelling; rows sum to 1."""
 
 
 def unlabelled(n_samples: int) -> Labellings:
-    """The one labelling of an empty batch: every posterior sample is as probable as another."""
+    """The only labelling of an empty batch: all posterior samples are equally probable."""
     return Labellings(np.ones(1), np.full((1, n_samples), 1.0 / n_samples))
 
 
@@ -106,7 +106,7 @@ def information_gain(probabilities: AnyArray, labellings: Labellings) -> FloatAr
     Parameters
     ----------
     probabilities : array (n, k, c)
-        Of each class, by each posterior sample.
+        Class probabilities of each posterior sample.
     labellings : Labellings
         Of the batch; `unlabelled` gives BALD's score.
 
@@ -128,7 +128,7 @@ def information_gain(probabilities: AnyArray, labellings: Labellings) -> FloatAr
 
 def negative_entropies(probabilities: FloatArray) -> FloatArray:
     """``p·log p`` of each number, 0 at 0; never more than 0."""
-    # Every logarithm at once is several times as fast as those of some.
+    # Taking all logarithms is several times faster than a masked log.
     logs = np.maximum(probabilities, np.finfo(np.float64).tiny)
     np.log(logs, out=logs)
     logs *= probabilities

@@ -1,4 +1,4 @@
-"""Probabilities, logits or doubt as a caller hands them in, checked."""
+"""Validation of the arguments ``probabilities``, ``logits``, ``doubt`` and ``temperature``."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -13,23 +13,23 @@ from dubito.request.ids import NO_NAMES, RowNames, columns_of, in_pool_order, ta
 from dubito.request.rows import Labelled, labelled_in_order
 
 SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
-"""How far a row of probabilities may miss 1, by the bytes of its numbers."""
+"""Tolerance of the sum of a row of probabilities, by item size."""
 BFLOAT16_TOLERANCE = 0.06
 ROUNDED, MOST_ROUNDED = 0.02, 0.08
-"""How far rows miss 1 that look rounded: by the least and the most, whatever the number of classes."""
+"""Bounds on the tolerance within which row sums look rounded; in between it grows with the number of classes."""
 JUDGED = 10_000
-"""Rows that tell whether a column is no class."""
+"""Number of rows that are inspected for columns that are not classes."""
 MOST_SHOWN = 4
-"""Numbers of a row that a message shows."""
+"""Maximum number of values of a row in a message."""
 LEAST, MOST = 1e-6, 1e6
-"""Temperatures that may be given."""
+"""Allowed range of a given temperature."""
 FIT = "fit"
 DOUBT_SOURCES = f"{keyword('probabilities')}, {keyword('logits')} or {keyword('doubt')}"
-"""What to pass, in a message's words, where doubt is needed."""
+"""The arguments that provide doubt, for messages."""
 
 
 class Sources(NamedTuple):
-    """What a model says of the pool, and what is known of its temperature, as they were handed in."""
+    """The arguments on the model's predictions, as passed by the user."""
 
     probabilities: object = None
     logits: object = None
@@ -37,15 +37,15 @@ class Sources(NamedTuple):
     temperature: object = None
     labels: object = None
     labelled: object = None
-    """Rows that ``labels`` are of, in their order."""
+    """The rows of ``labels``, in the same order."""
 
 
 class Temperature(NamedTuple):
-    """What logits are divided by."""
+    """Divisor of the logits."""
 
     value: float
     note: str | None = None
-    """What a person should know of how it was found."""
+    """A remark for the user on how it was fitted."""
 
 
 def read_doubt(
@@ -57,10 +57,9 @@ def read_doubt(
     names: RowNames = NO_NAMES,
     temperature: float = 1.0,
 ) -> tuple[Matrix | None, FloatArray | None]:
-    """Probabilities and doubt from whichever one source was given, checked; (None, None) from none.
+    """Probabilities and doubt from the one source that was given; (None, None) if none was.
 
-    Rows go by ``names``, what the pool's rows are called, where the source names its own. Logits are divided by the
-    temperature.
+    Rows are matched by id if the source has ids; ``names`` are the pool ids. Logits are divided by ``temperature``.
 
     Examples
     --------
@@ -86,7 +85,7 @@ def read_doubt(
 
 
 def two_sources(given: Collection[str]) -> InvalidArgument:
-    """Doubt was given twice, by the arguments of these names."""
+    """The error for more than one source of doubt."""
     names = " and ".join(map(named, given))
     return InvalidArgument(f"{names} are two sources of doubt", hint="pass only one of them.")
 
@@ -108,9 +107,9 @@ def check_doubt(doubt: object, n_pool: int) -> FloatArray:
 
 
 def check_logits(logits: object, n_pool: int) -> AnyArray:
-    """(n, c) finite numbers; probabilities, and percent, are refused."""
+    """(n, c) finite numbers; raises InvalidData for probabilities and percentages."""
     array = _check_rows_of_classes("logits", logits, n_pool, (2,))
-    is_share = len(array) > 1 and array.min() >= 0  # One row alone may be so by chance.
+    is_share = len(array) > 1 and array.min() >= 0  # A single row may be so by chance.
     whole = next((each for each in (1.0, 100.0) if is_share and _sum_to(array, each)), None)
     if whole is not None:
         first = ", ".join(f"{number:g}" for number in array[0, :MOST_SHOWN].tolist())
@@ -124,13 +123,13 @@ def check_logits(logits: object, n_pool: int) -> AnyArray:
 
 
 def _sum_to(array: AnyArray, whole: float) -> bool:
-    """Whether every row sums to this, but for rounding."""
+    """Whether every row sums to ``whole``, up to rounding."""
     sums = array.sum(axis=-1, dtype=np.float64) / whole
     return bool((np.abs(sums - 1.0) <= _rounded(array.shape[-1])).all())
 
 
 def _rounded(n_classes: int) -> float:
-    """How far a row may miss 1 where each class was rounded to hundredths."""
+    """Tolerance of a row sum if each class was rounded to two decimals."""
     return min(max(ROUNDED, 0.005 * n_classes), MOST_ROUNDED)
 
 
@@ -154,24 +153,24 @@ def check_probabilities(probabilities: object, n_pool: int, columns: Sequence[st
 
 
 def refuse_stray(probabilities: AnyArray, columns: Sequence[str] = ()) -> None:
-    """Refuse a column without which every row is one of probabilities, such as a year, or the sum of the others.
+    """Raise if rows sum to 1 only without one column, such as a year or the sum of the others.
 
-    ``columns`` are the names of all of them, if known. The first rows without NaN are looked at.
+    ``columns`` are the names of the columns, if known. Only the first rows without NaN are inspected.
     """
-    place = _stray(probabilities)
-    if place is None:
+    stray = _stray(probabilities)
+    if stray is None:
         return
-    name = columns[place] if len(columns) == probabilities.shape[-1] else None
+    name = columns[stray] if len(columns) == probabilities.shape[-1] else None
     option = "" if name is None else f"pass --ignore-columns {name}, or "
     raise InvalidData(
-        f"sum to 1 in every row without column {place if name is None else repr(name)}, and not with it",
+        f"sum to 1 in every row without column {stray if name is None else repr(name)}, and not with it",
         argument="probabilities",
         hint=by_interface("leave it out.", command=f"{option}take it out of the file."),
     )
 
 
 def _stray(array: AnyArray) -> int | None:
-    """The place of the one column (n, c) without which rows sum to 1, where they do not with it."""
+    """The column of (n, c) without which rows sum to 1; None if there is none, or if all columns sum to 1."""
     if array.ndim != 2 or array.shape[1] < 3:
         return None
     known = array[:JUDGED].astype(np.float64)
@@ -179,8 +178,8 @@ def _stray(array: AnyArray) -> int | None:
     sums, rounded = known.sum(axis=1), _rounded(array.shape[1])
     if not len(known) or (np.abs(sums - 1.0) <= rounded).all():
         return None
-    places = np.flatnonzero((np.abs(sums[:, None] - known - 1.0) <= rounded).all(axis=0)).tolist()
-    return next((place for place in places if _are_shares(np.delete(known, place, axis=1))), None)
+    strays = np.flatnonzero((np.abs(sums[:, None] - known - 1.0) <= rounded).all(axis=0)).tolist()
+    return next((stray for stray in strays if _are_shares(np.delete(known, stray, axis=1))), None)
 
 
 def _are_shares(array: AnyArray) -> bool:
@@ -188,7 +187,7 @@ def _are_shares(array: AnyArray) -> bool:
 
 
 def _hint_of_sums(sums: FloatArray, n_classes: int) -> str:
-    """What to do about rows that sum to this: each class may have been rounded to hundredths."""
+    """The hint for rows with these sums, which may be rounded or in percent."""
     rounded = _rounded(n_classes)
     if (np.abs(sums - 1.0) <= rounded).all():
         return "pass rows that sum to 1: these look rounded, so divide each row by its sum."
@@ -227,7 +226,7 @@ def check_temperature(temperature: object) -> float | None:
 
 
 def find_temperature(sources: Sources, labelled: Labelled, n_pool: int, names: RowNames = NO_NAMES) -> Temperature:
-    """The temperature that is given, or fitted on the labelled rows; 1 where nothing was said."""
+    """The given temperature, or the one fitted on the labeled rows; 1 by default."""
     if sources.temperature is None:
         return Temperature(1.0)
     number = check_temperature(sources.temperature)

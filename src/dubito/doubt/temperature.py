@@ -1,8 +1,7 @@
-"""One temperature for logits, fitted where labels are known: a model as sure as it is right (Guo and others, 2017).
+"""Temperature scaling (Guo et al., 2017): calibrate logits on labeled rows.
 
-Dividing logits by a temperature changes no prediction, only how sure each is. The best one has the least negative
-log-likelihood of the labels, which is convex in its inverse: bisection finds it, the same on every machine but for the
-last digits.
+Dividing logits by a temperature changes the confidence but not the prediction. The fitted temperature minimizes the
+negative log-likelihood of the labels, which is convex in the inverse temperature, by bisection.
 """
 
 import numpy as np
@@ -14,28 +13,28 @@ from dubito.request.arrays import as_array, as_names, check_finite
 from dubito.request.labels import as_labels
 
 COLDEST, HOTTEST = 0.05, 20.0
-"""Between these a temperature is fitted; a given one may lie anywhere above 0."""
+"""Range of a fitted temperature."""
 STEPS = 60
 
 
 def fit_temperature(logits: object, labels: object) -> Temperature:
-    """The temperature under which labels are likeliest.
+    """Fit the temperature that maximizes the likelihood of the labels.
 
-    Fit it on rows that the model was **not** trained on. On those that it was it is too sure, as it is right there more
-    often than elsewhere, and the temperature comes out too small.
+    Use rows that the model was **not** trained on. It is more often right on its training rows than elsewhere, so these
+    would give a temperature that is too small.
 
     Parameters
     ----------
     logits : array (m, c)
-        Of rows whose classes are known.
+        Logits of rows whose classes are known.
     labels : array (m,)
-        Their classes, from 0 to c - 1: columns of the logits. At least two different ones.
+        Class numbers from 0 to c - 1, the columns of the logits. At least two different classes.
 
     Returns
     -------
     Temperature
-        Its value is from 0.05 to 20. Where every row is predicted right there is nothing to learn from, any model could
-        as well be surer, and the temperature stays 1, with a note.
+        Its value is from 0.05 to 20. If every row is predicted correctly, the likelihood has no finite maximum, and the
+        temperature stays 1, with a note.
 
     Examples
     --------
@@ -62,7 +61,7 @@ def fit_temperature(logits: object, labels: object) -> Temperature:
 
 
 def _best_inverse(scores: FloatArray) -> float:
-    """Where the slope of the negative log-likelihood is 0; ``scores`` are logits less that of the label."""
+    """The root of `slope`; ``scores`` are logits minus the logit of the label."""
     low, high = np.log(1.0 / HOTTEST), np.log(1.0 / COLDEST)
     for _ in range(STEPS):
         middle = 0.5 * (low + high)
@@ -71,7 +70,7 @@ def _best_inverse(scores: FloatArray) -> float:
 
 
 def slope(scores: FloatArray, inverse: float) -> float:
-    """Of the mean negative log-likelihood, over the inverse temperature: the mean of what is expected of the scores."""
+    """Derivative of the mean negative log-likelihood by the inverse temperature: the mean expected score."""
     scaled = inverse * scores
     weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     return float(((weights * scores).sum(axis=1) / weights.sum(axis=1)).mean())
@@ -91,7 +90,7 @@ def _noted(value: float, n_rows: int) -> Temperature:
 
 
 def class_numbers(labels: object, n_rows: int, n_classes: int) -> IntArray:
-    """(m,) classes as columns of the logits."""
+    """(m,) labels as column numbers of the logits."""
     values = as_names("labels", labels)
     if values.shape != (n_rows,):
         raise InvalidArgument(
