@@ -1,4 +1,9 @@
-"""`diagnose`: radii, bounds on λ_c, and λ_ε from outcomes."""
+"""`diagnose`: evaluate the paper's theory on a pool.
+
+λ_c, the Lipschitz constant of confidence, is bounded from above by a linear head and from below by the data. λ_ε, that
+of the error rate given doubt, can be estimated only from labeled points that the model has not trained on; without
+them there is no δ* and no β.
+"""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -17,8 +22,6 @@ from dubito.request.arrays import as_array, check_choice, check_finite, refuse_z
 from dubito.request.ids import NO_NAMES, RowNames, check_pool
 from dubito.request.rows import check_candidates, check_labelled, rows_in_order
 from dubito.request.scaling import Scale, check_standardise, standardise_points
-
-# Checks of what only a diagnosis takes: a head, and outcomes.
 
 FEWEST_CHECKED = 50
 
@@ -88,8 +91,6 @@ def _check_wrong(wrong: object, n_checked: int) -> BoolArray:
         raise InvalidData(f"holds {stray:g}", argument="wrong", hint=hint)
     return answers.astype(np.bool_)
 
-
-# What a diagnosis holds.
 
 Regime = Literal["quadratic", "linear", "undecided"]
 
@@ -196,7 +197,7 @@ class Diagnosis:
         return record | {"outcomes": outcomes, "relation": asdict(self.relation), "notes": [*self.notes]}
 
 
-# How doubt and distance go together on a pool: what scaling one by the other changes, whatever the theory says.
+# The relation of doubt and distance
 
 SHARE, MOST = 0.1, 100
 """The first picks are looked at: this share of the points, and at most so many."""
@@ -260,7 +261,7 @@ def mean_ranks(values: FloatArray) -> FloatArray:
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[places.ravel()])
 
 
-# A diagnosis in plain words: the advice, and what to know before leaning on the numbers.
+# Advice and caveats as text
 
 COMPARE = "compare both on rows you hold labels of (dubito simulate) before you rely on it."
 NOTABLE_DOUBT = 0.05
@@ -569,11 +570,5 @@ def error_rate_given_doubt(
         return epsilon, None
     return epsilon, float((errors[reach > 0.0] / reach[reach > 0.0]).max())
 
-
-# The theory read on a user's own data, and what it does not say.
-#
-# λ_c, the slope of confidence, is known only between two bounds: a linear head gives an upper one, the data a lower
-# one. λ_ε, the slope of the error rate given doubt, is only known from points whose labels are known and which the
-# model has not trained on; without them there is no δ* and no β.
 
 __all__ = ["QUANTILES", "Diagnosis", "Outcomes", "Regime", "Relation", "diagnose", "error_rate_given_doubt"]
