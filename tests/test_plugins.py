@@ -97,7 +97,7 @@ def test_an_engine_that_says_it_pays_is_taken_without_being_named(installed: Pat
     assert run_with(installed, program).splitlines() == ["tiny", "cpu", "tiny"]
 
 
-def test_an_engine_of_the_earlier_form_cannot_tell_its_cost(installed: Path) -> None:
+def test_an_engine_without_an_estimate_cannot_tell_its_cost(installed: Path) -> None:
     program = (
         "import dubito\n"
         "try: dubito.estimate(3, 2, 0, 2, engine='patient')\n"
@@ -118,7 +118,8 @@ def test_an_engine_that_cannot_be_loaded_says_so_and_takes_no_other_with_it(inst
         "cpu",
         "engine='broken' cannot do this: it cannot be loaded (ModuleNotFoundError: No module named "
         "'dubito_example.gone'); pass engine='auto'.",
-        "engine='nothing' cannot do this: it is no engine: it has no name, refusals, solve; pass engine='auto'.",
+        "engine='nothing' cannot do this: it is not a subclass of dubito.engines.base.Engine and has no name, solves, "
+        "refusals, pays, estimate, catch_up, solve; pass engine='auto'.",
     ]
 
 

@@ -20,11 +20,11 @@ Twist = Callable[[Problem, Solution], Solution]
 
 
 @dataclass(frozen=True)
-class Twisted:
+class Twisted(Engine[Problem]):
     """The reference, with its answer twisted."""
 
     twist: Twist
-    name: str = "twisted"
+    name: ClassVar[str] = "twisted"
 
     def refusals(self, problem: Problem) -> list[str]:
         return []
@@ -97,11 +97,11 @@ def test_the_reference_meets_its_own_contract() -> None:
 
 
 @dataclass(frozen=True)
-class Refusing:
+class Refusing(Engine[Problem]):
     """Takes only one problem in so many."""
 
     one_in: int
-    name: str = "refusing"
+    name: ClassVar[str] = "refusing"
 
     def refusals(self, problem: Problem) -> list[str]:
         return ["not today"] if problem.budget % self.one_in else []
@@ -160,13 +160,13 @@ def test_an_engine_that_could_not_be_asked_everything_is_reported_so() -> None:
 
 
 @dataclass(frozen=True)
-class Interruptible:
+class Interruptible(Engine[Problem]):
     """Tells its progress once, and keeps so many picks when interrupted."""
 
     kept: int = 100
     complete: bool = False
     shift: int = 0
-    name: str = "interruptible"
+    name: ClassVar[str] = "interruptible"
 
     def refusals(self, problem: Problem) -> list[str]:
         return []

@@ -9,7 +9,7 @@ from dubito.engines import dispatch
 from dubito.engines.base import Engine, Estimate
 from dubito.engines.cpu.engine import CpuEngine
 from dubito.engines.cuda.engine import CudaEngine
-from dubito.engines.dispatch import Completed, EarlierEngine, as_engine, choose_engine, engines_for, installed_engines
+from dubito.engines.dispatch import as_engine, choose_engine, engines_for, installed_engines
 from dubito.engines.reference_engine import ReferenceEngine
 from dubito.errors import InvalidArgument
 from dubito.strategies import Coreset, Strategy
@@ -42,10 +42,10 @@ def test_an_unknown_engine_is_named_with_those_known() -> None:
         choose_engine("referenze", PROBLEM)
 
 
-class Unwilling:
+class Unwilling(Engine[Problem]):
     """Refuses everything."""
 
-    name = "unwilling"
+    name: ClassVar[str] = "unwilling"
 
     def refusals(self, problem: Problem) -> list[str]:
         return ["it is tired", "it is late"]
@@ -55,7 +55,7 @@ class Unwilling:
 
 
 def test_a_named_engine_that_refuses_never_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(installed_engines(), "unwilling", (Completed(Unwilling()),))
+    monkeypatch.setitem(installed_engines(), "unwilling", (Unwilling(),))
     with pytest.raises(InvalidArgument, match=r"engine='unwilling' cannot do this: it is tired; it is late; pass"):
         choose_engine("unwilling", PROBLEM)
 
@@ -155,33 +155,21 @@ def test_a_kind_of_problem_that_no_engine_solves_is_said_to_be_one() -> None:
         choose_engine("auto", Cover())
 
 
-def test_an_engine_of_the_earlier_form_needs_no_change() -> None:
-    earlier = Unwilling()
-    assert isinstance(earlier, EarlierEngine)
-    engine = as_engine("unwilling", earlier)
-    assert (engine.name, engine.solves, engine.pays(PROBLEM), engine.estimate(PROBLEM)) == (
-        "unwilling",
-        (Problem,),
-        False,
-        None,
-    )
-    engine.catch_up(PROBLEM)
-    assert engine.refusals(PROBLEM) == ["it is tired", "it is late"]
-    assert engine.solve(PROBLEM) == Solution(())
-
-
-def test_what_is_no_engine_is_refused_by_a_line_that_says_what_is_missing() -> None:
+def test_an_object_that_is_not_an_engine_is_refused_with_what_it_lacks() -> None:
     engine = as_engine("mine", "an engine")
-    assert engine.refusals(PROBLEM) == ["it is no engine: it has no name, refusals, solve"]
+    assert engine.refusals(PROBLEM) == [
+        "it is not a subclass of dubito.engines.base.Engine and has no name, solves, refusals, pays, estimate, "
+        "catch_up, solve"
+    ]
     assert isinstance(PROBLEM, engine.solves)
     assert not engine.pays(PROBLEM)
     assert engine.estimate(PROBLEM) is None
     engine.catch_up(PROBLEM)
-    with pytest.raises(NotImplementedError, match="it is no engine"):
+    with pytest.raises(NotImplementedError, match="it is not a subclass"):
         engine.solve(PROBLEM)
 
 
-@pytest.mark.parametrize("engine", [CpuEngine(), CudaEngine(), ReferenceEngine(), as_engine("old", Unwilling())])
+@pytest.mark.parametrize("engine", [CpuEngine(), CudaEngine(), ReferenceEngine(), Unwilling()])
 def test_engines_are_recognised_by_what_they_can_do(engine: object) -> None:
     assert isinstance(engine, Engine)
     assert not isinstance(engine, Strategy)

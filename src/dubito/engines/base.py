@@ -1,4 +1,4 @@
-"""What an engine is: something that solves problems of some kinds exactly, or says why it cannot."""
+"""The interface of an engine, which solves problems of some kinds exactly."""
 
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
@@ -11,66 +11,66 @@ P = TypeVar("P", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a selection will take."""
+    """The predicted cost of a selection."""
 
     bytes: int
-    """Memory beyond the inputs, at most: of the machine, or of its GPU where the engine runs there."""
+    """Upper bound on the memory beyond the inputs, in GPU memory if the engine runs on a GPU."""
     seconds: float
-    """On this machine; features without structure can take several times as long."""
+    """Time on this machine; features without structure can take several times as long."""
     engine: str
-    """Whose cost this is."""
+    """Name of the engine that the estimate is for."""
 
 
 @runtime_checkable
 class KeepsQuotas(Protocol):
-    """An engine that says whether it minds the ``quotas`` of a problem. One that does not is never shown any."""
+    """An engine that declares whether it enforces the ``quotas`` of a problem."""
 
     @property
     def keeps_quotas(self) -> bool:
-        """Whether it does."""
+        """Whether the engine enforces quotas."""
         ...
 
 
 def keeps_quotas(engine: object) -> bool:
-    """Whether an engine minds quotas itself."""
+    """Whether an engine enforces quotas itself. Engines that do not are never passed any."""
     return isinstance(engine, KeepsQuotas) and engine.keeps_quotas
 
 
 @runtime_checkable
 class Engine(Protocol[P]):
-    """Solves problems to the picks of the reference, in order.
+    """Solves problems with the same picks as the reference, in the same order.
 
-    A class of its own may inherit from this one, and then has to bring `name`, `refusals` and `solve` alone. One name
-    may stand for several engines, each for other kinds of problem. On Ctrl-C an engine returns the picks so far with
+    A class that inherits from this one needs to define only `name`, `refusals` and `solve`. Several engines may share
+    a name if they solve different kinds of problems. On Ctrl-C an engine returns the picks so far with
     ``complete=False``.
     """
 
     @property
     def name(self) -> str:
-        """What ``engine=`` calls it."""
+        """The value of ``engine=`` that selects this engine."""
         ...
 
     @property
     def solves(self) -> tuple[type, ...]:
-        """The kinds of problem it solves: their classes. It is asked about no others."""
+        """The classes of the problems it solves. The other methods are never called with any other problem."""
         return (Problem,)
 
     def refusals(self, problem: P) -> list[str]:
-        """Why this engine cannot take the problem, here and now; empty where it can."""
+        """The reasons why this engine cannot solve the problem on this machine; empty if it can."""
         ...
 
     def pays(self, problem: P) -> bool:
-        """Whether ``engine="auto"`` should take it for this problem, if it refuses nothing. Quick to tell."""
+        """Whether ``engine="auto"`` should use this engine for the problem if it is not refused. Must be fast."""
         return False
 
     def estimate(self, problem: P) -> Estimate | None:
-        """What solving the problem would take; None where it cannot tell. Reads no features, and is quick."""
+        """The cost of solving the problem, or None if unknown. Must be fast and must not read features."""
         return None
 
     def catch_up(self, problem: P) -> None:
-        """Bring what ``problem.known`` has of the candidates up to date with the references.
+        """Update the distances in ``problem.known`` with the problem's references.
 
-        A `dubito.Pool` asks for it between rounds. Nothing need be done: what is known only saves work.
+        `dubito.Pool` calls it between rounds. Doing nothing is correct: known distances only save time.
         """
         return
 

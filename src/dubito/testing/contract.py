@@ -10,7 +10,6 @@ from dubito.api import select
 from dubito.core import reference
 from dubito.core.problem import Configuration, Known, Problem, Selection
 from dubito.engines.base import Engine, keeps_quotas
-from dubito.engines.dispatch import EarlierEngine, as_engine
 from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 from dubito.strategies import Strategy
 from dubito.testing.problems import make_problem
@@ -19,9 +18,7 @@ MANY_ROWS = 300
 """Of a problem for an engine that refuses small ones."""
 
 
-def check_engine(
-    engine: Engine[Problem] | EarlierEngine, *, examples: int = 200, seed: int = 0, beams: bool = True
-) -> None:
+def check_engine(engine: Engine[Problem], *, examples: int = 200, seed: int = 0, beams: bool = True) -> None:
     """An engine gives the picks of `dubito.core.reference`, bit for bit, changes nothing handed in, and tells its cost.
 
     Parameters
@@ -60,7 +57,7 @@ def check_engine(
         assert not difference, f"{whose} differs from the reference on {made}: {difference}"
     assert n_taken * 10 >= examples, f"{whose} refused {examples - n_taken} of {examples} problems."
     _check_interruption(engine)
-    _check_answers(as_engine(engine.name, engine))
+    _check_answers(engine)
 
 
 @lru_cache(maxsize=2000)
@@ -137,9 +134,7 @@ def _contents(problem: Problem) -> list[bytes]:
     return [array.tobytes() for array in (*given, *arrays) if array is not None]
 
 
-def _first_taken(
-    engine: Engine[Problem] | EarlierEngine, make: Callable[[int], Problem], sizes: Iterable[int]
-) -> Problem:
+def _first_taken(engine: Engine[Problem], make: Callable[[int], Problem], sizes: Iterable[int]) -> Problem:
     """Of problems with so many rows, the first that the engine takes."""
     for n in sizes:
         problem = make(n)
@@ -159,7 +154,7 @@ def _interruption_reference(n: int) -> Configuration:
     return reference.solve(_to_interrupt(n))[0]
 
 
-def _check_interruption(engine: Engine[Problem] | EarlierEngine) -> None:
+def _check_interruption(engine: Engine[Problem]) -> None:
     """Ctrl-C while progress is reported leaves a prefix of the reference's picks."""
     reports, problem = list[int](), _first_taken(engine, _to_interrupt, (500, 60, 9, 4000))
     budget = problem.budget

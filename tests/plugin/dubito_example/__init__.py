@@ -28,11 +28,10 @@ class Newest:
         return rank_by(request, np.where(age < n_pool - self.skip, age, -1.0))
 
 
-@dataclass(frozen=True, slots=True)
-class PatientEngine:
-    """The reference, for pools of fewer than a thousand candidates. Of the earlier form: it says no more than this."""
+class PatientEngine(Engine[Problem]):
+    """The reference, for pools of fewer than a thousand candidates, with only what an engine must define."""
 
-    name: str = "patient"
+    name: ClassVar[str] = "patient"
 
     def refusals(self, problem: Problem) -> list[str]:
         """Large pools try its patience."""
