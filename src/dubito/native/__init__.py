@@ -1,6 +1,6 @@
-"""Steps in C, where Python's own share of the time counts: an optional module, and NumPy does the same without it.
+"""The optional C extension module; without it NumPy computes the same results, more slowly.
 
-`steps` is the module, or None: where no compiler was there to build it, or ``DUBITO_COMPILED=0`` says not to use it.
+`steps` is the module, or None if it was not built or ``DUBITO_COMPILED=0`` disables it.
 """
 
 import os
@@ -12,24 +12,24 @@ import numpy as np
 from dubito.matrix import AnyArray
 
 DONE, OUTSIDE, UNSURE = range(3)
-"""Why a run of steps ended: the limit was met, something outside may come first, or intervals do not tell."""
+"""Why a run of steps ended: limit reached, a candidate outside may come first, or exact priorities are needed."""
 
 FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
-"""What can be read as it lies."""
+"""Types that the module reads without conversion."""
 
 Arrays = tuple[AnyArray, ...]
 
 
 class CompiledSteps(Protocol):
-    """The module's functions; ``steps.h`` says which arrays they take, and in which order."""
+    """The functions of the module; ``module.c`` lists the arrays in the order in which they are read."""
 
-    def pick(
+    def pick_greedily(
         self, arrays: Arrays, n: int, limit: int, n_picks: int, unit: float, by_pick: bool, bar: float, bar_row: int, /
     ) -> tuple[int, int, int]:
-        """Greedy picks inside a front: why they ended, how many there are, and how many candidates are unsure."""
+        """Pick greedily inside a front. Returns why it ended, the number of picks and of unsure candidates."""
         ...
 
-    def step(
+    def step_beam(
         self,
         arrays: Arrays,
         m: int,
@@ -41,27 +41,27 @@ class CompiledSteps(Protocol):
         bar_row: int,
         /,
     ) -> tuple[int, int, int, int]:
-        """CompiledSteps of a beam: why they ended, how many, how many configurations there are, and are unsure."""
+        """Step a beam. Returns why it ended and the number of steps, of configurations and of unsure ones."""
         ...
 
-    def intervals(
+    def own_intervals(
         self, arrays: Arrays, n: int, m: int, n_leaves: int, n_picks: int, unit: float, by_pick: bool, /
     ) -> None:
-        """Intervals that configurations' own picks leave to listed candidates."""
+        """Intervals of listed candidates after each configuration's own picks."""
         ...
 
-    def between(self, arrays: Arrays, n: int, m: int, n_picks: int, unit: float, by_pick: bool, /) -> None:
-        """Lower and upper bounds (picks, m) on what picks leave to listed candidates."""
+    def bounds_between(self, arrays: Arrays, n: int, m: int, n_picks: int, unit: float, by_pick: bool, /) -> None:
+        """Lower and upper bounds (picks, m) on the priorities of listed candidates after each pick."""
         ...
 
-    def first(
-        self, arrays: Arrays, n: int, n_among: int, size: int, is_part: bool, n_threads: int, /
+    def first_in_order(
+        self, arrays: Arrays, n: int, n_subset: int, size: int, has_subset: bool, n_threads: int, /
     ) -> tuple[int, float, int]:
-        """The first candidates in order: how many, and what comes next."""
+        """The first candidates by bound. Returns how many, and the value and row of the next one."""
         ...
 
-    def widen(self, arrays: Arrays, n_matrix: int, n: int, d: int, has_rows: bool, /) -> None:
-        """Rows (n, d) of a matrix of finite halves, or its first n, as float32."""
+    def float16_rows(self, arrays: Arrays, n_matrix: int, n: int, d: int, has_rows: bool, /) -> None:
+        """Rows (n, d) of a finite float16 matrix, or its first n, as float32."""
         ...
 
     def refresh(
@@ -85,13 +85,13 @@ class CompiledSteps(Protocol):
         n_threads: int,
         /,
     ) -> tuple[bool, int, int]:
-        """Candidates brought up to date against all references.
+        """Exact priorities of candidates against all references.
 
-        False where their sketches are of no use; pairs looked at, and those passed on.
+        Returns False if the sketches are useless, the number of pairs compared, and of those not ruled out.
         """
         ...
 
-    def take_in(
+    def pack_references(
         self,
         arrays: Arrays,
         d: int,
@@ -101,7 +101,7 @@ class CompiledSteps(Protocol):
         n_picks: int,
         width: int,
         start: int,
-        room: int,
+        capacity: int,
         pool_itemsize: int,
         labelled_itemsize: int,
         is_cosine: bool,
@@ -113,14 +113,14 @@ class CompiledSteps(Protocol):
         n_threads: int,
         /,
     ) -> None:
-        """References from ``start`` on sketched, and packed as products read them."""
+        """Sketch the references from ``start`` on, and pack them as operands of products."""
         ...
 
-    def closest(self, arrays: Arrays, n: int, k: int, m: int, stride: int, n_best: int, n_threads: int, /) -> None:
-        """Each row's nearest of m columns, by products less what is taken off for each column."""
+    def top_k(self, arrays: Arrays, n: int, k: int, m: int, stride: int, n_best: int, n_threads: int, /) -> None:
+        """The nearest of m columns for each row, by products less the column's offset."""
         ...
 
-    def nearest(
+    def anchor_bounds(
         self,
         arrays: Arrays,
         n: int,
@@ -140,14 +140,14 @@ class CompiledSteps(Protocol):
         n_threads: int,
         /,
     ) -> None:
-        """Each candidate's nearest of a few references, by products alone."""
+        """The nearest of a few references for each candidate, by products only."""
         ...
 
-    def bound(self, arrays: Arrays, n: int, m: int, d: int, grow: float, floor: float, unit: float, /) -> None:
+    def bound_rows(self, arrays: Arrays, n: int, m: int, d: int, grow: float, floor: float, unit: float, /) -> None:
         """Upper bounds (n,) on squared distances, from products (n, m) of points (n, d) with references."""
         ...
 
-    def small(
+    def pick_small(
         self,
         arrays: Arrays,
         n: int,
@@ -158,7 +158,7 @@ class CompiledSteps(Protocol):
         n_before: int,
         n_picks: int,
         limit: int,
-        room: int,
+        capacity: int,
         pool_itemsize: int,
         labelled_itemsize: int,
         is_cosine: bool,
@@ -167,10 +167,10 @@ class CompiledSteps(Protocol):
         is_bounded: bool,
         /,
     ) -> None:
-        """Picks of a small problem; it goes on behind those there are."""
+        """Pick greedily in a small problem, continuing after the picks so far."""
         ...
 
-    def closer(
+    def cell_bounds(
         self,
         arrays: Arrays,
         n: int,
@@ -194,14 +194,14 @@ class CompiledSteps(Protocol):
         n_threads: int,
         /,
     ) -> None:
-        """Candidates compared with all references of their cells, by products alone."""
+        """Lower the bounds of candidates by all references of their cells, by products only."""
         ...
 
-    def multiply(self, arrays: Arrays, n: int, k: int, n_panels: int, n_threads: int, /) -> None:
-        """Rows (n, k) by panels (panels, k, 64)."""
+    def multiply_rows(self, arrays: Arrays, n: int, k: int, n_panels: int, n_threads: int, /) -> None:
+        """Product of rows (n, k) and panels (panels, k, 64)."""
         ...
 
-    def among(
+    def pairwise_sq_distances(
         self,
         arrays: Arrays,
         n: int,
@@ -213,16 +213,16 @@ class CompiledSteps(Protocol):
         n_threads: int,
         /,
     ) -> None:
-        """Squared distances (n, n) among rows of the pool, in float64."""
+        """Pairwise squared distances (n, n) of rows of the pool, in float64."""
         ...
 
     def magnitude(self, arrays: Arrays, n: int, itemsize: int, n_threads: int, /) -> float:
-        """The largest magnitude of n numbers of half, single or double precision; a NaN where there is one."""
+        """The largest magnitude of n floats; NaN if there is one."""
         ...
 
 
 def can_read(array: AnyArray) -> bool:
-    """Whether the numbers lie in memory, or in a memory map, as C has them."""
+    """Whether the module can read the array in memory, or in a memory map, without a copy."""
     is_plain = array.dtype in FLOATS and array.dtype.isnative
     return is_plain and array.flags.c_contiguous and array.flags.aligned
 

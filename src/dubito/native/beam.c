@@ -1,7 +1,7 @@
-/* Steps of a beam over a short list, as dubito.engines.lazy.beam and beamfront do them in NumPy: the same numbers.
+/* Steps of a beam over a short list, with the same results as dubito.engines.lazy.beam.
 
-   A configuration keeps its candidates in order. A pick lowers few of them, so that a child's order is its parent's with
-   a few moved back. Two children of equal score are compared as sets of bits, after their hashes. */
+   A configuration keeps its candidates sorted. A pick lowers few of them, so a child's order is its parent's with a few
+   candidates moved back. Children of equal score are compared by hash first, then as bit sets. */
 
 #include "steps.h"
 
@@ -10,53 +10,53 @@
 
 #define PICKED (-1.0)
 
-/* A child that may live on. */
 typedef struct {
     int64_t total;
     uint64_t hash;
     int32_t parent, pick;
 } Child;
 
-/* What a call has for itself: the next step's configurations, which change places with those there are. */
+/* Buffers of a call: the configurations of the next step, which are swapped with the current ones. */
 typedef struct {
     double *low, *high;           /* (width, m) */
     int32_t *order;               /* (width, m) */
     uint64_t *sets;               /* (width, n_words) */
-    int32_t *moved;               /* (m,) candidates that a pick has lowered */
+    int32_t *moved;               /* (m,) candidates lowered by a pick */
     uint8_t *is_moved;            /* (m,) */
     uint64_t *hashes;             /* (width,) of the sets */
-    int64_t *n_firsts;            /* (width,) candidates that each would pick */
+    int64_t *n_firsts;            /* (width,) how many candidates each would pick */
     Child *children;              /* (width,) best first */
     int64_t n_children;
-} Room;
+} Scratch;
 
-static uint64_t scrambled(int64_t place)
+static uint64_t mix_bits(int64_t index)
 {
-    uint64_t bits = (uint64_t)(place + 1) * 0x9E3779B97F4A7C15u;
+    uint64_t bits = (uint64_t)(index + 1) * 0x9E3779B97F4A7C15u;
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
     bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBu;
     return bits ^ (bits >> 31);
 }
 
-static uint64_t hash_of(const uint64_t *set, int64_t n_words)
+static uint64_t hash_set(const uint64_t *set, int64_t n_words)
 {
     uint64_t hash = 0;
-    for (int64_t place = 0; place < 64 * n_words; place++)
-        if (set[place / 64] >> (place % 64) & 1)
-            hash ^= scrambled(place);
+    for (int64_t index = 0; index < 64 * n_words; index++)
+        if (set[index / 64] >> (index % 64) & 1)
+            hash ^= mix_bits(index);
     return hash;
 }
 
-/* What common picks leave counts, too. Of lower bounds only when they are looked at: settling may lift a common one. */
+/* Lower upper bounds by the common picks. Lower bounds are combined only when read, because exact computation may raise
+   a common one. */
 WIDE static void lower(double *restrict high, const double *restrict common, int64_t m)
 {
     for (int64_t i = 0; i < m; i++)
         high[i] = common[i] < high[i] ? common[i] : high[i];
 }
 
-static double low_of(const Beam *beam, int64_t leaf, int32_t place)
+static double low_of(const Beam *beam, int64_t leaf, int32_t index)
 {
-    double own = beam->own_low[leaf * beam->m + place], common = beam->common_low[place];
+    double own = beam->own_low[leaf * beam->m + index], common = beam->common_low[index];
     return own < common ? own : common;
 }
 
@@ -65,8 +65,8 @@ static int is_before(const double *high, int32_t one, int32_t other)
     return high[one] > high[other] || (high[one] == high[other] && one < other);
 }
 
-/* Put an order that was right before some values fell right again: of equals the lower place first. */
-static void hint_order(int32_t *order, const double *high, int64_t m)
+/* Insertion sort, for an order in which a few values fell. Ties to the lower index. */
+static void sort_nearly_sorted(int32_t *order, const double *high, int64_t m)
 {
     for (int64_t i = 1; i < m; i++) {
         int32_t moved = order[i];
@@ -77,25 +77,25 @@ static void hint_order(int32_t *order, const double *high, int64_t m)
     }
 }
 
-/* The same where it is known which fell: those are taken out, and put in again from the end. */
-static void put_back(const Room *room, const int32_t *before, int32_t *restrict order, const double *high, int64_t m)
+/* The same if it is known which values fell: remove those and merge them from the end. */
+static void update_order(const Scratch *scratch, const int32_t *before, int32_t *restrict order, const double *high, int64_t m)
 {
     int64_t n_left = 0, n_moved = 0;
     for (int64_t i = 0; i < m; i++) {
-        int32_t place = before[i];
-        order[n_left] = room->moved[n_moved] = place;
-        n_moved += room->is_moved[place];
-        n_left += !room->is_moved[place];
+        int32_t index = before[i];
+        order[n_left] = scratch->moved[n_moved] = index;
+        n_moved += scratch->is_moved[index];
+        n_left += !scratch->is_moved[index];
     }
-    hint_order(room->moved, high, n_moved);
+    sort_nearly_sorted(scratch->moved, high, n_moved);
     for (int64_t free = m - 1; n_moved > 0; free--) {
-        int is_last = n_left == 0 || is_before(high, order[n_left - 1], room->moved[n_moved - 1]);
-        order[free] = is_last ? room->moved[--n_moved] : order[--n_left];
+        int is_last = n_left == 0 || is_before(high, order[n_left - 1], scratch->moved[n_moved - 1]);
+        order[free] = is_last ? scratch->moved[--n_moved] : order[--n_left];
     }
 }
 
-/* How many candidates a configuration would pick; -1 where its intervals do not tell which, -2 where something outside
-   may come first. */
+/* How many candidates a configuration would pick; -1 if its intervals do not determine which, -2 if a candidate outside
+   the list may come first. */
 static int64_t count_firsts(const Beam *beam, Threshold bar, int64_t leaf)
 {
     int64_t m = beam->m, n_wanted = beam->width < m ? beam->width : m, count = 0;
@@ -108,7 +108,7 @@ static int64_t count_firsts(const Beam *beam, Threshold bar, int64_t leaf)
     }
     if (m > n_wanted && floor > high[order[n_wanted]] && floor > bar.value && floor > 0.0)
         return n_wanted;
-    /* Too low by an upper bound already: exactly, it would be no higher. */
+    /* The exact value cannot be higher than this upper bound. */
     if (high[order[n_wanted - 1]] < bar.value)
         return -2;
     for (int64_t i = 0; i < m && high[order[i]] >= floor && high[order[i]] >= 0.0; i++)
@@ -121,11 +121,10 @@ static int64_t count_firsts(const Beam *beam, Threshold bar, int64_t leaf)
     return count;
 }
 
-/* Whether two children, whose hashes are equal, are the same set. */
-static int is_same(const Beam *beam, const Child *one, const Child *other)
+static int is_same_set(const Beam *beam, const Child *one, const Child *other)
 {
     const uint64_t *left = beam->sets + one->parent * beam->n_words, *right = beam->sets + other->parent * beam->n_words;
-    int64_t mine = beam->places[one->pick], theirs = beam->places[other->pick];
+    int64_t mine = beam->positions[one->pick], theirs = beam->positions[other->pick];
     for (int64_t word = 0; word < beam->n_words; word++) {
         uint64_t a = left[word] | (mine / 64 == word ? (uint64_t)1 << (mine % 64) : 0);
         uint64_t b = right[word] | (theirs / 64 == word ? (uint64_t)1 << (theirs % 64) : 0);
@@ -135,49 +134,49 @@ static int is_same(const Beam *beam, const Child *one, const Child *other)
     return 1;
 }
 
-/* Keep a child among the best, if it is one: by score, and of equals those that came before. A set's score is the sum of
-   its picks' scores, so that the same set is only looked for among equals. */
-static void consider(const Beam *beam, Room *room, Child child)
+/* Insert a child if it is among the best by score, ties to the earlier one. A set's score is the sum of its picks' scores,
+   so duplicates of a set have equal scores. */
+static void insert_child(const Beam *beam, Scratch *scratch, Child child)
 {
-    Child *kept = room->children;
-    int64_t n = room->n_children, place = n;
-    while (place > 0 && kept[place - 1].total < child.total)
-        place--;
-    for (int64_t i = place; i > 0 && kept[i - 1].total == child.total; i--)
-        if (kept[i - 1].hash == child.hash && is_same(beam, kept + i - 1, &child))
+    Child *kept = scratch->children;
+    int64_t n = scratch->n_children, index = n;
+    while (index > 0 && kept[index - 1].total < child.total)
+        index--;
+    for (int64_t i = index; i > 0 && kept[i - 1].total == child.total; i--)
+        if (kept[i - 1].hash == child.hash && is_same_set(beam, kept + i - 1, &child))
             return;
-    if (place == beam->width)
+    if (index == beam->width)
         return;
     n = n < beam->width ? n + 1 : n;
-    memmove(kept + place + 1, kept + place, (size_t)(n - 1 - place) * sizeof(Child));
-    kept[place] = child;
-    room->n_children = n;
+    memmove(kept + index + 1, kept + index, (size_t)(n - 1 - index) * sizeof(Child));
+    kept[index] = child;
+    scratch->n_children = n;
 }
 
-static void expand(const Beam *beam, Room *room)
+static void expand(const Beam *beam, Scratch *scratch)
 {
-    room->n_children = 0;
+    scratch->n_children = 0;
     for (int64_t leaf = 0; leaf < beam->n_leaves; leaf++) {
         const int32_t *order = beam->order + leaf * beam->m;
-        for (int64_t i = 0; i < room->n_firsts[leaf]; i++) {
+        for (int64_t i = 0; i < scratch->n_firsts[leaf]; i++) {
             int64_t total = beam->totals[leaf] + beam->scores[order[i]];
-            if (room->n_children == beam->width && total <= room->children[beam->width - 1].total)
+            if (scratch->n_children == beam->width && total <= scratch->children[beam->width - 1].total)
                 continue;
-            uint64_t hash = room->hashes[leaf] ^ scrambled(beam->places[order[i]]);
-            consider(beam, room, (Child){total, hash, (int32_t)leaf, order[i]});
+            uint64_t hash = scratch->hashes[leaf] ^ mix_bits(beam->positions[order[i]]);
+            insert_child(beam, scratch, (Child){total, hash, (int32_t)leaf, order[i]});
         }
     }
 }
 
 /* A child's intervals: its parent's, lowered by its pick. */
-WIDE static void lower_by_pick(const Beam *beam, Room *room, int64_t rank)
+WIDE static void lower_by_pick(const Beam *beam, Scratch *scratch, int64_t rank)
 {
     int64_t m = beam->m;
-    Child child = room->children[rank];
+    Child child = scratch->children[rank];
     const double *own_low = beam->own_low + child.parent * m, *own_high = beam->own_high + child.parent * m;
     const double *near = beam->near + child.pick * m, *far = beam->far + child.pick * m;
-    double *restrict low = room->low + rank * m, *restrict high = room->high + rank * m;
-    uint8_t *restrict is_moved = room->is_moved;
+    double *restrict low = scratch->low + rank * m, *restrict high = scratch->high + rank * m;
+    uint8_t *restrict is_moved = scratch->is_moved;
     for (int64_t i = 0; i < m; i++) {
         low[i] = near[i] < own_low[i] ? near[i] : own_low[i];
         high[i] = far[i] < own_high[i] ? far[i] : own_high[i];
@@ -189,24 +188,24 @@ WIDE static void lower_by_pick(const Beam *beam, Room *room, int64_t rank)
 }
 
 /* A child's intervals, order and set. */
-static void adopt(const Beam *beam, Room *room, int64_t rank)
+static void make_child(const Beam *beam, Scratch *scratch, int64_t rank)
 {
     int64_t m = beam->m;
-    Child child = room->children[rank];
-    uint64_t *set = room->sets + rank * beam->n_words;
-    lower_by_pick(beam, room, rank);
-    put_back(room, beam->order + child.parent * m, room->order + rank * m, room->high + rank * m, m);
+    Child child = scratch->children[rank];
+    uint64_t *set = scratch->sets + rank * beam->n_words;
+    lower_by_pick(beam, scratch, rank);
+    update_order(scratch, beam->order + child.parent * m, scratch->order + rank * m, scratch->high + rank * m, m);
     memcpy(set, beam->sets + child.parent * beam->n_words, (size_t)beam->n_words * sizeof(uint64_t));
-    set[beam->places[child.pick] / 64] |= (uint64_t)1 << (beam->places[child.pick] % 64);
+    set[beam->positions[child.pick] / 64] |= (uint64_t)1 << (beam->positions[child.pick] % 64);
 }
 
-static void note(const Beam *beam, const Room *room, int64_t step)
+static void log_step(const Beam *beam, const Scratch *scratch, int64_t step)
 {
     for (int64_t rank = 0; rank < beam->width; rank++) {
         int64_t entry = step * beam->width + rank;
         beam->parents[entry] = -1;
-        if (rank < room->n_children) {
-            Child child = room->children[rank];
+        if (rank < scratch->n_children) {
+            Child child = scratch->children[rank];
             double high = beam->own_high[child.parent * beam->m + child.pick];
             beam->parents[entry] = child.parent;
             beam->picks[entry] = child.pick;
@@ -223,82 +222,81 @@ static void note(const Beam *beam, const Room *room, int64_t step)
         (other) = swapped;       \
     } while (0)
 
-/* Change places: the next step's configurations, and those there are. */
-static void change_places(Beam *beam, Room *room)
+static void swap_buffers(Beam *beam, Scratch *scratch)
 {
-    SWAP(double, beam->own_low, room->low);
-    SWAP(double, beam->own_high, room->high);
-    SWAP(int32_t, beam->order, room->order);
-    SWAP(uint64_t, beam->sets, room->sets);
+    SWAP(double, beam->own_low, scratch->low);
+    SWAP(double, beam->own_high, scratch->high);
+    SWAP(int32_t, beam->order, scratch->order);
+    SWAP(uint64_t, beam->sets, scratch->sets);
 }
 
-static void grow(Beam *beam, Room *room)
+static void grow(Beam *beam, Scratch *scratch)
 {
-    for (int64_t rank = 0; rank < room->n_children; rank++)
-        adopt(beam, room, rank);
-    for (int64_t rank = 0; rank < room->n_children; rank++) {
-        beam->totals[rank] = room->children[rank].total;
-        room->hashes[rank] = room->children[rank].hash;
+    for (int64_t rank = 0; rank < scratch->n_children; rank++)
+        make_child(beam, scratch, rank);
+    for (int64_t rank = 0; rank < scratch->n_children; rank++) {
+        beam->totals[rank] = scratch->children[rank].total;
+        scratch->hashes[rank] = scratch->children[rank].hash;
     }
-    beam->n_leaves = room->n_children;
-    change_places(beam, room);
+    beam->n_leaves = scratch->n_children;
+    swap_buffers(beam, scratch);
 }
 
-/* Configurations are handed back where they came from. */
-static void hand_back(Beam *beam, Room *room)
+/* Copy the configurations to the caller's arrays. */
+static void copy_back(Beam *beam, Scratch *scratch)
 {
     size_t n = (size_t)beam->n_leaves, cells = n * (size_t)beam->m;
-    change_places(beam, room);
-    memcpy(beam->own_low, room->low, cells * sizeof(double));
-    memcpy(beam->own_high, room->high, cells * sizeof(double));
-    memcpy(beam->order, room->order, cells * sizeof(int32_t));
-    memcpy(beam->sets, room->sets, n * (size_t)beam->n_words * sizeof(uint64_t));
+    swap_buffers(beam, scratch);
+    memcpy(beam->own_low, scratch->low, cells * sizeof(double));
+    memcpy(beam->own_high, scratch->high, cells * sizeof(double));
+    memcpy(beam->order, scratch->order, cells * sizeof(int32_t));
+    memcpy(beam->sets, scratch->sets, n * (size_t)beam->n_words * sizeof(uint64_t));
 }
 
-/* Strike out the children that nobody who is left descends from. */
-static void strike_out(const Beam *beam, const Room *room, int64_t n_steps)
+/* Mark children without living descendants by parent -1. */
+static void drop_dead_branches(const Beam *beam, const Scratch *scratch, int64_t n_steps)
 {
-    int64_t *is_wanted = room->n_firsts, *is_next = (int64_t *)room->hashes;
+    int64_t *is_alive = scratch->n_firsts, *is_next = (int64_t *)scratch->hashes;
     for (int64_t rank = 0; rank < beam->width; rank++)
-        is_wanted[rank] = rank < beam->n_leaves;
+        is_alive[rank] = rank < beam->n_leaves;
     for (int64_t step = n_steps - 1; step >= 0; step--) {
         int32_t *parents = beam->parents + step * beam->width;
         memset(is_next, 0, (size_t)beam->width * sizeof(int64_t));
         for (int64_t rank = 0; rank < beam->width; rank++) {
-            parents[rank] = is_wanted[rank] ? parents[rank] : -1;
+            parents[rank] = is_alive[rank] ? parents[rank] : -1;
             if (parents[rank] >= 0)
                 is_next[parents[rank]] = 1;
         }
-        SWAP(int64_t, is_wanted, is_next);
+        SWAP(int64_t, is_alive, is_next);
     }
 }
 
-static int64_t run(Beam *beam, Room *room, Threshold bar, int64_t limit, int *why)
+static int64_t run(Beam *beam, Scratch *scratch, Threshold bar, int64_t limit, int *why)
 {
     for (int64_t leaf = 0; leaf < beam->n_leaves; leaf++) {
         int64_t start = leaf * beam->m;
         lower(beam->own_high + start, beam->common_high, beam->m);
-        hint_order(beam->order + start, beam->own_high + start, beam->m);
-        room->hashes[leaf] = hash_of(beam->sets + leaf * beam->n_words, beam->n_words);
+        sort_nearly_sorted(beam->order + start, beam->own_high + start, beam->m);
+        scratch->hashes[leaf] = hash_set(beam->sets + leaf * beam->n_words, beam->n_words);
     }
     for (int64_t step = 0; step < limit; step++) {
         beam->n_unsure = 0;
         for (int64_t leaf = 0; leaf < beam->n_leaves; leaf++) {
-            room->n_firsts[leaf] = count_firsts(beam, bar, leaf);
-            if (room->n_firsts[leaf] == -2) {
+            scratch->n_firsts[leaf] = count_firsts(beam, bar, leaf);
+            if (scratch->n_firsts[leaf] == -2) {
                 *why = OUTSIDE;
                 return step;
             }
-            if (room->n_firsts[leaf] == -1)
+            if (scratch->n_firsts[leaf] == -1)
                 beam->unsure[beam->n_unsure++] = leaf;
         }
         if (beam->n_unsure) {
             *why = UNSURE;
             return step;
         }
-        expand(beam, room);
-        note(beam, room, step);
-        grow(beam, room);
+        expand(beam, scratch);
+        log_step(beam, scratch, step);
+        grow(beam, scratch);
     }
     *why = DONE;
     return limit;
@@ -311,22 +309,22 @@ int64_t step_beam(Beam *beam, Threshold bar, int64_t limit, int *why)
     char *memory = malloc(2 * cells * sizeof(double) + words * sizeof(uint64_t) + (ranks + 1) * each +
                           (cells + m + 1) * sizeof(int32_t) + m);
     int64_t made;
-    Room room;
+    Scratch scratch;
     if (memory == NULL)
         return -1;
-    room.low = (double *)memory;
-    room.high = room.low + cells;
-    room.sets = (uint64_t *)(room.high + cells);
-    room.hashes = room.sets + words;
-    room.n_firsts = (int64_t *)(room.hashes + ranks + 1);
-    room.children = (Child *)(room.n_firsts + ranks + 1);
-    room.order = (int32_t *)(room.children + ranks + 1);
-    room.moved = room.order + cells;
-    room.is_moved = (uint8_t *)(room.moved + m + 1);
-    made = run(beam, &room, bar, limit, why);
-    strike_out(beam, &room, made);
+    scratch.low = (double *)memory;
+    scratch.high = scratch.low + cells;
+    scratch.sets = (uint64_t *)(scratch.high + cells);
+    scratch.hashes = scratch.sets + words;
+    scratch.n_firsts = (int64_t *)(scratch.hashes + ranks + 1);
+    scratch.children = (Child *)(scratch.n_firsts + ranks + 1);
+    scratch.order = (int32_t *)(scratch.children + ranks + 1);
+    scratch.moved = scratch.order + cells;
+    scratch.is_moved = (uint8_t *)(scratch.moved + m + 1);
+    made = run(beam, &scratch, bar, limit, why);
+    drop_dead_branches(beam, &scratch, made);
     if (made % 2)
-        hand_back(beam, &room);
+        copy_back(beam, &scratch);
     free(memory);
     return made;
 }

@@ -1,4 +1,4 @@
-/* Compiled as if there were no NaN, or no compiler would take several numbers at a time. */
+/* Compiled without NaN support, because compilers do not vectorize these loops otherwise. */
 
 #include "extremes.h"
 #include "steps.h"
@@ -35,12 +35,12 @@ WIDE double highest(const double *values, int64_t n)
     return most;
 }
 
-WIDE int64_t place_of(const float *values, float value, int64_t n)
+WIDE int64_t index_of(const float *values, float value, int64_t n)
 {
-    int32_t place = INT32_MAX;
+    int32_t index = INT32_MAX;
     for (int32_t i = 0; i < n; i++) {
         int32_t here = values[i] == value ? i : INT32_MAX;
-        place = here < place ? here : place;
+        index = here < index ? here : index;
     }
-    return place < n ? place : 0;
+    return index < n ? index : 0;
 }

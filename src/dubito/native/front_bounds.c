@@ -1,4 +1,4 @@
-/* What picks leave to candidates of a front: intervals, as dubito.engines.lazy.front has them in NumPy. */
+/* Intervals of the priorities in a front after picks, with the same results as dubito.engines.lazy.front. */
 
 #include "steps.h"
 
@@ -6,7 +6,7 @@
 
 #define PICKED (-1.0)
 
-/* Listed candidates: what every pick meets again. */
+/* Listed candidates with their errors and weights, gathered once for all picks. */
 typedef struct {
     const int64_t *rows;
     double *errors, *weights;
@@ -57,52 +57,52 @@ WIDE static void lower(double *restrict values, const double *restrict by, int64
         values[i] = by[i] < values[i] ? by[i] : values[i];
 }
 
-/* Bounds of each pick once, however many configurations hold it: ``slot`` says where. */
+/* Bounds of each pick, computed once however many configurations hold it. */
 typedef struct {
-    int64_t *slot, *place; /* (n,) of a pick's bounds, and in the list; -1 for none */
+    int64_t *slot, *position; /* (n,) index of a pick's bounds, and position in the list; -1 for none */
     double *bounds;        /* (slots, 2, m) */
     int64_t n_slots;
-} Room;
+} Scratch;
 
-static int make_room(Room *room, int64_t n, int64_t n_picks, int64_t m)
+static int allocate(Scratch *scratch, int64_t n, int64_t n_picks, int64_t m)
 {
     int64_t most = n_picks < n ? n_picks : n;
-    *room = (Room){.slot = malloc(sizeof(int64_t) * (size_t)(2 * n + 1))};
-    room->bounds = malloc(sizeof(double) * (size_t)(2 * most * m + 1));
-    if (room->slot == NULL || room->bounds == NULL)
+    *scratch = (Scratch){.slot = malloc(sizeof(int64_t) * (size_t)(2 * n + 1))};
+    scratch->bounds = malloc(sizeof(double) * (size_t)(2 * most * m + 1));
+    if (scratch->slot == NULL || scratch->bounds == NULL)
         return 0;
-    room->place = room->slot + n;
+    scratch->position = scratch->slot + n;
     for (int64_t i = 0; i < 2 * n; i++)
-        room->slot[i] = -1;
+        scratch->slot[i] = -1;
     return 1;
 }
 
-static const double *bounds_of(Room *room, const Front *front, int64_t pick, const Listed *listed)
+static const double *bounds_of(Scratch *scratch, const Front *front, int64_t pick, const Listed *listed)
 {
     int64_t m = listed->n;
-    if (room->slot[pick] < 0) {
-        double *fresh = room->bounds + 2 * m * room->n_slots;
-        room->slot[pick] = room->n_slots++;
+    if (scratch->slot[pick] < 0) {
+        double *fresh = scratch->bounds + 2 * m * scratch->n_slots;
+        scratch->slot[pick] = scratch->n_slots++;
         bound(front, pick, listed, fresh, fresh + m);
     }
-    return room->bounds + 2 * m * room->slot[pick];
+    return scratch->bounds + 2 * m * scratch->slot[pick];
 }
 
 static void lower_leaves(const Front *front, const int64_t *picks, const int64_t *starts, int64_t n_leaves,
-                         const Listed *listed, Room *room, double *low, double *high)
+                         const Listed *listed, Scratch *scratch, double *low, double *high)
 {
     int64_t m = listed->n;
     for (int64_t i = 0; i < m; i++)
-        room->place[listed->rows[i]] = i;
+        scratch->position[listed->rows[i]] = i;
     for (int64_t leaf = 0; leaf < n_leaves; leaf++) {
         for (int64_t i = starts[leaf]; i < starts[leaf + 1]; i++) {
-            const double *bounds = bounds_of(room, front, picks[i], listed);
+            const double *bounds = bounds_of(scratch, front, picks[i], listed);
             lower(low + leaf * m, bounds, m);
             lower(high + leaf * m, bounds + m, m);
         }
         for (int64_t i = starts[leaf]; i < starts[leaf + 1]; i++)
-            if (room->place[picks[i]] >= 0)
-                low[leaf * m + room->place[picks[i]]] = high[leaf * m + room->place[picks[i]]] = PICKED;
+            if (scratch->position[picks[i]] >= 0)
+                low[leaf * m + scratch->position[picks[i]]] = high[leaf * m + scratch->position[picks[i]]] = PICKED;
     }
 }
 
@@ -110,12 +110,12 @@ int own_intervals(const Front *front, const int64_t *picks, const int64_t *start
                   int64_t m, double *low, double *high)
 {
     Listed listed;
-    Room room;
-    int has_list = list(front, rows, m, &listed), has_room = make_room(&room, front->n, starts[n_leaves], m);
+    Scratch scratch;
+    int has_list = list(front, rows, m, &listed), has_room = allocate(&scratch, front->n, starts[n_leaves], m);
     if (has_list && has_room)
-        lower_leaves(front, picks, starts, n_leaves, &listed, &room, low, high);
+        lower_leaves(front, picks, starts, n_leaves, &listed, &scratch, low, high);
     free(listed.errors);
-    free(room.slot);
-    free(room.bounds);
+    free(scratch.slot);
+    free(scratch.bounds);
     return has_list && has_room;
 }

@@ -1,4 +1,4 @@
-/* Greedy picking inside a front, as dubito.engines.lazy.front.FrontPicking does it in NumPy: the same numbers. */
+/* Greedy picking inside a front, with the same results as dubito.engines.lazy.front.FrontPicking. */
 
 #include "extremes.h"
 #include "steps.h"
@@ -20,7 +20,7 @@ WIDE static void lower(const Front *front, int64_t pick, double *restrict low, d
     low[pick] = high[pick] = PICKED;
 }
 
-/* The first place of the highest value, and the highest of all others. */
+/* The first index of the highest value; ``second`` is the highest of all others. */
 static int64_t first_two(const double *values, int64_t n, double *second)
 {
     int64_t best_block = 0, best;
@@ -61,7 +61,7 @@ int pick_greedily(const Front *front, Picking *run, Threshold bar, int64_t limit
         if (top <= 0.0 || top < bar.value)
             return OUTSIDE;
         if (lowest <= bar.value || lowest <= second) {
-            /* Not below 0, where what is picked stands: a lower bound may be far below. */
+            /* Not below 0: picked candidates are at -1, and a lower bound may be negative. */
             double floor = lowest > bar.value ? lowest : bar.value;
             find_unsure(front, run, floor > 0.0 ? floor : 0.0);
             if (run->n_unsure)

@@ -1,4 +1,4 @@
-/* Without their sign, bits order as magnitudes do, and those of a NaN come after all numbers. */
+/* Without the sign bit, floats order as integers by magnitude, and NaN comes after all numbers. */
 
 #include "magnitude.h"
 #include "thread_pool.h"
@@ -8,16 +8,16 @@
 #include <string.h>
 
 #define PIECE (1 << 17)
-#define INFINITE_HALF 0x7C00
+#define FLOAT16_INFINITY 0x7C00
 
 typedef struct {
     Numbers numbers;
     int64_t n;
     uint64_t most; /* bits */
-    Shared shared;
+    ParallelFor loop;
 } Task;
 
-WIDE static uint64_t most_of_halves(const uint16_t *bits, int64_t n)
+WIDE static uint64_t max_of_float16(const uint16_t *bits, int64_t n)
 {
     uint16_t most = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -27,7 +27,7 @@ WIDE static uint64_t most_of_halves(const uint16_t *bits, int64_t n)
     return most;
 }
 
-WIDE static uint64_t most_of_singles(const int32_t *bits, int64_t n)
+WIDE static uint64_t max_of_float32(const int32_t *bits, int64_t n)
 {
     int32_t most = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -37,7 +37,7 @@ WIDE static uint64_t most_of_singles(const int32_t *bits, int64_t n)
     return (uint64_t)most;
 }
 
-WIDE static uint64_t most_of_doubles(const int64_t *bits, int64_t n)
+WIDE static uint64_t max_of_float64(const int64_t *bits, int64_t n)
 {
     int64_t most = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -47,22 +47,22 @@ WIDE static uint64_t most_of_doubles(const int64_t *bits, int64_t n)
     return (uint64_t)most;
 }
 
-static uint64_t most_of(const Numbers *numbers, int64_t first, int64_t n)
+static uint64_t max_of(const Numbers *numbers, int64_t first, int64_t n)
 {
     if (numbers->itemsize == 2)
-        return most_of_halves((const uint16_t *)numbers->data + first, n);
+        return max_of_float16((const uint16_t *)numbers->data + first, n);
     if (numbers->itemsize == 4)
-        return most_of_singles((const int32_t *)numbers->data + first, n);
-    return most_of_doubles((const int64_t *)numbers->data + first, n);
+        return max_of_float32((const int32_t *)numbers->data + first, n);
+    return max_of_float64((const int64_t *)numbers->data + first, n);
 }
 
-static void measure_piece(void *given, int64_t piece, void *room)
+static void measure_piece(void *data, int64_t piece, void *scratch)
 {
-    Task *task = given;
+    Task *task = data;
     int64_t first = piece * PIECE, left = task->n - first;
-    uint64_t own = most_of(&task->numbers, first, left < PIECE ? left : PIECE);
+    uint64_t own = max_of(&task->numbers, first, left < PIECE ? left : PIECE);
     uint64_t most = __atomic_load_n(&task->most, __ATOMIC_RELAXED);
-    (void)room;
+    (void)scratch;
     while (own > most && !__atomic_compare_exchange_n(&task->most, &most, own, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
 }
@@ -77,9 +77,9 @@ static double as_number(uint64_t bits, int itemsize)
     }
     if (itemsize == 2) {
         uint16_t half = (uint16_t)bits;
-        if (half >= INFINITE_HALF)
-            return half > INFINITE_HALF ? NAN : INFINITY;
-        widen_rows(&half, NULL, &single, 1, 1);
+        if (half >= FLOAT16_INFINITY)
+            return half > FLOAT16_INFINITY ? NAN : INFINITY;
+        float16_rows(&half, NULL, &single, 1, 1);
     } else {
         uint32_t word = (uint32_t)bits;
         memcpy(&single, &word, sizeof single);
@@ -90,6 +90,6 @@ static double as_number(uint64_t bits, int itemsize)
 double magnitude(const Numbers *numbers, int64_t n, int n_threads)
 {
     Task task = {.numbers = *numbers, .n = n};
-    task.shared = (Shared){.work = measure_piece, .task = &task, .n_pieces = (n + PIECE - 1) / PIECE};
-    return share(&task.shared, n_threads) ? as_number(task.most, numbers->itemsize) : -1.0;
+    task.loop = (ParallelFor){.work = measure_piece, .task = &task, .n_pieces = (n + PIECE - 1) / PIECE};
+    return parallel_for(&task.loop, n_threads) ? as_number(task.most, numbers->itemsize) : -1.0;
 }

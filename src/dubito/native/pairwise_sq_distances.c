@@ -1,11 +1,11 @@
-/* A front's distances, in float64: by products of points that are moved to their own middle. */
+/* Pairwise squared distances of the points of a front, in float64, by products of centered points. */
 
 #include "pairwise_sq_distances.h"
 #include "products.h"
 
 #include <stdlib.h>
 
-#define TOGETHER 8
+#define CACHE_LINE 8
 
 static int64_t ceiling(int64_t n, int64_t by)
 {
@@ -17,28 +17,28 @@ static int64_t least(int64_t one, int64_t other)
     return one < other ? one : other;
 }
 
-/* Read the points of a panel, and pack them by columns. Behind the last of all there is room for a tile. */
-static void read_piece(void *given, int64_t piece, void *room)
+/* Read the points of a panel and pack them by columns. The points are padded with zeros by one tile. */
+static void read_piece(void *data, int64_t piece, void *scratch)
 {
-    const Among *task = given;
+    const PairwiseDistances *task = data;
     int64_t d = task->space.d, first = piece * WIDE_PANEL, stop = first + WIDE_PANEL;
     double *points = task->points + first * d, *panel = task->panels + first * d;
     for (int64_t row = first; row < least(stop, task->n); row++)
-        task->sizes[row] = read_centred(&task->pool, task->rows[row], &task->space, task->middle, room,
+        task->sizes[row] = read_centred(&task->pool, task->rows[row], &task->space, task->middle, scratch,
                                         task->points + row * d);
     if (stop >= task->n)
         for (int64_t i = task->n * d; i < (stop + TILE) * d; i++)
             task->points[i] = 0.0;
-    /* Some features of a point at a time: what a processor reads at once is used at once. */
-    for (int64_t start = 0; start < d; start += TOGETHER)
+    /* A few features of a point at a time, to use whole cache lines. */
+    for (int64_t start = 0; start < d; start += CACHE_LINE)
         for (int64_t column = 0; column < WIDE_PANEL; column++)
-            for (int64_t i = start; i < least(start + TOGETHER, d); i++)
+            for (int64_t i = start; i < least(start + CACHE_LINE, d); i++)
                 panel[i * WIDE_PANEL + column] = points[column * d + i];
 }
 
-/* Distances of a row to those of a panel that come after it, written both ways: a distance is the same either way, and
-   each is written by one thread. */
-static void keep_distances(const Among *task, int64_t row, int64_t start, const double *products)
+/* Distances of a row to the later rows of a panel, written to both halves of the matrix: so the matrix is symmetric, and
+   each entry is written by one thread. */
+static void write_distances(const PairwiseDistances *task, int64_t row, int64_t start, const double *products)
 {
     int64_t stop = least(start + WIDE_PANEL, task->n);
     for (int64_t other = start > row ? start : row; other < stop; other++) {
@@ -48,20 +48,20 @@ static void keep_distances(const Among *task, int64_t row, int64_t start, const 
     }
 }
 
-static void measure_piece(void *given, int64_t piece, void *room)
+static void measure_piece(void *data, int64_t piece, void *scratch)
 {
-    const Among *task = given;
+    const PairwiseDistances *task = data;
     int64_t first = piece * task->tiles * TILE, n_rows = least(task->tiles * TILE, task->n - first), d = task->space.d;
-    double *products = room;
+    double *products = scratch;
     for (int64_t start = first / WIDE_PANEL * WIDE_PANEL; start < task->n; start += WIDE_PANEL) {
         multiply_tiles_wide(task->points + first * d, ceiling(n_rows, TILE), d, task->panels + start * d, products,
                             WIDE_PANEL);
         for (int64_t row = 0; row < n_rows; row++)
-            keep_distances(task, first + row, start, products + row * WIDE_PANEL);
+            write_distances(task, first + row, start, products + row * WIDE_PANEL);
     }
 }
 
-int distances_among(Among *task, int n_threads)
+int pairwise_sq_distances(PairwiseDistances *task, int n_threads)
 {
     int64_t n_panels = ceiling(task->n, WIDE_PANEL), n_tiles = ceiling(task->n, TILE), d = task->space.d;
     int is_done;
@@ -69,16 +69,16 @@ int distances_among(Among *task, int n_threads)
     if (task->points == NULL)
         return 0;
     task->panels = task->points + (n_panels * WIDE_PANEL + TILE) * d;
-    task->shared = (Shared){
-        .work = read_piece, .task = task, .n_pieces = n_panels, .room_bytes = d * (int64_t)sizeof(double)};
-    is_done = share(&task->shared, n_threads);
-    /* The first rows have the most others behind them: pieces are small, so that none waits for those. */
+    task->loop = (ParallelFor){
+        .work = read_piece, .task = task, .n_pieces = n_panels, .scratch_bytes = d * (int64_t)sizeof(double)};
+    is_done = parallel_for(&task->loop, n_threads);
+    /* The first rows have the most later rows: small pieces balance the load. */
     task->tiles = tiles_for(n_tiles / 2, d, n_threads);
-    task->shared = (Shared){.work = measure_piece,
+    task->loop = (ParallelFor){.work = measure_piece,
                             .task = task,
                             .n_pieces = ceiling(n_tiles, task->tiles),
-                            .room_bytes = task->tiles * TILE * WIDE_PANEL * (int64_t)sizeof(double)};
-    is_done = is_done && share(&task->shared, n_threads);
+                            .scratch_bytes = task->tiles * TILE * WIDE_PANEL * (int64_t)sizeof(double)};
+    is_done = is_done && parallel_for(&task->loop, n_threads);
     free(task->points);
     return is_done;
 }

@@ -1,4 +1,4 @@
-/* Points read and measured. */
+/* Reading points, their lengths and distances. */
 
 #include "points.h"
 #include "steps.h"
@@ -8,7 +8,7 @@
 #define LANES 32
 #define WIDE_LANES 16
 
-/* The upper half of the terms is added to the lower, again and again. */
+/* Sum by repeatedly adding the upper half of the terms to the lower half. */
 WIDE static double fold(double *terms, int64_t d)
 {
     for (int64_t width = d; width > 1;) {
@@ -28,15 +28,15 @@ WIDE static void square(const double *one, const double *other, double *restrict
     }
 }
 
-double settle(const double *one, const double *other, double *terms, int64_t d)
+double exact_sq_distance(const double *one, const double *other, double *terms, int64_t d)
 {
     square(one, other, terms, d);
     return fold(terms, d);
 }
 
-/* Over its length, as dubito.core.distances.unit_rows does it: a power of two first, which takes two products, because
-   one number may not hold it. */
-WIDE static void make_unit(double *restrict row, double *restrict room, int64_t d)
+/* Normalize as dubito.core.distances.unit_rows does: first scale by a power of two, in two steps because one factor may
+   overflow. */
+WIDE static void make_unit(double *restrict row, double *restrict scratch, int64_t d)
 {
     double largest = 0.0, first, second, length;
     int exponent;
@@ -47,9 +47,9 @@ WIDE static void make_unit(double *restrict row, double *restrict room, int64_t 
     second = ldexp(1.0, -exponent - -exponent / 2);
     for (int64_t i = 0; i < d; i++) {
         row[i] = row[i] * first * second;
-        room[i] = row[i] * row[i];
+        scratch[i] = row[i] * row[i];
     }
-    length = sqrt(fold(room, d));
+    length = sqrt(fold(scratch, d));
     for (int64_t i = 0; i < d; i++)
         row[i] /= length;
 }
@@ -67,7 +67,7 @@ WIDE static void narrow(const double *restrict from, const Space *space, float *
         out[i] = (float)(centre ? (from[i] - centre[i]) * space->scale : from[i]);
 }
 
-/* The centre is a number of float32 wherever points are shifted in float32. */
+/* If points are shifted in float32, the center is exact in float32. */
 WIDE static void shift_single(float *restrict out, const Space *space)
 {
     float scale = (float)space->scale;
@@ -75,12 +75,12 @@ WIDE static void shift_single(float *restrict out, const Space *space)
         out[i] = (out[i] - (float)space->centre[i]) * scale;
 }
 
-void read_exactly(const Numbers *from, int64_t row, const Space *space, double *room, double *out)
+void read_exactly(const Numbers *from, int64_t row, const Space *space, double *scratch, double *out)
 {
     int64_t d = space->d;
     if (from->itemsize == 2) {
-        widen_rows((const uint16_t *)from->data, &row, (float *)room, 1, d);
-        widen_single((const float *)room, out, d);
+        float16_rows((const uint16_t *)from->data, &row, (float *)scratch, 1, d);
+        widen_single((const float *)scratch, out, d);
     } else if (from->itemsize == 4) {
         widen_single((const float *)from->data + row * d, out, d);
     } else {
@@ -89,10 +89,10 @@ void read_exactly(const Numbers *from, int64_t row, const Space *space, double *
             out[i] = values[i];
     }
     if (space->is_cosine)
-        make_unit(out, room, d);
+        make_unit(out, scratch, d);
 }
 
-/* Added in no order that anything may rely on. */
+/* Center a point and return its squared length, added in an unspecified order. */
 WIDE static double centre(double *restrict point, const double *restrict middle, double scale, int64_t d)
 {
     double lanes[WIDE_LANES] = {0.0}, sum = 0.0;
@@ -111,10 +111,10 @@ WIDE static double centre(double *restrict point, const double *restrict middle,
     return sum;
 }
 
-double read_centred(const Numbers *from, int64_t row, const Space *space, const double *middle, double *room,
+double read_centred(const Numbers *from, int64_t row, const Space *space, const double *middle, double *scratch,
                     double *out)
 {
-    read_exactly(from, row, space, room, out);
+    read_exactly(from, row, space, scratch, out);
     return centre(out, middle, space->scale, space->d);
 }
 
@@ -125,15 +125,15 @@ const Numbers *source(const References *references, int64_t reference, int64_t *
     return is_pick ? &references->pool : &references->labelled;
 }
 
-void read_shifted(const Numbers *from, int64_t row, const Space *space, double *room, float *out)
+void read_shifted(const Numbers *from, int64_t row, const Space *space, double *scratch, float *out)
 {
     if (!space->in_single || space->is_cosine || from->itemsize == 8) {
-        read_exactly(from, row, space, room + space->d, room);
-        narrow(room, space, out);
+        read_exactly(from, row, space, scratch + space->d, scratch);
+        narrow(scratch, space, out);
         return;
     }
     if (from->itemsize == 2) {
-        widen_rows((const uint16_t *)from->data, &row, out, 1, space->d);
+        float16_rows((const uint16_t *)from->data, &row, out, 1, space->d);
     } else {
         const float *values = (const float *)from->data + row * space->d;
         for (int64_t i = 0; i < space->d; i++)
@@ -143,15 +143,15 @@ void read_shifted(const Numbers *from, int64_t row, const Space *space, double *
         shift_single(out, space);
 }
 
-const float *see_shifted(const Numbers *from, int64_t row, const Space *space, double *room, float *out)
+const float *view_shifted(const Numbers *from, int64_t row, const Space *space, double *scratch, float *out)
 {
     if (from->itemsize == 4 && space->in_single && !space->is_cosine && !space->centre)
         return (const float *)from->data + row * space->d;
-    read_shifted(from, row, space, room, out);
+    read_shifted(from, row, space, scratch, out);
     return out;
 }
 
-/* ``lanes`` is used up. */
+/* Overwrites ``lanes``. */
 static inline float total(float *lanes)
 {
     for (int width = LANES / 2; width > 0; width /= 2)

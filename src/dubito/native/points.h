@@ -1,51 +1,51 @@
-/* Points as they lie in a matrix, read a row at a time: as the reference sees them, or shifted and in single. */
+/* Reading points from a matrix, a row at a time: exactly in float64, or shifted in float32. */
 
 #ifndef DUBITO_POINTS_H
 #define DUBITO_POINTS_H
 
 #include <stdint.h>
 
-/* Rows of half, single or double precision. */
+/* A matrix of float16, float32 or float64. */
 typedef struct {
     const void *data;
     int itemsize;
 } Numbers;
 
-/* References: rows of what is labelled first, then picks, which are rows of the pool. */
+/* References: first rows of the labeled matrix, then picks, which are rows of the pool. */
 typedef struct {
     Numbers pool, labelled;
     const int64_t *labelled_rows, *picks;
     int64_t n_labelled, n_all;
 } References;
 
-/* Where a reference lies. */
+/* The matrix and row of a reference. */
 const Numbers *source(const References *references, int64_t reference, int64_t *row);
 
-/* What is done to every row: see dubito.engines.cpu.sketch.Sketch. */
+/* The transformation of rows: see dubito.engines.cpu.sketch.Sketch. */
 typedef struct {
     int64_t d;
-    const double *centre; /* NULL where points stay where they are */
+    const double *centre; /* NULL if points are not shifted */
     double scale;
-    int is_cosine, in_single; /* ``in_single``: what is no wider is shifted in float32 */
+    int is_cosine, in_single; /* in_single: float16 and float32 rows are shifted in float32 */
 } Space;
 
-/* A row in float64, as dubito.core.distances.read_rows has it; ``room`` has d numbers. */
-void read_exactly(const Numbers *from, int64_t row, const Space *space, double *room, double *out);
+/* Read a row in float64, like dubito.core.distances.read_rows; ``scratch`` holds d numbers. */
+void read_exactly(const Numbers *from, int64_t row, const Space *space, double *scratch, double *out);
 
-/* A row in float64, moved by ``-middle`` and multiplied by the space's scale; its squared length. */
-double read_centred(const Numbers *from, int64_t row, const Space *space, const double *middle, double *room,
+/* Read (x - middle) * scale in float64; returns its squared length. */
+double read_centred(const Numbers *from, int64_t row, const Space *space, const double *middle, double *scratch,
                     double *out);
 
-/* A row shifted, in float32, as Sketch.read has it. */
-void read_shifted(const Numbers *from, int64_t row, const Space *space, double *room, float *out);
+/* Read a shifted row in float32, like Sketch.read; ``scratch`` holds 2·d numbers. */
+void read_shifted(const Numbers *from, int64_t row, const Space *space, double *scratch, float *out);
 
-/* The same, where it lies if nothing is to be done to it, else in ``out``. */
-const float *see_shifted(const Numbers *from, int64_t row, const Space *space, double *room, float *out);
+/* The same without a copy if the row needs no conversion, else in ``out``. */
+const float *view_shifted(const Numbers *from, int64_t row, const Space *space, double *scratch, float *out);
 
-/* The sum of squared differences in the order of dubito.core.distances.settle; ``terms`` has room for d. */
-double settle(const double *one, const double *other, double *terms, int64_t d);
+/* The squared distance, bit for bit that of dubito.core.distances.settle; ``terms`` holds d numbers. */
+double exact_sq_distance(const double *one, const double *other, double *terms, int64_t d);
 
-/* |x|², and |x - y|², added in float32 in no order that anything may rely on. */
+/* |x|² and |x - y|² in float32, added in an unspecified order. */
 float squared_length(const float *point, int64_t d);
 float squared_distance(const float *one, const float *other, int64_t d);
 

@@ -1,12 +1,12 @@
-/* Products, compiled for each kind of processor and chosen when they are first needed. Additions may be fused and come in
-   any order: dubito.engines.lazy.bounds has room for that. */
+/* Products, compiled for several instruction sets and chosen at run time. Additions may be fused and in any order: the
+   error bounds of dubito.engines.lazy.bounds allow for that. */
 
 #include "products.h"
 #include "steps.h"
 
 #include <stddef.h>
 
-#define CHUNK 96 /* of a panel's lines: 24 kB of them */
+#define CHUNK 96 /* lines of a panel: 24 kB */
 
 #if defined(__clang__)
 #pragma clang fp contract(fast)
@@ -15,7 +15,7 @@
 #endif
 
 #if !defined(__GNUC__)
-#error "the vectors of GCC and Clang are needed; dubito does without this module where there are none"
+#error "this module needs the vector extensions of GCC or Clang; dubito works without it"
 #endif
 
 #define NUMBER float
@@ -72,7 +72,7 @@
 #undef NUMBER
 #undef COLUMNS
 
-/* Rows (TILE, k), ``step`` apart, by a panel (k, PANEL), into or onto the first PANEL places of each row of ``out``. */
+/* Multiply rows (TILE, k), ``step`` apart, by a panel (k, PANEL). Write to, or add to, PANEL columns of ``out``. */
 typedef void (*Multiply)(const float *rows, int64_t step, int64_t k, const float *panel, float *out, int64_t stride,
                          int adds);
 

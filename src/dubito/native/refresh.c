@@ -1,4 +1,4 @@
-/* Candidates brought up to date: sketches rule out nearly all pairs, float32 differences nearly all of the rest, and
+/* Exact priorities of candidates: sketches rule out nearly all pairs, float32 differences nearly all of the rest, and
    exact distances decide. */
 
 #include "extremes.h"
@@ -7,33 +7,33 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define SPAN_BYTES (1 << 18) /* of panels that stay near the processor while all rows of a piece are multiplied */
-#define MOST_PANELS 8
-#define PROOF 10000          /* pairs after which a sketch is judged */
-#define SHARES 4             /* pieces of each thread, about */
-#define OWN_COST 1000        /* references that comparing a row with takes as long as reading and sketching it */
+#define SPAN_BYTES (1 << 18) /* of panels that stay in the cache while all rows of a piece are multiplied */
+#define MAX_PANELS 8
+#define MIN_PAIRS 10000      /* compared before a sketch may be called useless */
+#define PIECES_PER_THREAD 4
+#define OWN_COST 1000        /* of reading and sketching a row, in comparisons with a reference */
 
-/* A pair that may matter: a row of the piece, a reference, and a lower bound on what it would leave. */
+/* A row of the piece and a reference that may lower its priority, with a lower bound on the resulting priority. */
 typedef struct {
     int64_t row, reference;
     double lowest;
-    int is_sharp;
+    int is_refined;
 } Pair;
 
 typedef struct {
     Pair *each;
-    int64_t n, room;
+    int64_t n, capacity;
 } Pairs;
 
-/* What a thread has for itself. */
+/* The rows of a piece, and a thread's scratch memory. */
 typedef struct {
-    int64_t first, n, block;    /* rows of this piece, and with what fills its last tile */
-    int64_t stride;             /* places in a row of ``near`` */
-    double *one, *other, *room; /* (d,), (d,), (2·d,) */
+    int64_t first, n, block;    /* first row, rows, and rows padded to whole tiles */
+    int64_t stride;             /* columns of ``near`` */
+    double *one, *other, *scratch; /* (d,), (d,), (2·d,) */
     double *margins, *lengths;  /* (block,) */
     float *points, *probes;     /* (block, d), (block, width) */
     float *near;                /* (block, stride) */
-    float *nearest;             /* (block,) the highest nearness that was looked at closely */
+    float *nearest;             /* (block,) the highest nearness that was refined */
     float *reference;           /* (d,) */
     Pairs pairs;
 } Piece;
@@ -41,26 +41,26 @@ typedef struct {
 static int64_t panels_at_once(const Refresh *task)
 {
     int64_t many = SPAN_BYTES / (task->width * PANEL * (int64_t)sizeof(float));
-    return many < 1 ? 1 : many > MOST_PANELS ? MOST_PANELS : many;
+    return many < 1 ? 1 : many > MAX_PANELS ? MAX_PANELS : many;
 }
 
-static int64_t room_for(const Refresh *task)
+static int64_t scratch_bytes(const Refresh *task)
 {
-    int64_t d = task->space.d, block = task->most_rows, stride = panels_at_once(task) * PANEL;
+    int64_t d = task->space.d, block = task->max_rows, stride = panels_at_once(task) * PANEL;
     return (int64_t)sizeof(double) * (4 * d + 2 * block) +
            (int64_t)sizeof(float) * (block * (d + task->width + stride + 1) + d);
 }
 
-static Piece lay_out(const Refresh *task, int64_t number, void *room)
+static Piece make_piece(const Refresh *task, int64_t number, void *scratch)
 {
     Piece piece = {.first = task->starts[number], .stride = panels_at_once(task) * PANEL};
     int64_t d = task->space.d;
     piece.n = task->starts[number + 1] - piece.first;
     piece.block = (piece.n + TILE - 1) / TILE * TILE;
-    piece.one = room;
+    piece.one = scratch;
     piece.other = piece.one + d;
-    piece.room = piece.other + d;
-    piece.margins = piece.room + 2 * d;
+    piece.scratch = piece.other + d;
+    piece.margins = piece.scratch + 2 * d;
     piece.lengths = piece.margins + piece.block;
     piece.points = (float *)(piece.lengths + piece.block);
     piece.probes = piece.points + piece.block * d;
@@ -86,12 +86,12 @@ static int is_idle(const Refresh *task, int64_t first)
 /* Read the rows and sketch them. */
 static void prepare(const Refresh *task, Piece *piece)
 {
-    const Figures *figures = &task->figures;
+    const Constants *constants = &task->constants;
     int64_t d = task->space.d, width = task->width;
     for (int64_t i = piece->n * d; i < piece->block * d; i++)
         piece->points[i] = 0.0f;
     for (int64_t row = 0; row < piece->n; row++)
-        read_shifted(&task->references.pool, task->rows[piece->first + row], &task->space, piece->room, piece->points + row * d);
+        read_shifted(&task->references.pool, task->rows[piece->first + row], &task->space, piece->scratch, piece->points + row * d);
     if (task->directions)
         multiply_tiles(piece->points, piece->block / TILE, d, task->directions, piece->near, PANEL, NULL);
     for (int64_t row = 0; row < piece->block; row++) {
@@ -105,18 +105,18 @@ static void prepare(const Refresh *task, Piece *piece)
         double size = squared_length(piece->points + row * d, d);
         double sketch = task->directions ? squared_length(piece->probes + row * width, width - 1) : size;
         piece->lengths[row] = sqrt(size);
-        piece->margins[row] = sketch - figures->slack * size - figures->floor;
+        piece->margins[row] = sketch - constants->slack * size - constants->floor;
         piece->nearest[row] = -INFINITY;
     }
 }
 
-/* The nearness at which a pair may reach its candidate's limit. */
+/* The nearness from which on a pair may lower its candidate's limit. */
 static float threshold(const Refresh *task, const Piece *piece, int64_t row)
 {
-    const Figures *figures = &task->figures;
-    double limit = task->limits[piece->first + row] + figures->smallest;
-    double reach = limit / task->weights[piece->first + row] * (figures->round_up * figures->unit);
-    return (float)(piece->margins[row] - (reach < figures->beyond ? reach : figures->beyond));
+    const Constants *constants = &task->constants;
+    double limit = task->limits[piece->first + row] + constants->smallest;
+    double reach = limit / task->weights[piece->first + row] * (constants->round_up * constants->unit);
+    return (float)(piece->margins[row] - (reach < constants->beyond ? reach : constants->beyond));
 }
 
 static void lower(double *value, double by)
@@ -124,71 +124,70 @@ static void lower(double *value, double by)
     *value = by < *value ? by : *value;
 }
 
-/* Lower a row's limit by a float32 difference; a lower bound on what the pair leaves. */
+/* Lower a row's limit by a float32 difference; returns a lower bound on the priority that the pair implies. */
 static double tighten(const Refresh *task, Piece *piece, int64_t row, int64_t reference)
 {
-    const Figures *figures = &task->figures;
+    const Constants *constants = &task->constants;
     double weight = task->weights[piece->first + row], length, reach, low, high;
-    int64_t place, d = task->space.d;
-    const Numbers *from = source(&task->references, reference, &place);
+    int64_t source_row, d = task->space.d;
+    const Numbers *from = source(&task->references, reference, &source_row);
     length = sqrt(squared_distance(
-        piece->points + row * d, see_shifted(from, place, &task->space, piece->room, piece->reference), d));
-    /* A reference is no longer than its candidate and the way to it. */
-    reach = figures->reach * (piece->lengths[row] + length) + figures->floor_length;
-    low = length * (1.0 - figures->spread) - reach;
-    high = length * (1.0 + figures->spread) + reach;
+        piece->points + row * d, view_shifted(from, source_row, &task->space, piece->scratch, piece->reference), d));
+    /* By the triangle inequality, |reference| <= |candidate| + distance. */
+    reach = constants->reach * (piece->lengths[row] + length) + constants->floor_length;
+    low = length * (1.0 - constants->spread) - reach;
+    high = length * (1.0 + constants->spread) + reach;
     low = low > 0.0 ? low : 0.0;
-    /* Distances first, then one product with a weight, as the reference has it: rounding keeps their order. */
-    lower(&task->limits[piece->first + row], high * high * (figures->round_up / figures->unit) * weight);
-    return low * low * (figures->round_down / figures->unit) * weight;
+    /* Bound distances first, then multiply once by the weight, as the reference does: rounding is monotonic. */
+    lower(&task->limits[piece->first + row], high * high * (constants->round_up / constants->unit) * weight);
+    return low * low * (constants->round_down / constants->unit) * weight;
 }
 
 /* Lower a row's limit and distance by the exact distance of a pair. */
-static void settle_pair(const Refresh *task, Piece *piece, int64_t row, int64_t reference)
+static void apply_exact_distance(const Refresh *task, Piece *piece, int64_t row, int64_t reference)
 {
-    int64_t place, own = piece->first + row, d = task->space.d;
-    const Numbers *from = source(&task->references, reference, &place);
+    int64_t source_row, own = piece->first + row, d = task->space.d;
+    const Numbers *from = source(&task->references, reference, &source_row);
     double exact;
-    read_exactly(&task->references.pool, task->rows[own], &task->space, piece->room, piece->one);
-    read_exactly(from, place, &task->space, piece->room, piece->other);
-    exact = settle(piece->one, piece->other, piece->room, d);
+    read_exactly(&task->references.pool, task->rows[own], &task->space, piece->scratch, piece->one);
+    read_exactly(from, source_row, &task->space, piece->scratch, piece->other);
+    exact = exact_sq_distance(piece->one, piece->other, piece->scratch, d);
     lower(&task->squared[own], exact);
     lower(&task->limits[own], exact * task->weights[own]);
 }
 
 static int keep(Pairs *pairs, Pair pair)
 {
-    if (pairs->n == pairs->room) {
-        int64_t room = pairs->room ? 2 * pairs->room : 256;
-        Pair *each = realloc(pairs->each, (size_t)room * sizeof(Pair));
+    if (pairs->n == pairs->capacity) {
+        int64_t capacity = pairs->capacity ? 2 * pairs->capacity : 256;
+        Pair *each = realloc(pairs->each, (size_t)capacity * sizeof(Pair));
         if (each == NULL)
             return 0;
         pairs->each = each;
-        pairs->room = room;
+        pairs->capacity = capacity;
     }
     pairs->each[pairs->n++] = pair;
     return 1;
 }
 
-/* Lower a row's limit by the nearest reference of a span, as sketches have it. Whether there was memory for it. */
-static int look_closely(const Refresh *task, Piece *piece, int64_t row, int64_t reference)
+/* Lower a row's limit by the reference of a span that is nearest by its sketch. Returns 0 if memory ran out. */
+static int refine_nearest(const Refresh *task, Piece *piece, int64_t row, int64_t reference)
 {
     int64_t own = piece->first + row;
     Pair nearest = {row, reference, tighten(task, piece, row, reference), 1};
-    /* A copy of a reference: nothing can come nearer, and all other copies would have to be settled too. */
-    if (nearest.lowest <= task->figures.smallest)
-        settle_pair(task, piece, row, reference);
-    task->is_out[own] = task->limits[own] < task->figures.needed;
+    /* A duplicate of a reference: computing it now saves exact distances to all other duplicates. */
+    if (nearest.lowest <= task->constants.smallest)
+        apply_exact_distance(task, piece, row, reference);
+    task->is_out[own] = task->limits[own] < task->constants.needed;
     return keep(&piece->pairs, nearest);
 }
 
-/* Keep the pairs of a row with a span that may matter. The nearest is looked at closely if none before was nearer: of the
-   others most are beyond the limit once all spans were looked at. Nothing is kept by a bar that is no number: what stands
-   beyond the last reference would be, too. */
-static int look_at(const Refresh *task, Piece *piece, int64_t row, int64_t start, int64_t n_panels)
+/* Collect the pairs of a row and a span that may lower its limit. The nearest is refined first if it is nearer than all
+   before: that rules out most others. With a NaN bar nothing is collected, because padding would be, too. */
+static int collect_pairs(const Refresh *task, Piece *piece, int64_t row, int64_t start, int64_t n_panels)
 {
-    const Figures *figures = &task->figures;
-    float *near = piece->near + row * piece->stride, tops[MOST_PANELS], bar = threshold(task, piece, row);
+    const Constants *constants = &task->constants;
+    float *near = piece->near + row * piece->stride, tops[MAX_PANELS], bar = threshold(task, piece, row);
     int64_t own = piece->first + row;
     int top = 0;
     for (int panel = 0; panel < n_panels; panel++) {
@@ -198,10 +197,10 @@ static int look_at(const Refresh *task, Piece *piece, int64_t row, int64_t start
     if (!(tops[top] >= bar))
         return 1;
     if (tops[top] > piece->nearest[row]) {
-        int64_t best = top * PANEL + place_of(near + top * PANEL, tops[top], PANEL);
+        int64_t best = top * PANEL + index_of(near + top * PANEL, tops[top], PANEL);
         piece->nearest[row] = tops[top];
         near[best] = -INFINITY;
-        if (!look_closely(task, piece, row, start + best))
+        if (!refine_nearest(task, piece, row, start + best))
             return 0;
         if (!is_active(task, own))
             return 1;
@@ -210,45 +209,44 @@ static int look_at(const Refresh *task, Piece *piece, int64_t row, int64_t start
     for (int panel = 0; panel < n_panels; panel++) {
         if (!(tops[panel] >= bar))
             continue;
-        for (int64_t place = panel * PANEL; place < (panel + 1) * PANEL; place++) {
-            double lowest = piece->margins[row] - near[place];
-            if (!(near[place] >= bar))
+        for (int64_t column = panel * PANEL; column < (panel + 1) * PANEL; column++) {
+            double lowest = piece->margins[row] - near[column];
+            if (!(near[column] >= bar))
                 continue;
-            lowest = (lowest > 0.0 ? lowest : 0.0) * (figures->round_down / figures->unit) * task->weights[own];
-            if (!keep(&piece->pairs, (Pair){row, start + place, lowest, 0}))
+            lowest = (lowest > 0.0 ? lowest : 0.0) * (constants->round_down / constants->unit) * task->weights[own];
+            if (!keep(&piece->pairs, (Pair){row, start + column, lowest, 0}))
                 return 0;
         }
     }
     return 1;
 }
 
-/* Whether a pair may still lower its row's limit. */
-static int is_within(const Refresh *task, const Piece *piece, const Pair *pair)
+static int may_lower_limit(const Refresh *task, const Piece *piece, const Pair *pair)
 {
     double limit = task->limits[piece->first + pair->row];
     return is_active(task, piece->first + pair->row) &&
-           pair->lowest <= limit * task->figures.round_up + task->figures.smallest;
+           pair->lowest <= limit * task->constants.round_up + task->constants.smallest;
 }
 
 static void finish(const Refresh *task, Piece *piece)
 {
     Pairs *pairs = &piece->pairs;
     for (Pair *pair = pairs->each; pair < pairs->each + pairs->n; pair++)
-        if (!pair->is_sharp && is_within(task, piece, pair)) {
+        if (!pair->is_refined && may_lower_limit(task, piece, pair)) {
             pair->lowest = tighten(task, piece, pair->row, pair->reference);
-            pair->is_sharp = 1;
+            pair->is_refined = 1;
         }
     for (Pair *pair = pairs->each; pair < pairs->each + pairs->n; pair++)
-        if (pair->is_sharp && is_within(task, piece, pair))
-            settle_pair(task, piece, pair->row, pair->reference);
+        if (pair->is_refined && may_lower_limit(task, piece, pair))
+            apply_exact_distance(task, piece, pair->row, pair->reference);
 }
 
-/* Bound every distance of a piece's rows to the references they have not seen. */
+/* Bound the distances of a piece's rows to all references they have not seen. */
 static int bound(const Refresh *task, Piece *piece, int64_t *n_bounded)
 {
     int64_t n_panels = (task->references.n_all + PANEL - 1) / PANEL, at_once = panels_at_once(task);
     int64_t n_tiles = (piece->n + TILE - 1) / TILE;
-    uint8_t idle[MOST_TILES];
+    uint8_t idle[MAX_TILES];
     for (int64_t start = task->seen[piece->first] / PANEL; start < n_panels; start += at_once) {
         int64_t many = n_panels - start < at_once ? n_panels - start : at_once;
         for (int64_t tile = 0; tile < n_tiles; tile++)
@@ -259,27 +257,27 @@ static int bound(const Refresh *task, Piece *piece, int64_t *n_bounded)
         for (int64_t row = 0; row < piece->n; row++)
             if (is_active(task, piece->first + row)) {
                 *n_bounded += many * PANEL;
-                if (!look_at(task, piece, row, start * PANEL, many))
+                if (!collect_pairs(task, piece, row, start * PANEL, many))
                     return 0;
             }
     }
     return 1;
 }
 
-static void refresh_piece(void *given, int64_t number, void *room)
+static void refresh_piece(void *data, int64_t number, void *scratch)
 {
-    Refresh *task = given;
-    Piece piece = lay_out(task, number, room);
+    Refresh *task = data;
+    Piece piece = make_piece(task, number, scratch);
     int64_t n_bounded = 0;
     for (int64_t row = piece.first; row < piece.first + piece.n; row++)
-        task->is_out[row] = task->limits[row] < task->figures.needed;
+        task->is_out[row] = task->limits[row] < task->constants.needed;
     prepare(task, &piece);
     int has_memory = bound(task, &piece, &n_bounded);
     int64_t all = task->n_bounded + n_bounded, passed = task->n_passed + piece.pairs.n;
     __atomic_fetch_add(&task->bounded, n_bounded, __ATOMIC_RELAXED);
     __atomic_fetch_add(&task->passed, piece.pairs.n, __ATOMIC_RELAXED);
-    if (!has_memory || (task->directions && all > PROOF && passed > task->figures.most_passed * all))
-        end_early(&task->shared, !has_memory);
+    if (!has_memory || (task->directions && all > MIN_PAIRS && passed > task->constants.max_passed * all))
+        cancel(&task->loop, !has_memory);
     else
         finish(task, &piece);
     free(piece.pairs.each);
@@ -290,16 +288,16 @@ static double cost(const Refresh *task, int64_t row)
     return (double)(OWN_COST + task->references.n_all - task->seen[row]);
 }
 
-/* Cut rows into pieces of whole tiles that take about as long each; how many. */
-static int64_t cut(const Refresh *task, int64_t *starts, int n_threads)
+/* Cut rows into pieces of whole tiles of about equal cost; returns how many. */
+static int64_t cut_pieces(const Refresh *task, int64_t *starts, int n_threads)
 {
     int64_t n_pieces = 0;
     double most = 0.0, own = 0.0;
     for (int64_t row = 0; row < task->n; row++)
-        most += cost(task, row) / (SHARES * n_threads);
+        most += cost(task, row) / (PIECES_PER_THREAD * n_threads);
     for (int64_t row = 0; row < task->n; row += TILE) {
         double tile = TILE * cost(task, row);
-        if (row == 0 || own + 0.5 * tile > most || row - starts[n_pieces - 1] == task->most_rows) {
+        if (row == 0 || own + 0.5 * tile > most || row - starts[n_pieces - 1] == task->max_rows) {
             starts[n_pieces++] = row;
             own = 0.0;
         }
@@ -315,13 +313,13 @@ int refresh(Refresh *task, int n_threads)
     int has_memory = starts != NULL;
     if (!has_memory)
         return NO_MEMORY;
-    task->most_rows = TILE * tiles_for(n_tiles, task->space.d, 1);
-    task->shared = (Shared){.work = refresh_piece,
+    task->max_rows = TILE * tiles_for(n_tiles, task->space.d, 1);
+    task->loop = (ParallelFor){.work = refresh_piece,
                             .task = task,
-                            .n_pieces = cut(task, starts, n_threads),
-                            .room_bytes = room_for(task)};
+                            .n_pieces = cut_pieces(task, starts, n_threads),
+                            .scratch_bytes = scratch_bytes(task)};
     task->starts = starts;
-    has_memory = share(&task->shared, n_threads);
+    has_memory = parallel_for(&task->loop, n_threads);
     free(starts);
-    return !has_memory ? NO_MEMORY : task->shared.is_ended ? USELESS : REFRESHED;
+    return !has_memory ? NO_MEMORY : task->loop.is_canceled ? USELESS : REFRESHED;
 }

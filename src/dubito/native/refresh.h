@@ -1,4 +1,4 @@
-/* Candidates brought up to date against references, and bounded by a few of them. */
+/* Tasks on candidates and references: exact refresh, bounds, and small problems. */
 
 #ifndef DUBITO_REFRESH_H
 #define DUBITO_REFRESH_H
@@ -7,47 +7,47 @@
 #include "points.h"
 #include "products.h"
 
-/* What rounding is worth: numbers of dubito.engines.lazy.bounds, and of this problem. */
+/* Rounding constants of dubito.engines.lazy.bounds, and of this problem. */
 typedef struct {
-    double scale;       /* of points as they are shifted */
+    double scale;       /* of shifted points */
     double unit;        /* a squared length of 1 in scaled units */
-    double slack;       /* of a sketch's bounds */
+    double slack;       /* relative error of a sketch's bounds */
     double floor, floor_length, round_up, round_down, smallest, beyond;
-    double reach;       /* of a point's length and its distance: what shifting moves a length by */
-    double spread;      /* of a length in float32: what adding its terms is worth */
-    double most_passed; /* the share of pairs beyond which a sketch is of no use */
+    double reach;       /* error of a length by shifting, relative to the point's length and distance */
+    double spread;      /* relative error of a length in float32, by adding its terms */
+    double max_passed; /* a sketch that passes a larger share of pairs is useless */
     double needed;
-} Figures;
+} Constants;
 
-#define N_FIGURES (sizeof(Figures) / sizeof(double))
+#define N_CONSTANTS (sizeof(Constants) / sizeof(double))
 
-/* Bringing up to date: see dubito.engines.cpu.kernels, whose steps these are, a row at a time. */
+/* Exact priorities: the algorithm of dubito.engines.cpu.kernels.CandidateGroup, a row at a time. */
 typedef struct {
     Space space;
     References references;
-    const float *directions;              /* (d, PANEL); NULL where points are their own sketches */
+    const float *directions;              /* (d, PANEL); NULL if points are their own sketches */
     const float *panels;                  /* (panels, width, PANEL): references' targets */
     int64_t width;                        /* numbers in a target */
-    Figures figures;
+    Constants constants;
     int64_t n;
     const int64_t *rows;                  /* (n,) of the pool */
     const int32_t *seen;                  /* (n,) ascending */
     const double *weights;                /* (n,) */
-    double *limits, *squared;             /* (n,) upper bounds on squared priorities; settled squared distances */
-    uint8_t *is_out;                      /* (n,) fell under ``needed`` */
-    int64_t n_bounded, n_passed;          /* pairs so far: looked at, and not ruled out */
-    int64_t bounded, passed;              /* the same of this call */
-    int64_t most_rows;                    /* in a piece */
+    double *limits, *squared;             /* (n,) upper bounds on squared priorities; exact squared distances */
+    uint8_t *is_out;                      /* (n,) limit fell below ``needed`` */
+    int64_t n_bounded, n_passed;          /* pairs in earlier calls: compared, and not ruled out */
+    int64_t bounded, passed;              /* the same in this call */
+    int64_t max_rows;                    /* in a piece */
     const int64_t *starts;                /* (pieces + 1,) */
-    Shared shared;
+    ParallelFor loop;
 } Refresh;
 
 enum { REFRESHED = 0, USELESS = 1, NO_MEMORY = 2 };
 
-/* USELESS where a sketch leaves more to do than it saves: what was written then is not to be used. */
+/* USELESS if the sketch rules out too few pairs: the output is then invalid. */
 int refresh(Refresh *task, int n_threads);
 
-/* References taken in from ``start`` on: see dubito.engines.cpu.references, whose targets these are. */
+/* Sketch and pack the references from ``start`` on: see dubito.engines.cpu.references. */
 typedef struct {
     Space space;
     References references;
@@ -56,94 +56,94 @@ typedef struct {
     double slack;
     double *sizes;           /* (references,) squared lengths */
     float *targets, *panels; /* (references, width) and (panels, width, PANEL) */
-    int64_t tiles;           /* of a piece */
-    Shared shared;
-} TakeIn;
+    int64_t tiles;           /* in a piece */
+    ParallelFor loop;
+} PackReferences;
 
-int take_in(TakeIn *task, int n_threads);
+int pack_references(PackReferences *task, int n_threads);
 
-/* Rows compared with m columns by products. */
+/* The nearest of m columns for each row, by products. */
 typedef struct {
     const float *rows, *panels; /* (n, k) and (panels, k, PANEL) */
-    const float *offsets;       /* (m,) taken off a column's products */
+    const float *offsets;       /* (m,) subtracted from a column's products */
     int64_t n, k, m;
-    int64_t stride, n_best;     /* ``places`` are of every so many columns; how many of them */
-    int32_t *places;            /* (n, n_best) largest first */
-    float *largest;             /* (n,) of all columns */
-    int64_t tiles;              /* of a piece */
-    Shared shared;
-} Closest;
+    int64_t stride, n_best;     /* consider every stride-th column; keep n_best of them */
+    int32_t *columns;           /* (n, n_best) largest first */
+    float *largest;             /* (n,) largest product of all columns */
+    int64_t tiles;              /* in a piece */
+    ParallelFor loop;
+} TopK;
 
-int find_closest(Closest *task, int n_threads);
+int top_k(TopK *task, int n_threads);
 
-/* Each candidate's nearest of a few references, by products alone. */
+/* The nearest of a few references for each candidate, by products only. */
 typedef struct {
     Space space;
     Numbers pool;
     int64_t n, block;
     const int64_t *rows;
-    const float *panel, *sizes; /* (d, PANEL) and (PANEL,); where there are fewer, the rest is infinitely far */
-    double grow, floor, unit;   /* of a point's own squared length; FLOOR; a squared length of 1 in scaled units */
-    const double *weights;      /* of the pool's rows; NULL where all are 1 */
+    const float *panel, *sizes; /* (d, PANEL) and (PANEL,); padded with infinitely far references */
+    double grow, floor, unit;   /* factor of a point's squared length; FLOOR; a squared length of 1 in scaled units */
+    const double *weights;      /* of the pool's rows; NULL if all are 1 */
     double level;
     double *bounds;             /* (n,) upper bounds on squared distances */
     uint16_t *nearest;          /* (n,) */
-    uint8_t *is_high;           /* (n,) whether a bound, scaled, is above the level */
-    Shared shared;
-} Nearest;
+    uint8_t *is_high;           /* (n,) whether the weighted bound is above the level */
+    ParallelFor loop;
+} AnchorBounds;
 
-int find_nearest(Nearest *task, int n_threads);
+int anchor_bounds(AnchorBounds *task, int n_threads);
 
-/* Candidates compared with all references of their cells, by products alone. */
+/* Candidates compared with all references of their cells, by products only. */
 typedef struct {
     Space space;
     References references;
-    const float *sizes;          /* (references,) what each adds */
-    const int64_t *members;      /* references of all cells, one cell after another */
+    const float *sizes;          /* (references,) term of each in a squared distance */
+    const int64_t *members;      /* references of all cells, concatenated */
     const int64_t *cell_starts;  /* (cells + 1,) */
     const int64_t *rows;         /* (n,) of the pool */
-    const int64_t *piece_starts; /* (pieces + 1,) candidates of one cell, PANEL at most */
+    const int64_t *piece_starts; /* (pieces + 1,) a piece is at most PANEL candidates of one cell */
     const int64_t *piece_cells;  /* (pieces,) */
     int64_t n_pieces;
     double grow, floor, unit;    /* as above */
-    double *bounds;              /* (n,) lowered */
-    Shared shared;
-} Closer;
+    double *bounds;              /* (n,) lowered in place */
+    ParallelFor loop;
+} CellBounds;
 
-int look_closer(Closer *task, int n_threads);
+int cell_bounds(CellBounds *task, int n_threads);
 
-/* A small problem; it can be gone on with. */
+/* A small problem; a later call can continue it. */
 typedef struct {
     Space space;
     Numbers pool, labelled;
-    const int64_t *rows, *labelled_rows; /* (n,) of the pool, (n_labelled,) of what is labelled */
+    const int64_t *rows, *labelled_rows; /* (n,) of the pool, (n_labelled,) of the labeled matrix */
     int64_t n, n_labelled;
     const float *others;                 /* (n_labelled, d) shifted */
-    int is_bounded;                      /* whether bounds are given: else it begins with its own products */
-    float *panels, *sizes;               /* (panels, d, PANEL) those times -2, and (panels · PANEL,) what each adds */
-    Figures figures;
+    int is_bounded;                      /* whether bounds are passed in; otherwise they are computed */
+    float *panels, *sizes;               /* (panels, d, PANEL) others times -2, and (panels · PANEL,) their terms */
+    Constants constants;
     const double *weights;               /* (n,) */
     double *bounds;                      /* (n,) upper bounds on squared priorities; -1 once picked */
     double *exact;                       /* (n,) squared distances to the references seen */
-    int32_t *seen;                       /* (n,) picks seen; below 0 where not even what is labelled was */
-    int64_t n_before;                    /* picks that are what is labelled: a cold start's first */
-    int64_t n_picks, limit, room;        /* there are, are wanted now, and may become in all */
-    int64_t *picks;                      /* (room,) */
-    double *heights;                     /* (room,) exact squared priorities */
-    double *picked;                      /* (room, d) */
+    int32_t *seen;                       /* (n,) picks seen; negative before the labeled points are seen */
+    int64_t n_before;                    /* picks that serve as labeled points: the first of a cold start */
+    int64_t n_picks, limit, capacity;        /* made, wanted in this call, and maximum */
+    int64_t *picks;                      /* (capacity,) */
+    double *heights;                     /* (capacity,) exact squared priorities */
+    double *picked;                      /* (capacity, d) */
 } Small;
 
-/* Upper bounds (n,) on squared distances to the nearest of m references: products (n, m) of points (n, d) with them, each
-   times -2, and what a reference adds (m,). */
+/* Upper bounds (n,) on squared distances to the nearest of m references, from products (n, m) of points (n, d) with the
+   references, times -2, and the references' terms (m,). */
 void bound_rows(const float *points, const float *products, const float *sizes, double *bounds, int64_t n, int64_t m,
                 int64_t d, double grow, double floor, double unit);
 
 #define PICKED (-1.0)
 
-/* How it begins: what is labelled is packed, and candidates are bounded by it. Whether there was memory for it. */
-int begin_small(const Small *task);
+/* Pack the labeled points and bound the candidates by them. Returns 0 if memory ran out. */
+int init_small(const Small *task);
 
-/* Whether there was memory for it. */
+/* Returns 0 if memory ran out. */
 int pick_small(const Small *task);
 
 #endif

@@ -1,7 +1,7 @@
-/* Threads that are begun once and sleep between calls: beginning sixteen of them takes longer than most calls do.
+/* Threads are started once and sleep between calls: starting sixteen of them takes longer than most calls do.
 
-   Who calls works, too, and waits only for those who came in time. While a thread_pool is at work for one caller, another works
-   alone. A forked process has a thread_pool of its own. */
+   The calling thread works too, and waits only for threads that have started on a piece. If the pool is busy with another
+   caller, the calling thread works alone. A forked process has its own pool. */
 
 #define _POSIX_C_SOURCE 200809L /* for signals */
 
@@ -9,27 +9,27 @@
 
 #include <stdlib.h>
 
-#define MOST_THREADS 256
+#define MAX_THREADS 256
 
-static int64_t take_piece(Shared *shared)
+static int64_t take_piece(ParallelFor *loop)
 {
-    if (__atomic_load_n(&shared->is_ended, __ATOMIC_RELAXED))
-        return shared->n_pieces;
-    return __atomic_fetch_add(&shared->next, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&loop->is_canceled, __ATOMIC_RELAXED))
+        return loop->n_pieces;
+    return __atomic_fetch_add(&loop->next, 1, __ATOMIC_RELAXED);
 }
 
-void end_early(Shared *shared, int lacks_memory)
+void cancel(ParallelFor *loop, int is_out_of_memory)
 {
-    __atomic_fetch_or(&shared->lacks_memory, lacks_memory, __ATOMIC_RELAXED);
-    __atomic_store_n(&shared->is_ended, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&loop->is_out_of_memory, is_out_of_memory, __ATOMIC_RELAXED);
+    __atomic_store_n(&loop->is_canceled, 1, __ATOMIC_RELAXED);
 }
 
-static void work_through(Shared *shared, int place)
+static void run_pieces(ParallelFor *loop, int worker)
 {
-    void *room = shared->rooms + place * shared->room_bytes;
+    void *scratch = loop->scratch + worker * loop->scratch_bytes;
     int64_t piece;
-    while ((piece = take_piece(shared)) < shared->n_pieces)
-        shared->work(shared->task, piece, room);
+    while ((piece = take_piece(loop)) < loop->n_pieces)
+        loop->work(loop->task, piece, scratch);
 }
 
 #ifdef _WIN32
@@ -38,10 +38,10 @@ void register_atfork(void)
 {
 }
 
-static void work_together(Shared *shared, int n_workers)
+static void run_with_pool(ParallelFor *loop, int n_workers)
 {
     (void)n_workers;
-    work_through(shared, 0);
+    run_pieces(loop, 0);
 }
 
 #else
@@ -50,112 +50,114 @@ static void work_together(Shared *shared, int n_workers)
 #include <signal.h>
 
 static struct {
-    Shared *shared; /* what is worked on; NULL for nothing */
-    int n_begun, n_wanted, n_at_work, is_taken, registers_atfork;
-} thread_pool;
+    ParallelFor *loop; /* NULL if there is no work */
+    int n_threads, n_requested, n_running, is_busy, registers_atfork;
+} pool;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t called = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t work_ready = PTHREAD_COND_INITIALIZER, work_done = PTHREAD_COND_INITIALIZER;
 
-static void *serve(void *nothing)
+static void *thread_main(void *nothing)
 {
     pthread_mutex_lock(&lock);
     for (;;) {
-        while (thread_pool.n_wanted == 0)
-            pthread_cond_wait(&called, &lock);
-        Shared *shared = thread_pool.shared;
-        int place = thread_pool.n_wanted--;
-        thread_pool.n_at_work++;
+        while (pool.n_requested == 0)
+            pthread_cond_wait(&work_ready, &lock);
+        ParallelFor *loop = pool.loop;
+        int worker = pool.n_requested--;
+        pool.n_running++;
         pthread_mutex_unlock(&lock);
-        work_through(shared, place);
+        run_pieces(loop, worker);
         pthread_mutex_lock(&lock);
-        if (--thread_pool.n_at_work == 0)
-            pthread_cond_signal(&finished);
+        if (--pool.n_running == 0)
+            pthread_cond_signal(&work_done);
     }
     return nothing;
 }
 
-static void hold(void)
+static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
 }
 
-static void let_go(void)
+static void after_fork_in_parent(void)
 {
     pthread_mutex_unlock(&lock);
 }
 
-static void begin_anew(void)
+static void after_fork_in_child(void)
 {
     pthread_mutex_init(&lock, NULL);
-    pthread_cond_init(&called, NULL);
-    pthread_cond_init(&finished, NULL);
-    thread_pool.shared = NULL;
-    thread_pool.n_begun = thread_pool.n_wanted = thread_pool.n_at_work = thread_pool.is_taken = 0;
+    pthread_cond_init(&work_ready, NULL);
+    pthread_cond_init(&work_done, NULL);
+    pool.loop = NULL;
+    pool.n_threads = pool.n_requested = pool.n_running = pool.is_busy = 0;
 }
 
 void register_atfork(void)
 {
-    if (!thread_pool.registers_atfork)
-        thread_pool.registers_atfork = pthread_atfork(hold, let_go, begin_anew) == 0;
+    if (!pool.registers_atfork)
+        pool.registers_atfork = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
 }
 
-/* As many as can be begun. Signals are for the interpreter's own threads. */
-static void begin(int n_threads)
+/* Starts up to n_threads. They block all signals, which the interpreter's own threads handle. */
+static void start_threads(int n_threads)
 {
     sigset_t every, before;
     sigfillset(&every);
     pthread_sigmask(SIG_SETMASK, &every, &before);
-    for (pthread_t thread; thread_pool.n_begun < n_threads && pthread_create(&thread, NULL, serve, NULL) == 0; thread_pool.n_begun++)
+    for (pthread_t thread; pool.n_threads < n_threads && pthread_create(&thread, NULL, thread_main, NULL) == 0;
+         pool.n_threads++)
         pthread_detach(thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static int call(Shared *shared, int n_others)
+/* Hand the loop to the pool; returns 0 if the pool is busy. */
+static int wake_threads(ParallelFor *loop, int n_others)
 {
     int is_free;
     pthread_mutex_lock(&lock);
-    is_free = !thread_pool.is_taken;
+    is_free = !pool.is_busy;
     if (is_free) {
-        begin(n_others);
-        thread_pool.is_taken = 1;
-        thread_pool.shared = shared;
-        thread_pool.n_wanted = n_others < thread_pool.n_begun ? n_others : thread_pool.n_begun;
-        pthread_cond_broadcast(&called);
+        start_threads(n_others);
+        pool.is_busy = 1;
+        pool.loop = loop;
+        pool.n_requested = n_others < pool.n_threads ? n_others : pool.n_threads;
+        pthread_cond_broadcast(&work_ready);
     }
     pthread_mutex_unlock(&lock);
     return is_free;
 }
 
-static void dismiss(void)
+static void wait_for_threads(void)
 {
     pthread_mutex_lock(&lock);
-    thread_pool.n_wanted = 0;
-    while (thread_pool.n_at_work > 0)
-        pthread_cond_wait(&finished, &lock);
-    thread_pool.is_taken = 0;
+    pool.n_requested = 0;
+    while (pool.n_running > 0)
+        pthread_cond_wait(&work_done, &lock);
+    pool.is_busy = 0;
     pthread_mutex_unlock(&lock);
 }
 
-static void work_together(Shared *shared, int n_workers)
+static void run_with_pool(ParallelFor *loop, int n_workers)
 {
-    int has_thread_pool = n_workers > 1 && call(shared, n_workers - 1);
-    work_through(shared, 0);
-    if (has_thread_pool)
-        dismiss();
+    int has_pool = n_workers > 1 && wake_threads(loop, n_workers - 1);
+    run_pieces(loop, 0);
+    if (has_pool)
+        wait_for_threads();
 }
 
 #endif
 
-int share(Shared *shared, int n_threads)
+int parallel_for(ParallelFor *loop, int n_threads)
 {
-    int n_workers = n_threads < shared->n_pieces ? n_threads : (int)shared->n_pieces;
-    n_workers = n_workers < 1 ? 1 : n_workers > MOST_THREADS ? MOST_THREADS : n_workers;
-    shared->room_bytes = (shared->room_bytes + 63) / 64 * 64;
-    shared->rooms = malloc((size_t)(shared->room_bytes * n_workers) + 1);
-    if (shared->rooms == NULL)
+    int n_workers = n_threads < loop->n_pieces ? n_threads : (int)loop->n_pieces;
+    n_workers = n_workers < 1 ? 1 : n_workers > MAX_THREADS ? MAX_THREADS : n_workers;
+    loop->scratch_bytes = (loop->scratch_bytes + 63) / 64 * 64;
+    loop->scratch = malloc((size_t)(loop->scratch_bytes * n_workers) + 1);
+    if (loop->scratch == NULL)
         return 0;
-    work_together(shared, n_workers);
-    free(shared->rooms);
-    return !shared->lacks_memory;
+    run_with_pool(loop, n_workers);
+    free(loop->scratch);
+    return !loop->is_out_of_memory;
 }

@@ -1,27 +1,27 @@
-/* Work shared among threads. */
+/* A parallel for loop over a pool of threads. */
 
-#ifndef DUBITO_CREW_H
-#define DUBITO_CREW_H
+#ifndef DUBITO_THREAD_POOL_H
+#define DUBITO_THREAD_POOL_H
 
 #include <stdint.h>
 
-/* Pieces of work, taken one at a time by threads until none is left; piece numbers go up from 0. */
+/* Pieces of work, numbered from 0, that threads take one at a time until none is left. */
 typedef struct {
-    void (*work)(void *task, int64_t piece, void *room);
+    void (*work)(void *task, int64_t piece, void *scratch);
     void *task;
     int64_t n_pieces, next;
-    int64_t room_bytes; /* of each thread's own room */
-    char *rooms;
-    int is_ended, lacks_memory;
-} Shared;
+    int64_t scratch_bytes; /* of each thread */
+    char *scratch;
+    int is_canceled, is_out_of_memory;
+} ParallelFor;
 
-/* To be called once, before any fork that is to leave the child able to work. */
+/* Call once, before any fork after which the child uses the pool. */
 void register_atfork(void);
 
-/* No further piece is begun. */
-void end_early(Shared *shared, int lacks_memory);
+/* Start no further pieces. */
+void cancel(ParallelFor *loop, int is_out_of_memory);
 
-/* Whether there was memory for it. */
-int share(Shared *shared, int n_threads);
+/* Run all pieces; returns 0 if memory ran out. */
+int parallel_for(ParallelFor *loop, int n_threads);
 
 #endif

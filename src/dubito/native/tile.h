@@ -1,5 +1,6 @@
-/* A product of TILE rows with a panel of COLUMNS, for registers of LANES numbers, VECTORS of them to a row: included by
-   products.c, once for each kind of number and processor, with those defined, and NUMBER, NAME, VECTOR and TARGET. */
+/* A product of TILE rows with a panel of COLUMNS, using VECTORS registers of LANES numbers for each row. products.c
+   includes this file once for each number type and instruction set, after defining these and NUMBER, NAME, VECTOR and
+   TARGET. */
 
 typedef NUMBER VECTOR __attribute__((vector_size(sizeof(NUMBER) * LANES), aligned(sizeof(NUMBER)), may_alias));
 
@@ -11,23 +12,23 @@ TARGET static void NAME(const NUMBER *rows, int64_t step, int64_t k, const NUMBE
 #pragma GCC unroll 6
         for (int row = 0; row < TILE; row++)
 #pragma GCC unroll 4
-            for (int place = 0; place < VECTORS; place++)
-                sums[row][place] = adds ? *(const VECTOR *)(out + row * stride + column + place * LANES) : (VECTOR){0};
+            for (int vector = 0; vector < VECTORS; vector++)
+                sums[row][vector] = adds ? *(const VECTOR *)(out + row * stride + column + vector * LANES) : (VECTOR){0};
         for (int64_t i = 0; i < k; i++) {
             const NUMBER *line = panel + i * COLUMNS + column;
 #pragma GCC unroll 6
             for (int row = 0; row < TILE; row++) {
                 NUMBER own = rows[row * step + i];
 #pragma GCC unroll 4
-                for (int place = 0; place < VECTORS; place++)
-                    sums[row][place] += own * *(const VECTOR *)(line + place * LANES);
+                for (int vector = 0; vector < VECTORS; vector++)
+                    sums[row][vector] += own * *(const VECTOR *)(line + vector * LANES);
             }
         }
 #pragma GCC unroll 6
         for (int row = 0; row < TILE; row++)
 #pragma GCC unroll 4
-            for (int place = 0; place < VECTORS; place++)
-                *(VECTOR *)(out + row * stride + column + place * LANES) = sums[row][place];
+            for (int vector = 0; vector < VECTORS; vector++)
+                *(VECTOR *)(out + row * stride + column + vector * LANES) = sums[row][vector];
     }
 }
 

@@ -1,4 +1,4 @@
-/* Rows compared with many others by products: what is nearest to each. */
+/* The nearest columns of each row, by products. */
 
 #include "extremes.h"
 #include "refresh.h"
@@ -6,27 +6,27 @@
 #include <math.h>
 #include <stddef.h>
 
-static int64_t room_for(const Closest *task)
+static int64_t scratch_bytes(const TopK *task)
 {
     return (int64_t)sizeof(float) * task->tiles * TILE * (task->k + PANEL + task->n_best);
 }
 
-/* Keep a candidate's place among the best, the first of equal ones ahead. */
-static void put_in(float value, int32_t place, float *values, int32_t *places, int64_t n_best)
+/* Insert a column into the best so far, in descending order, ties to the first. */
+static void insert(float value, int32_t column, float *values, int32_t *columns, int64_t n_best)
 {
     int64_t rank = n_best - 1;
     if (!(value > values[rank]))
         return;
     for (; rank > 0 && value > values[rank - 1]; rank--) {
         values[rank] = values[rank - 1];
-        places[rank] = places[rank - 1];
+        columns[rank] = columns[rank - 1];
     }
     values[rank] = value;
-    places[rank] = place;
+    columns[rank] = column;
 }
 
-/* A panel's products with a row, less what stands for each column's own length. */
-static void look_at(const Closest *task, int64_t row, int64_t start, float *products, float *best)
+/* Update a row's best by its products with a panel, less each column's offset. */
+static void look_at(const TopK *task, int64_t row, int64_t start, float *products, float *best)
 {
     int64_t many = task->m - start < PANEL ? task->m - start : PANEL, stride = task->stride;
     float top;
@@ -36,22 +36,22 @@ static void look_at(const Closest *task, int64_t row, int64_t start, float *prod
     task->largest[row] = top > task->largest[row] ? top : task->largest[row];
     if (top > best[task->n_best - 1])
         for (int64_t i = (stride - start % stride) % stride; i < many; i += stride)
-            put_in(products[i], (int32_t)(start + i), best, task->places + row * task->n_best, task->n_best);
+            insert(products[i], (int32_t)(start + i), best, task->columns + row * task->n_best, task->n_best);
 }
 
-static void compare_piece(void *given, int64_t piece, void *room)
+static void compare_piece(void *data, int64_t piece, void *scratch)
 {
-    const Closest *task = given;
+    const TopK *task = data;
     int64_t k = task->k, first = piece * task->tiles * TILE, left = task->n - first, rows = task->tiles * TILE;
     int64_t n = left < rows ? left : rows, n_tiles = (n + TILE - 1) / TILE;
-    float *points = room, *products = points + rows * k, *best = products + rows * PANEL;
+    float *points = scratch, *products = points + rows * k, *best = products + rows * PANEL;
     for (int64_t i = 0; i < n_tiles * TILE * k; i++)
         points[i] = i < n * k ? task->rows[first * k + i] : 0.0f;
     for (int64_t row = 0; row < n; row++)
         task->largest[first + row] = -INFINITY;
     for (int64_t i = 0; i < n * task->n_best; i++) {
         best[i] = -INFINITY;
-        task->places[first * task->n_best + i] = 0;
+        task->columns[first * task->n_best + i] = 0;
     }
     for (int64_t start = 0; start < task->m; start += PANEL) {
         multiply_tiles(points, n_tiles, k, task->panels + start * k, products, PANEL, NULL);
@@ -60,13 +60,13 @@ static void compare_piece(void *given, int64_t piece, void *room)
     }
 }
 
-int find_closest(Closest *task, int n_threads)
+int top_k(TopK *task, int n_threads)
 {
     int64_t n_tiles = (task->n + TILE - 1) / TILE;
     task->tiles = tiles_for(n_tiles, task->k, n_threads);
-    task->shared = (Shared){.work = compare_piece,
+    task->loop = (ParallelFor){.work = compare_piece,
                             .task = task,
                             .n_pieces = (n_tiles + task->tiles - 1) / task->tiles,
-                            .room_bytes = room_for(task)};
-    return share(&task->shared, n_threads);
+                            .scratch_bytes = scratch_bytes(task)};
+    return parallel_for(&task->loop, n_threads);
 }

@@ -1,9 +1,9 @@
-"""What to take where nobody says: one question that the data answers, and two answers.
+"""The default strategy: it chooses between two strategies by whether the features were trained with the labels.
 
-Were the features trained with the labels? A network that was has learned its labels by heart and has bent its space
-around them: there it pays to look far away, and doubt only helps (``doubt-coreset`` at a low strength). Everything
-else - embeddings, pixels, tables - is as it was: there what lies far off is an outlier, and it pays to cover doubt
-(``doubt-coverage``). Which settings, and how much is lost at worst, is measured in ``docs/results/regret.md``.
+A network trained on the labels has memorized them and has shaped its feature space around them: distant points are
+worth labeling, and doubt is a secondary signal (``doubt-coreset`` at a low strength). In all other features -
+embeddings, pixels, tables - distant points are outliers, and covering doubt works better (``doubt-coverage``).
+``docs/results/regret.md`` has the measurements behind the settings and the worst-case loss.
 """
 
 from dataclasses import dataclass, replace
@@ -26,21 +26,21 @@ Origin = Literal["frozen", "trained"]
 
 FROZEN = DoubtCoverage(strength=3.0)
 EARLY = DoubtCoverage(strength=1.0)
-"""The same for a model of very few labels: it may be sure of a class that it has never seen."""
+"""For a model trained on very few labels, which may be confident about classes it has never seen."""
 TRAINED = DoubtCoreset(strength=0.25)
-LEARNED = 0.01
-"""A model that has its labels by heart doubts them less than this, for each bit that it doubts the rest."""
-BENT = 0.99
-"""In a space that was bent around labels at least this share of them have a label of their class next to them."""
+MEMORIZED_DOUBT = 0.01
+"""Labels are memorized if their mean doubt is below this share of the mean doubt of the other rows."""
+SAME_CLASS_SHARE = 0.99
+"""In trained features at least this share of labeled rows have a nearest labeled row of their own class."""
 FEWEST = 20
-"""A model of fewer labels than this is sure too soon."""
-TELLING = 100
-"""Fewer labels than this say nothing of the features: any model has a few by heart."""
-MOST, ASKED = 4096, 1024
-"""Labelled rows among which neighbours are looked for, and those whose neighbour is, evenly chosen."""
+"""Models trained on fewer labels than this are overconfident."""
+MIN_LABELS_TO_DETECT = 100
+"""Fewer labels than this do not tell trained features apart: any model memorizes a few."""
+MAX_SEARCHED, MAX_ASKED = 4096, 1024
+"""Maximum number of labeled rows to search for nearest neighbors, and of rows whose neighbor is searched."""
 BLOCK = 512
 LARGE, SAMPLE = 200_000, 20_000
-"""Rows of a pool beyond which so many stand for all that is to be covered."""
+"""Pools with more rows than `LARGE` are covered by way of a sample of `SAMPLE` rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ class Auto:
     Parameters
     ----------
     features : {"frozen", "trained"}, optional
-        Whether the features were trained with the labels. By default the labelled rows answer: where the model hardly
-        doubts them, and nearly all lie next to one of their own class, they were.
+        Whether the features were trained with the labels. By default this is decided from the labeled rows: if the
+        model hardly doubts them, and nearly all lie next to one of their own class, the features count as trained.
     strength, beam_width, scaling : optional
-        Options of ``doubt-coreset``, which is taken where one of them is given, with its own defaults for the others.
+        Options of ``doubt-coreset``. If any is given, that strategy is used, with its own defaults for the others.
     """
 
     name: ClassVar[str] = "auto"
@@ -74,11 +74,11 @@ class Auto:
             raise InvalidArgument(problem, argument="features", value=self.features, hint="leave one out.")
 
     def _given(self) -> list[str]:
-        """Which options of the paper's method were given."""
+        """The options of `DoubtCoreset` that were given."""
         return [name for name in ("strength", "beam_width", "scaling") if getattr(self, name) is not None]
 
     def _paper(self) -> DoubtCoreset:
-        """The paper's method with the options that were given."""
+        """`DoubtCoreset` with the options that were given."""
         usual = DoubtCoreset()
         return DoubtCoreset(
             strength=usual.strength if self.strength is None else self.strength,
@@ -87,19 +87,19 @@ class Auto:
         )
 
     def choose(self, request: Request) -> Choice:
-        """What the strategy that is taken chooses, and a note of which and why."""
+        """The choice of the strategy taken, with a note that says which and why."""
         taken, note = self.take(request)
         choice = taken.choose(request)
-        return replace(choice, taken=taken.name, note=note + describe_of(choice))
+        return replace(choice, taken=taken.name, note=note + coverage_note(choice))
 
     def plan(self, request: Request) -> object:
-        """What the strategy that is taken would ask."""
+        """The plan of the strategy taken."""
         taken, _ = self.take(request)
         assert isinstance(taken, Planner)
         return taken.plan(request)
 
     def take(self, request: Request) -> tuple[Strategy, str]:
-        """The strategy, and why in a sentence."""
+        """The strategy to use, and a sentence that says why."""
         if given := self._given():
             return self._paper(), f"auto took doubt-coreset, whose {' and '.join(given)} you set."
         covers = is_for(request.engine, CoverageProblem)
@@ -108,20 +108,22 @@ class Auto:
                 return Coreset(), f"auto took coreset: the engine {request.engine} does not cover."
             idle = ", however the features came about" if self.features else ""
             described = f"auto took coverage: without a model's doubt every row counts alike{idle}."
-            return of_sample(Coverage(), request), described
-        if covers and not unlabelled_doubt(request).any():
-            return of_sample(Coverage(), request), "auto took coverage: the model doubts no row, so all count alike."
-        origin, why = (self.features, "as you say") if self.features else origin_of(request)
+            return sampled_if_large(Coverage(), request), described
+        if covers and not unlabeled_doubt(request).any():
+            return sampled_if_large(
+                Coverage(), request
+            ), "auto took coverage: the model doubts no row, so all count alike."
+        origin, why = (self.features, "as you say") if self.features else detect_origin(request)
         if origin == "trained":
             return TRAINED, f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained ({why})."
         if not covers:
             return DoubtCoreset(), f"auto took doubt-coreset: the engine {request.engine} does not cover."
         taken = EARLY if len_of(request.references) < FEWEST else FROZEN
         described = f"auto took doubt-coverage, strength {taken.strength:g}: features are frozen ({why})."
-        return of_sample(taken, request), described
+        return sampled_if_large(taken, request), described
 
     def take_unasked(self, is_doubted: bool, n_labelled: int) -> tuple[Strategy, str]:
-        """The same of shards: nobody holds what could say whether their features were trained."""
+        """`take` for shards, where whether the features were trained cannot be decided from the data."""
         if given := self._given():
             return self._paper(), f"auto took doubt-coreset, whose {' and '.join(given)} you set."
         if not is_doubted:
@@ -135,13 +137,13 @@ class Auto:
         return taken, f"auto took doubt-coverage, strength {taken.strength:g}: {why}."
 
 
-def of_sample(strategy: Coverage | DoubtCoverage, request: Request) -> Strategy:
-    """Of a pool that is too large for every pair, a sample is covered; the Selection says so."""
+def sampled_if_large(strategy: Coverage | DoubtCoverage, request: Request) -> Strategy:
+    """Cover a sample if the pool is too large for all pairs; `Selection.note` says so."""
     return strategy if len_of(request.pool) <= LARGE else replace(strategy, sample=SAMPLE)
 
 
-def describe_of(choice: Choice) -> str:
-    """That a sample was covered, and that nothing was left to cover, where it was so."""
+def coverage_note(choice: Choice) -> str:
+    """Sentences for the note: whether a sample was covered, and whether some picks cover nothing new."""
     sampled = "" if choice.sampled is None else f" {choice.sampled:,} rows stand for all that is to be covered."
     best = choice.configurations[0]
     n_idle = 0 if best.covered is None else int(np.count_nonzero(best.priorities == 0.0))
@@ -149,43 +151,46 @@ def describe_of(choice: Choice) -> str:
     return sampled + idle
 
 
-def unlabelled_doubt(request: Request) -> FloatArray:
-    """The doubt of all rows that have no label."""
+def unlabeled_doubt(request: Request) -> FloatArray:
+    """The doubt of the unlabeled rows."""
     assert request.doubt is not None
     is_left = np.ones(len(request.doubt), dtype=np.bool_)
     is_left[request.labelled] = False
     return request.doubt[is_left]
 
 
-def origin_of(request: Request) -> tuple[Origin, str]:
-    """Frozen or trained, and what says so."""
+def detect_origin(request: Request) -> tuple[Origin, str]:
+    """Whether the features are frozen or trained, and the reason."""
     doubt, rows, n_labels = request.doubt, request.labelled, len_of(request.references)
-    if doubt is None or len(rows) < TELLING or request.probabilities is None:
+    if doubt is None or len(rows) < MIN_LABELS_TO_DETECT or request.probabilities is None:
         few = f"{n_labels} label is" if n_labels == 1 else f"{n_labels} labels are"
-        known = few if n_labels < TELLING else "what is given is"
+        known = few if n_labels < MIN_LABELS_TO_DETECT else "what is given is"
         return "frozen", f"{known} too little to tell; where they were trained, say auto:features=trained"
-    left = unlabelled_doubt(request)
-    if doubt[rows].mean() >= LEARNED * (left.mean() if len(left) else 0.0):
+    left = unlabeled_doubt(request)
+    if doubt[rows].mean() >= MEMORIZED_DOUBT * (left.mean() if len(left) else 0.0):
         return "frozen", "the model still doubts what is labelled"
-    share = own_share(request, evenly(rows, MOST))
+    share = same_class_share(request, evenly_spaced(rows, MAX_SEARCHED))
     if share is None:
         return "frozen", "one class has nearly all labels, which say too little"
-    if share < BENT:
+    if share < SAME_CLASS_SHARE:
         return "frozen", f"only {share:.0%} of the labelled lie next to one of their class"
     return "trained", f"the model is sure of what is labelled, and {share:.1%} of it lies next to its own class"
 
 
-def own_share(request: Request, rows: IntArray) -> float | None:
-    """The share of labelled rows next to one of their class, by class; None without two classes of two rows."""
-    classes, asked = likeliest(request, rows), evenly(np.arange(len(rows)), ASKED)
-    alike = like_their_nearest(request, rows, asked, classes)
+def same_class_share(request: Request, rows: IntArray) -> float | None:
+    """The share of labeled rows whose nearest labeled row has their class, averaged over classes.
+
+    None if fewer than two classes have two rows.
+    """
+    classes, asked = predicted_classes(request, rows), evenly_spaced(np.arange(len(rows)), MAX_ASKED)
+    alike = nearest_has_same_class(request, rows, asked, classes)
     counts = np.bincount(classes)
     shares = [alike[classes[asked] == own].mean() for own in np.unique(classes[asked]) if counts[own] > 1]
     return float(np.mean(shares)) if len(shares) > 1 else None
 
 
-def like_their_nearest(request: Request, rows: IntArray, asked: IntArray, classes: IntArray) -> BoolArray:
-    """Whether each of the rows that are asked has another of its class, as the model sees it, for its nearest one."""
+def nearest_has_same_class(request: Request, rows: IntArray, asked: IntArray, classes: IntArray) -> BoolArray:
+    """Whether the nearest other row of each of ``asked`` (positions in ``rows``) has the same predicted class."""
     points, nearest = read_rows(request.pool, rows[asked], request.metric), np.full(len(asked), np.inf)
     own, found = (points * points).sum(axis=1), np.zeros(len(asked), dtype=np.int64)
     for span in blocks(len(rows), BLOCK):
@@ -200,19 +205,19 @@ def like_their_nearest(request: Request, rows: IntArray, asked: IntArray, classe
     return np.asarray(classes[found] == classes[asked])
 
 
-def likeliest(request: Request, rows: IntArray) -> IntArray:
-    """The class of each row as the model sees it; of posterior samples, as they see it together."""
+def predicted_classes(request: Request, rows: IntArray) -> IntArray:
+    """The predicted class of each row; posterior samples are averaged."""
     assert request.probabilities is not None
     read = [np.asarray(request.probabilities[rows[span]]) for span in blocks(len(rows), BLOCK)]
     return np.concatenate([(each if each.ndim == 2 else each.mean(axis=1)).argmax(axis=1) for each in read])
 
 
-def evenly(rows: IntArray, most: int) -> IntArray:
-    """At most so many of the rows, as far apart as can be.
+def evenly_spaced(rows: IntArray, most: int) -> IntArray:
+    """At most ``most`` of the rows, evenly spaced.
 
     Examples
     --------
-    >>> evenly(np.arange(10), 4).tolist()
+    >>> evenly_spaced(np.arange(10), 4).tolist()
     [0, 3, 6, 9]
     """
     return rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64)]

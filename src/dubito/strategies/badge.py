@@ -9,7 +9,7 @@ import numpy as np
 from dubito.core.problem import Request
 from dubito.doubt import mean_probabilities
 from dubito.matrix import FloatArray, IntArray, Matrix, OnDevice, blocks, rows_per_read
-from dubito.strategies.base import Choice, need_probabilities, pick_in_turn
+from dubito.strategies.base import Choice, pick_one_by_one, require_probabilities
 from dubito.strategies.gradients import HostGradients
 from dubito.strategies.gradients_device import DeviceGradients
 
@@ -146,13 +146,13 @@ class Badge:
 
     def plan(self, request: Request) -> None:
         """It needs probabilities, and no engine."""
-        need_probabilities(request, self.name)
+        require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are distances to the nearest gradient picked before; the first pick's is its gradient's length."""
-        errors = errors_of(need_probabilities(request, self.name), request.candidates)
+        errors = errors_of(require_probabilities(request, self.name), request.candidates)
         picks = sample(_gradients(request, errors), np.random.default_rng(request.seed))
-        return pick_in_turn(request, lambda: next(picks))
+        return pick_one_by_one(request, lambda: next(picks))
 
 
 def _gradients(request: Request, errors: FloatArray) -> PointSet:

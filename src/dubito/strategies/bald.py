@@ -9,7 +9,7 @@ from dubito.core.problem import Request
 from dubito.doubt.posterior import Labellings, information_gain, posterior_rows, unlabelled
 from dubito.matrix import READ_BYTES, FloatArray, IntArray, Matrix, blocks
 from dubito.request.arrays import check_integer
-from dubito.strategies.base import Choice, need_posterior, pick_in_turn, rank_by
+from dubito.strategies.base import Choice, pick_one_by_one, rank_by, require_posterior
 
 FIRST_LOOK = 64
 """Candidates scored again before looking who could still be best; then twice as many, and so on."""
@@ -29,11 +29,11 @@ class Bald:
 
     def plan(self, request: Request) -> None:
         """It needs posterior samples, and no engine."""
-        need_posterior(request, self.name)
+        require_posterior(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are mutual informations in nats."""
-        probabilities = need_posterior(request, self.name)
+        probabilities = require_posterior(request, self.name)
         scores = np.zeros(probabilities.shape[0])
         scores[request.candidates] = _gains(probabilities, request.candidates, unlabelled(int(probabilities.shape[1])))
         return rank_by(request, scores)
@@ -72,12 +72,12 @@ class BatchBald:
 
     def plan(self, request: Request) -> None:
         """It needs posterior samples, and no engine."""
-        need_posterior(request, self.name)
+        require_posterior(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are the information in nats that each pick adds; their sum is the batch's."""
-        picking = _Picking(request, need_posterior(request, self.name), self.samples)
-        return pick_in_turn(request, picking.pick)
+        picking = _Picking(request, require_posterior(request, self.name), self.samples)
+        return pick_one_by_one(request, picking.pick)
 
 
 class _Picking:

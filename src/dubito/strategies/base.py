@@ -1,4 +1,4 @@
-"""What a strategy is: a frozen dataclass of its own options, with a method that chooses and one that says how."""
+"""The interface of a query strategy, a frozen dataclass of its options, and helpers to write one."""
 
 import time
 from collections.abc import Callable
@@ -16,23 +16,23 @@ from dubito.matrix import FloatArray, IntArray, Matrix
 from dubito.request.arrays import read_number
 
 Kind = Literal["margin", "confidence", "learnable"]
-"""Whose doubt counts: between two classes, of the likeliest one, or what posterior samples disagree on."""
+"""How doubt is computed: from the two largest probabilities, the largest one, or disagreement of posterior samples."""
 LEARNABLE: Kind = "learnable"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a strategy chose: configurations, best first, and the engine that computed them, if any."""
+    """The result of a strategy: configurations, best first, and the engine that computed them, if any."""
 
     configurations: tuple[Configuration, ...]
     engine: str | None = None
     complete: bool = True
     sampled: int | None = None
-    """Rows that stood for the whole pool; None where every row counted."""
+    """Number of rows sampled to represent the pool; None if all rows were used."""
     taken: str | None = None
-    """The strategy that chose, where one was chosen first."""
+    """The strategy that made the choice, if the strategy delegates (`auto`)."""
     note: str | None = None
-    """What the user should know about it."""
+    """A sentence for the user."""
 
 
 @runtime_checkable
@@ -41,57 +41,57 @@ class Strategy(Protocol):
 
     @property
     def name(self) -> str:
-        """What ``strategy=`` calls it."""
+        """The value of ``strategy=`` that selects it."""
         ...
 
     @property
     def uses_engine(self) -> bool:
-        """Whether ``engine=`` means anything to it."""
+        """Whether it uses the ``engine=`` argument."""
         ...
 
     def choose(self, request: Request) -> Choice:
-        """``request.budget`` rows out of ``request.candidates``."""
+        """Choose ``request.budget`` rows of ``request.candidates``."""
         ...
 
 
 @runtime_checkable
 class Planner(Protocol):
-    """A strategy that can say beforehand what it would do, as all of dubito's own do. A dry run asks."""
+    """A strategy that supports dry runs, as all built-in ones do."""
 
     def plan(self, request: Request) -> object:
-        """The problem that it would ask an engine to solve; None where it needs no engine.
+        """The problem that an engine would solve; None if no engine is needed.
 
-        Raises what `Strategy.choose` would raise about the request.
+        Raises the same errors about the request as `Strategy.choose`.
         """
         ...
 
 
 @runtime_checkable
 class LeavesIt(Protocol):
-    """A strategy that leaves the choice to another."""
+    """A strategy that delegates to another one."""
 
     def take(self, request: Request) -> tuple[Strategy, str]:
-        """The one it leaves this request to, and why, as a person should be reported."""
+        """The strategy to use for this request, and a sentence for the user that says why."""
         ...
 
 
 @runtime_checkable
 class MindsDoubt(Protocol):
-    """A strategy that says whether it has a use for the model's doubt; one that does not say so has."""
+    """A strategy that declares whether it uses the model's doubt; all others are assumed to."""
 
     @property
     def uses_doubt(self) -> bool:
-        """Whether it has."""
+        """Whether doubt can change the choice."""
         ...
 
 
 def minds_doubt(strategy: Strategy) -> bool:
-    """Whether a model's doubt could change what it chooses."""
+    """Whether a model's doubt can change the strategy's choice."""
     return strategy.uses_doubt if isinstance(strategy, MindsDoubt) else True
 
 
-def ask_engine(request: Request, problem: object) -> Choice:
-    """What the engine that was asked for makes of a problem."""
+def solve_problem(request: Request, problem: object) -> Choice:
+    """Solve a problem with the requested engine."""
     engine = choose_engine(request.engine, problem)
     solution = engine.solve(problem)
     return Choice(solution.configurations, engine.name, solution.complete)
@@ -99,11 +99,11 @@ def ask_engine(request: Request, problem: object) -> Choice:
 
 @runtime_checkable
 class AsksCommittee(Protocol):
-    """A strategy that says whether it wants probabilities of posterior samples (n, k, c): those of a committee."""
+    """A strategy that declares whether it needs probabilities of posterior samples (n, k, c), as of a committee."""
 
     @property
     def needs_samples(self) -> bool:
-        """Whether a model's own probabilities, (n, c), will not do."""
+        """Whether probabilities (n, c) of a single model are not enough."""
         ...
 
 
@@ -114,31 +114,31 @@ def rank_by(request: Request, scores: FloatArray) -> Choice:
 
 
 def without_distances(request: Request, indices: IntArray, priorities: FloatArray) -> Choice:
-    """A choice of a strategy that has no radius."""
+    """The choice of a strategy that computes no radius."""
     doubted = None if request.doubt is None else uncertainty(request.doubt[indices])
     return Choice((Configuration(indices, priorities, radius=None, uncertainty=doubted),))
 
 
 def need_doubt(request: Request, strategy: str) -> FloatArray:
-    """The doubt, or an error that says how to give it."""
+    """The doubt; raises `InvalidArgument` if there is none."""
     if request.doubt is None:
         hint = f"pass {DOUBT_SOURCES}, or {named('strategy', 'coreset')}, which needs none."
         raise InvalidArgument("needs the model's doubt", argument="strategy", value=strategy, hint=hint)
     return request.doubt
 
 
-def need_probabilities(request: Request, strategy: str) -> Matrix:
-    """The probabilities, or an error that says how to give them."""
+def require_probabilities(request: Request, strategy: str) -> Matrix:
+    """The class probabilities; raises `InvalidArgument` if there are none."""
     if request.probabilities is None:
         hint = f"pass {keyword('probabilities')} or {keyword('logits')}."
         raise InvalidArgument("needs class probabilities", argument="strategy", value=strategy, hint=hint)
     return request.probabilities
 
 
-def need_posterior(request: Request, strategy: str, otherwise: str = named("strategy", "entropy")) -> Matrix:
-    """Probabilities (n, k, c) of at least two posterior samples, or an error that says how to give them.
+def require_posterior(request: Request, strategy: str, otherwise: str = named("strategy", "entropy")) -> Matrix:
+    """Probabilities (n, k, c) of at least two posterior samples; raises `InvalidArgument` if there are none.
 
-    ``otherwise`` is what would do with one model.
+    ``otherwise`` is the argument that the error suggests for a single model.
     """
     shape = () if request.probabilities is None else request.probabilities.shape
     if request.probabilities is not None and len(shape) == 3 and shape[1] > 1:
@@ -154,25 +154,23 @@ def need_posterior(request: Request, strategy: str, otherwise: str = named("stra
 
 
 def doubt_of(request: Request, strategy: str, kind: Kind) -> FloatArray:
-    """(n,) doubt of that kind; doubt that was handed in as such is of any."""
+    """(n,) doubt of that kind. Doubt that the user passed directly is used for every kind."""
     if kind != "confidence" and request.probabilities is not None:
         if kind == LEARNABLE:
             otherwise = named("strategy", f"{strategy}:doubt=margin")
-            return learnable_doubt(need_posterior(request, f"{strategy}:doubt={kind}", otherwise))
+            return learnable_doubt(require_posterior(request, f"{strategy}:doubt={kind}", otherwise))
         return margin_doubt(request.probabilities)
     return need_doubt(request, strategy)
 
 
-# Picking one point after another: progress is reported along the way, and Ctrl-C keeps the picks so far.
-
 REPORT_SECONDS = 0.25
 
 Pick = Callable[[], tuple[int, float]]
-"""Makes the next pick: its position among the candidates, and its priority."""
+"""Returns the next pick: its position in ``request.candidates``, and its priority."""
 
 
-def pick_in_turn(request: Request, pick: Pick) -> Choice:
-    """``budget`` picks, or fewer after Ctrl-C: a prefix of the whole answer."""
+def pick_one_by_one(request: Request, pick: Pick) -> Choice:
+    """Call ``pick`` ``budget`` times, reporting progress. Ctrl-C ends it with a prefix of the full answer."""
     positions, priorities, complete = list[int](), list[float](), True
     started = reported = time.perf_counter()
     try:
@@ -192,13 +190,11 @@ def pick_in_turn(request: Request, pick: Pick) -> Choice:
     return Choice(without_distances(request, indices, np.array(priorities)).configurations, complete=complete)
 
 
-# A strategy and its options in one text, as the command line, TOML files and records write them.
-
 Option = str | int | float | bool
 
 
 def spelled(text: str) -> tuple[str, dict[str, Option]]:
-    """The name and the options of text such as ``doubt-coreset:strength=0.5,beam_width=4``.
+    """Parse a name with options, such as ``doubt-coreset:strength=0.5,beam_width=4``.
 
     Examples
     --------
@@ -225,7 +221,7 @@ def spelled(text: str) -> tuple[str, dict[str, Option]]:
 
 
 def _value(text: str) -> Option:
-    """A number or truth value where the text spells one."""
+    """A bool or number if the text is one, else the text."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     return read_number(text)

@@ -10,7 +10,7 @@ from dubito.errors import InvalidArgument, keyword, named
 from dubito.matrix import FloatArray
 from dubito.request.arrays import check_choice, check_integer, check_real
 from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of, need_doubt
-from dubito.strategies.constraints import ask_within
+from dubito.strategies.constraints import solve_with_constraints
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Coreset:
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.core.reference` for the meaning, the engines for the cost."""
-        return ask_within(request, self.plan(request))
+        return solve_with_constraints(request, self.plan(request))
 
     def plan(self, request: Request) -> Problem:
         """Algorithm 1, or its beam."""
@@ -81,7 +81,7 @@ class DoubtCoreset:
 
     def choose(self, request: Request) -> Choice:
         """See `dubito.core.reference` for the meaning, the engines for the cost."""
-        return ask_within(request, self.plan(request))
+        return solve_with_constraints(request, self.plan(request))
 
     def plan(self, request: Request) -> Problem:
         """Algorithm 2, or its beam; without strength Algorithm 1."""

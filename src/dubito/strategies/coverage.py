@@ -11,7 +11,7 @@ from dubito.doubt import scaling_weights
 from dubito.matrix import FloatArray, len_of
 from dubito.request.arrays import check_choice, check_integer, check_real
 from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of
-from dubito.strategies.constraints import ask_within
+from dubito.strategies.constraints import solve_with_constraints
 
 FACTOR = 1.4
 """The reach over the median distance to what is labelled."""
@@ -45,7 +45,7 @@ class Coverage:
     def choose(self, request: Request) -> Choice:
         """See `dubito.core.coverage_reference` for the meaning, the engines for the cost."""
         problem, sampled = self._ask(request)
-        return replace(ask_within(request, problem), sampled=sampled)
+        return replace(solve_with_constraints(request, problem), sampled=sampled)
 
     def plan(self, request: Request) -> CoverageProblem:
         """Every row counts alike."""
@@ -96,7 +96,7 @@ class DoubtCoverage:
     def choose(self, request: Request) -> Choice:
         """See `dubito.core.coverage_reference` for the meaning, the engines for the cost."""
         problem, sampled = self._ask(request)
-        return replace(ask_within(request, problem), sampled=sampled)
+        return replace(solve_with_constraints(request, problem), sampled=sampled)
 
     def plan(self, request: Request) -> CoverageProblem:
         """Rows count by their doubt."""

@@ -10,7 +10,7 @@ from dubito.core.problem import Metric, Request
 from dubito.doubt import scaling_weights
 from dubito.matrix import FloatArray, IntArray, Matrix, blocks, len_of
 from dubito.request.arrays import check_real
-from dubito.strategies.base import Choice, need_doubt, pick_in_turn
+from dubito.strategies.base import Choice, need_doubt, pick_one_by_one
 
 BLOCK = 1024
 
@@ -53,7 +53,7 @@ class LargestCluster:
         weights = np.ones(len(request.candidates))
         if self.strength > 0.0:
             weights = scaling_weights(need_doubt(request, self.name), self.strength)[request.candidates]
-        return pick_in_turn(request, _Clusters(request, weights).pick)
+        return pick_one_by_one(request, _Clusters(request, weights).pick)
 
 
 class _Clusters:

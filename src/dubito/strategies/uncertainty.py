@@ -14,8 +14,8 @@ from dubito.strategies.base import (
     Kind,
     doubt_of,
     need_doubt,
-    need_probabilities,
     rank_by,
+    require_probabilities,
     without_distances,
 )
 from dubito.strategies.coreset import Coreset
@@ -47,11 +47,11 @@ class Margin:
 
     def plan(self, request: Request) -> None:
         """It needs probabilities, and no engine."""
-        need_probabilities(request, self.name)
+        require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are the gaps, negated: larger is picked sooner."""
-        return rank_by(request, -doubt.margin(need_probabilities(request, self.name)))
+        return rank_by(request, -doubt.margin(require_probabilities(request, self.name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ class Entropy:
 
     def plan(self, request: Request) -> None:
         """It needs probabilities, and no engine."""
-        need_probabilities(request, self.name)
+        require_probabilities(request, self.name)
 
     def choose(self, request: Request) -> Choice:
         """Priorities are the entropies in nats."""
-        return rank_by(request, doubt.entropy(need_probabilities(request, self.name)))
+        return rank_by(request, doubt.entropy(require_probabilities(request, self.name)))
 
 
 # Power sampling: doubt decides the odds, chance the picks (Kirsch et al., 2023).

@@ -54,5 +54,5 @@ def test_rows_are_those_of_numpy(kind: str, way: str, tmp_path: Path, monkeypatc
 def test_rows_that_are_not_there_are_refused() -> None:
     assert compiled.steps is not None
     arrays = np.zeros((4, 2), dtype=np.uint16), np.empty((1, 2), dtype=np.float32), np.array([4])
-    with pytest.raises(IndexError, match="there are not as many rows"):
-        compiled.steps.widen(arrays, 4, 1, 2, True)
+    with pytest.raises(IndexError, match="row number out of range"):
+        compiled.steps.float16_rows(arrays, 4, 1, 2, True)

@@ -301,8 +301,8 @@ def test_rows_that_are_not_there_are_refused() -> None:
     panel, sizes = np.zeros((4, 64), dtype=np.float32), np.zeros(64, dtype=np.float32)
     found = (np.empty(1), np.empty(1, dtype=np.uint16), np.empty(1, dtype=np.bool_))
     arrays = (one, np.empty(0), panel, sizes, np.empty(0), rows, *found)
-    with pytest.raises(IndexError, match="not as many rows"):
-        compiled.steps.nearest(arrays, 1, 4, 1, 6, 4, False, True, False, False, 1.0, 1.0, 0.0, 1.0, 0.0, 1)
+    with pytest.raises(IndexError, match="row number out of range"):
+        compiled.steps.anchor_bounds(arrays, 1, 4, 1, 6, 4, False, True, False, False, 1.0, 1.0, 0.0, 1.0, 0.0, 1)
 
 
 def test_a_broken_promise_of_the_largest_number_ends_no_process() -> None:
@@ -338,8 +338,8 @@ def test_ctrl_c_while_a_small_problem_is_picked_from_loses_no_pick(monkeypatch: 
         def __getattr__(self, name: str) -> object:
             return getattr(real, name)
 
-        def small(self, *arguments: Any) -> None:
-            real.small(*arguments)
+        def pick_small(self, *arguments: Any) -> None:
+            real.pick_small(*arguments)
             if not self.is_heard:
                 self.is_heard = True
                 raise KeyboardInterrupt

@@ -76,9 +76,9 @@ def test_arrays_of_the_wrong_size_are_refused() -> None:
     assert compiled.steps is not None
     one, short = np.zeros(1), np.zeros(0)
     with pytest.raises(ValueError, match="array 1 has 0 bytes, not 8"):
-        compiled.steps.pick((one, short, one), 1, 1, 0, 1.0, False, 0.0, 0)
+        compiled.steps.pick_greedily((one, short, one), 1, 1, 0, 1.0, False, 0.0, 0)
     with pytest.raises(IndexError):
-        compiled.steps.pick((one,), 1, 1, 0, 1.0, False, 0.0, 0)
+        compiled.steps.pick_greedily((one,), 1, 1, 0, 1.0, False, 0.0, 0)
 
 
 def test_it_can_be_done_without() -> None:

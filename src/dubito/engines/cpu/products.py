@@ -60,7 +60,7 @@ def closest(
     places, largest = np.empty((len(rows), n_best), dtype=np.int32), np.empty(len(rows), dtype=np.float32)
     arrays = (np.ascontiguousarray(rows), panels, np.ascontiguousarray(offsets), places, largest)
     n, k = rows.shape
-    steps.closest(arrays, n, k, len(offsets), stride, n_best, n_threads())
+    steps.top_k(arrays, n, k, len(offsets), stride, n_best, n_threads())
     return places, largest
 
 
@@ -69,5 +69,5 @@ def _multiply(
 ) -> Float32Array:
     n_panels, k, _ = panels.shape
     out = np.empty((len(rows), n_panels * PANEL), dtype=np.float32)
-    steps.multiply((np.ascontiguousarray(rows), panels, out), len(rows), k, n_panels, threads or n_threads())
+    steps.multiply_rows((np.ascontiguousarray(rows), panels, out), len(rows), k, n_panels, threads or n_threads())
     return out

@@ -132,7 +132,7 @@ class RowSteps:
     def take_in(self, sketch: Sketch, picks: IntArray, start: int, into: Room) -> None:
         """References from ``start`` on."""
         n_pool, d = self.pool.shape
-        self.steps.take_in(
+        self.steps.pack_references(
             (*self._references(picks), *_maps(sketch), *into),
             *(d, n_pool, len(self.labelled), len(self.labelled_rows), len(picks), sketch.width(d) + 1, start),
             *(len(into.sizes), self.pool.itemsize, self.labelled.itemsize, self._is_cosine, is_single(sketch.scale)),
@@ -157,7 +157,7 @@ class RowSteps:
         own = (self.pool, _maps(full)[0], pack(anchors), padded, NO_WEIGHTS if weights is None else weights)
         for span in blocks(len(rows), CALL_ROWS):
             arrays = (*own, rows[span], bounds[span], nearest[span], is_high[span])
-            self.steps.nearest(
+            self.steps.anchor_bounds(
                 *(arrays, len(rows[span]), d, n_pool, PIECE_ROWS, self.pool.itemsize, self._is_cosine),
                 *(is_single(full.scale), full.centre is not None, weights is not None, full.scale, 1.0 + full.slack),
                 *(FLOOR, full.scale**2, level, self.workers),
@@ -182,7 +182,7 @@ class RowSteps:
             *(sizes, members, np.cumsum([0, *map(len, grouped.cells)])),
             *(self.problem.candidates[grouped.rows], starts, of_cells, bounds),
         )
-        self.steps.closer(
+        self.steps.cell_bounds(
             *(arrays, len(grouped.rows), d, n_pool, len(self.labelled), len(self.labelled_rows), len(picks)),
             *(len(members), len(grouped.cells), len(of_cells), self.pool.itemsize, self.labelled.itemsize),
             *(self._is_cosine, is_single(full.scale), full.centre is not None, full.scale, 1.0 + full.slack),
@@ -194,7 +194,7 @@ class RowSteps:
         (n_pool, d), n = self.pool.shape, len(rows)
         squared, sizes = np.empty((n, n)), np.empty(n)
         arrays = (self.pool, rows, middle, sizes, squared)
-        self.steps.among(arrays, n, d, n_pool, self.pool.itemsize, self._is_cosine, scale, self.workers)
+        self.steps.pairwise_sq_distances(arrays, n, d, n_pool, self.pool.itemsize, self._is_cosine, scale, self.workers)
         return squared, sizes
 
     def pick_small(self, full: Sketch, others: Float32Array, run: SmallRun, limit: int) -> None:
@@ -205,7 +205,7 @@ class RowSteps:
             *(_maps(full)[0], others, run.panels, run.sizes, _figures(full, d, 0.0)),
             *(run.weights, run.bounds, run.exact, run.seen, run.places, run.squared, run.picked),
         )
-        self.steps.small(
+        self.steps.pick_small(
             *(arrays, len(run.bounds), d, n_pool, len(self.labelled), len(self.labelled_rows)),
             *(run.n_before, run.n_picks, limit, room, self.pool.itemsize, self.labelled.itemsize),
             *(self._is_cosine, is_single(full.scale), full.centre is not None, run.is_bounded),

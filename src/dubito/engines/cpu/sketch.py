@@ -51,7 +51,7 @@ def rows_in_single(matrix: Matrix, rows: slice | IntArray) -> Float32Array:
         return in_single(matrix if isinstance(rows, slice) else matrix[rows])
     out = np.empty((n_wanted, d), dtype=np.float32)
     wanted = () if isinstance(rows, slice) else (np.ascontiguousarray(rows, dtype=np.int64),)
-    steps.widen((matrix.view(np.uint16), out, *wanted), len(matrix), n_wanted, d, bool(wanted))
+    steps.float16_rows((matrix.view(np.uint16), out, *wanted), len(matrix), n_wanted, d, bool(wanted))
     return out
 
 

@@ -119,5 +119,5 @@ def _first_bounds(in_c: RowSteps, sketch: Sketch, others: Float32Array) -> Float
     for span in blocks(len(bounds), max(1, PRODUCTS // m)):
         points = np.ascontiguousarray(read_candidates(problem, sketch, span))
         arrays = (points, points @ doubled.T, sizes, bounds[span])
-        in_c.steps.bound(arrays, len(points), m, d, 1.0 + sketch.slack, FLOOR, sketch.scale**2)
+        in_c.steps.bound_rows(arrays, len(points), m, d, 1.0 + sketch.slack, FLOOR, sketch.scale**2)
     return bounds

@@ -214,7 +214,7 @@ def _lower_in_c(steps: compiled.CompiledSteps, front: Front, given: compiled.Arr
     """Lower intervals by picks: picks, where each configuration's start, listed candidates, and the intervals."""
     picks, starts, listed = given[:3]
     arrays = (front.squared, front.error, front.weights, *given)
-    steps.intervals(arrays, len(front.error), len(listed), len(starts) - 1, len(picks), front.unit, front.by_pick)
+    steps.own_intervals(arrays, len(front.error), len(listed), len(starts) - 1, len(picks), front.unit, front.by_pick)
 
 
 # A beam's steps over a short list, compiled: see ``dubito/native/beam.c``.
@@ -266,7 +266,7 @@ def run_compiled(
             *(each[:at_most] for each in log),
             unsure,
         )
-        why, made, n_leaves, n_unsure = steps.step(
+        why, made, n_leaves, n_unsure = steps.step_beam(
             *(arrays, len(short.listed), width, n_words, len(short.leaves)),
             *(at_most, short.bar.value, short.bar.row),
         )

@@ -184,7 +184,7 @@ def _first_in_c(
     some, workers = NONE if among is None else among, 1 if among is not None or len(bound) < ALONE else n_threads()
     rows = np.empty(min(size, len(bound)), dtype=np.int64)
     arrays = (bound, some, rows)
-    n_found, value, row = steps.first(arrays, len(bound), len(some), len(rows), among is not None, workers)
+    n_found, value, row = steps.first_in_order(arrays, len(bound), len(some), len(rows), among is not None, workers)
     return rows[:n_found], Threshold(value, row)
 
 

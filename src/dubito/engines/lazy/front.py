@@ -47,7 +47,7 @@ class Front:
         if compiled.steps is not None:
             low, high = np.empty((2, len(picks), len(rows)))
             arrays = (self.squared, self.error, self.weights, picks, rows, low, high)
-            compiled.steps.between(arrays, len(self.error), len(rows), len(picks), self.unit, self.by_pick)
+            compiled.steps.bounds_between(arrays, len(self.error), len(rows), len(picks), self.unit, self.by_pick)
             return low, high
         slack = self.error[picks, None] + self.error[rows]
         squared = self.squared[picks].take(rows, axis=1)
@@ -144,7 +144,7 @@ class FrontPicking:
         )
         why, n_picks = compiled.UNSURE, 0
         while why == compiled.UNSURE:
-            why, n_picks, n_unsure = steps.pick(
+            why, n_picks, n_unsure = steps.pick_greedily(
                 arrays, n_rows, limit, n_picks, front.unit, front.by_pick, threshold.value, threshold.row
             )
             self.picks = picks[:n_picks].tolist()
