@@ -33,9 +33,9 @@ def press_in_a_block(times: int) -> DeferInterrupt:
 
 def test_it_is_heard_when_the_block_is_done() -> None:
     held = press_in_a_block(1)
-    assert held.is_heard
+    assert held.is_pending
     with pytest.raises(KeyboardInterrupt):
-        held.raise_heard()
+        held.raise_if_pending()
 
 
 def test_a_second_time_is_not_kept_waiting() -> None:
@@ -48,8 +48,8 @@ def test_a_second_time_is_not_kept_waiting() -> None:
 def test_nothing_is_heard_where_nothing_was_pressed() -> None:
     with DeferInterrupt() as held:
         pass
-    held.raise_heard()
-    assert not held.is_heard
+    held.raise_if_pending()
+    assert not held.is_pending
 
 
 def test_a_handler_of_ones_own_is_asked() -> None:
@@ -62,7 +62,7 @@ def test_a_handler_of_ones_own_is_asked() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(described) == 1
-    assert not held.is_heard
+    assert not held.is_pending
 
 
 def test_other_threads_leave_signals_alone() -> None:

@@ -1,21 +1,21 @@
 """The exact lazy block algorithm: core-sets without a pass over the pool for every pick.
 
-A priority only falls as references are added, so a stale one is an upper bound. The engine keeps for each
-candidate a bound and how many references it has seen (`dubito.engines.lazy.bounds`), and repeats:
+A priority only decreases as references are added, so a stale one is an upper bound. For each candidate the engine
+keeps a bound and the number of references it accounts for (`dubito.engines.lazy.bounds`), and repeats:
 
-1. take the front: the first K candidates by (bound, largest first; index, lowest first). The threshold is what
-   stands first outside;
-2. refresh those that have not seen every reference, until the whole front is fresh;
-3. pick greedily inside the front, over one K×K product, while the best comes before the threshold; then write the
-   lowered bounds back. A beam steps all its configurations there.
+1. select the front: the first K candidates by (bound, largest first; index, lowest first). The threshold is the first
+   candidate outside;
+2. refresh the candidates of the front that have not seen every reference, until the whole front is fresh;
+3. pick greedily inside the front, using one K×K product, while the best candidate comes before the threshold; then
+   write the lowered bounds back. A beam steps all its configurations there.
 
-**Why the picks are the reference's.** A fresh priority is exact: the reference's own number, from
-`dubito.core.distances.settle`. float32 products only rule references out, by bounds on their rounding that hold for any
-order of additions. Inside a front every candidate has an interval that holds its exact priority; a pick is made
-when no other interval reaches its own, and otherwise the contenders are settled first. A bound written back is
-the upper end of its interval, and invariantly it is either exact for the references seen, or the nearest reference
-is among those not seen: a later refresh of the unseen ones makes it exact again. Block sizes, thread counts and
-the order of additions in a product can change which pairs are settled, never what is picked.
+**Why the picks equal the reference's.** A fresh priority is exact: it is the number that the reference computes, by
+`dubito.core.distances.settle`. float32 products only rule references out, by bounds on their rounding error that hold
+for any order of additions. Inside a front every candidate has an interval that contains its exact priority. A candidate
+is picked if no other interval overlaps its own; otherwise the overlapping candidates are made exact first. The bound
+that is written back is the upper end of the interval. As an invariant, a bound is either exact for the references seen,
+or the nearest reference is not among them: then refreshing against the unseen references makes it exact again. Block
+sizes, thread counts and the order of additions can change which pairs are computed exactly, never the picks.
 """
 
 from dataclasses import replace
@@ -31,49 +31,47 @@ from dubito.engines.lazy.frontier import Frontier, Kernels, Reporter
 from dubito.engines.lazy.interrupts import DeferInterrupt, retry_on_interrupt
 from dubito.matrix import FloatArray, IntArray
 
-# Greedy picks over fronts: Algorithms 1 and 2.
-
 RADIUS_FRONT = 64
 NONE = np.empty(0, dtype=np.int64)
 
 
 class PickLog(Protocol):
-    """Where picks are written down as they are made, so that a run can go on behind them."""
+    """A log of the picks, from which an interrupted run can resume."""
 
     @property
     def earlier(self) -> tuple[IntArray, FloatArray]:
-        """Picks of a run that broke off, and their squared priorities."""
+        """The picks of the interrupted run, and their squared priorities."""
         ...
 
     def note(self, picks: IntArray, squared: FloatArray) -> None:
-        """Write some more down."""
+        """Append picks."""
         ...
 
 
 class Greedy:
-    """A greedy run: what is picked. Of the problem it looks at what is asked for, never at the points."""
+    """A greedy run over fronts (Algorithms 1 and 2). It never reads features; the frontier does."""
 
     def __init__(self, problem: Problem, frontier: Frontier, journal: PickLog | None = None) -> None:
         self.problem, self.frontier, self.journal = problem, frontier, journal
         self.picks: list[IntArray] = []
         self.squared: list[FloatArray] = []
         self.n_picks = 0
-        self.room = None if problem.quotas is None else problem.quotas.limits.copy()
+        self.quota_left = None if problem.quotas is None else problem.quotas.limits.copy()
 
     def open(self) -> None:
-        """Bound every candidate; a cold start has its first pick then."""
+        """Compute the first bounds; a cold start makes its first pick."""
         if self.journal is not None:
-            self._keep(*self.journal.earlier)
+            self._append(*self.journal.earlier)
         first = self.frontier.cold_order(1) if self.frontier.is_cold else NONE
         self.frontier.open(first)
-        self._note(first, np.full(len(first), np.inf))
+        self._record(first, np.full(len(first), np.inf))
         full: list[int] = []
         for candidate in first.tolist():
-            self._is_last(candidate, full)
-        self._close(full)
+            self._fills_class(candidate, full)
+        self._drop_classes(full)
 
     def solve(self) -> Solution:
-        """Pick until the budget is met, or until Ctrl-C: the picks so far are a prefix of the answer."""
+        """Pick until the budget is reached. On Ctrl-C the picks so far are a prefix of the full answer."""
         reporter, complete = Reporter(self.problem), True
         try:
             while self.n_picks < self.problem.budget:
@@ -85,62 +83,62 @@ class Greedy:
         return Solution((found,), complete and is_quiet)
 
     def _step(self) -> None:
-        """One front, brought up to date and picked from."""
+        """Refresh one front and pick from it."""
         n_left = self.problem.budget - self.n_picks
         fresh = self.frontier.fresh(min(self.frontier.front_rows, 2 * n_left + RADIUS_FRONT), NONE)
         if fresh.values.max(initial=0.0) <= 0.0:
-            self._take_zeros(n_left)
+            self._pick_zeros(n_left)
             return
         picking = FrontPicking(self.frontier.front(fresh.rows), fresh.values)
         full: list[int] = []
-        stop = None if self.room is None else lambda place: self._is_last(int(fresh.rows[place]), full)
+        stop = None if self.quota_left is None else lambda position: self._fills_class(int(fresh.rows[position]), full)
         picking.run(fresh.rows, fresh.threshold, n_left, stop)
         picks = fresh.rows[picking.picks]
-        with DeferInterrupt() as held:
+        with DeferInterrupt() as deferred:
             self.frontier.close(fresh.rows, picking.high, picks)
-            self._note(picks, picking.priorities())
-            self._close(full)
-        held.raise_heard()
+            self._record(picks, picking.priorities())
+            self._drop_classes(full)
+        deferred.raise_if_pending()
 
-    def _take_zeros(self, n_left: int) -> None:
-        """Nothing positive is left: the lowest indices meet the budget."""
+    def _pick_zeros(self, n_left: int) -> None:
+        """All remaining priorities are 0: fill the budget with the lowest indices."""
         quotas = self.problem.quotas
         zeros = self.frontier.zeros(n_left if quotas is None else None)
-        if quotas is not None and self.room is not None:
-            zeros = zeros[quotas.allowed(self.problem.candidates[zeros], self.room)][:n_left]
-        with DeferInterrupt() as held:
+        if quotas is not None and self.quota_left is not None:
+            zeros = zeros[quotas.allowed(self.problem.candidates[zeros], self.quota_left)][:n_left]
+        with DeferInterrupt() as deferred:
             self.frontier.close(NONE, np.empty(0), zeros)
-            self._note(zeros, np.zeros(len(zeros)))
-        held.raise_heard()
+            self._record(zeros, np.zeros(len(zeros)))
+        deferred.raise_if_pending()
 
-    def _is_last(self, candidate: int, full: list[int]) -> bool:
-        """Whether a pick is the last of its class, which is then among those that are full."""
+    def _fills_class(self, candidate: int, full: list[int]) -> bool:
+        """Count a pick against its class's quota. If that fills the class, append it to ``full`` and return True."""
         quotas = self.problem.quotas
-        if quotas is None or self.room is None:
+        if quotas is None or self.quota_left is None:
             return False
         own = int(quotas.classes[self.problem.candidates[candidate]])
-        self.room[own] -= 1
-        full += [own] * int(self.room[own] == 0)
-        return bool(self.room[own] == 0)
+        self.quota_left[own] -= 1
+        full += [own] * int(self.quota_left[own] == 0)
+        return bool(self.quota_left[own] == 0)
 
-    def _close(self, full: list[int]) -> None:
-        """Candidates of classes that are full count as picked."""
+    def _drop_classes(self, full: list[int]) -> None:
+        """Exclude the candidates of full classes."""
         if self.problem.quotas is not None and full:
             classes = self.problem.quotas.classes[self.problem.candidates]
             self.frontier.drop(np.flatnonzero(np.isin(classes, full)))
 
-    def _note(self, picks: IntArray, squared: FloatArray) -> None:
+    def _record(self, picks: IntArray, squared: FloatArray) -> None:
         if self.journal is not None and len(picks):
             self.journal.note(picks, squared)
-        self._keep(picks, squared)
+        self._append(picks, squared)
 
-    def _keep(self, picks: IntArray, squared: FloatArray) -> None:
+    def _append(self, picks: IntArray, squared: FloatArray) -> None:
         self.picks.append(picks)
         self.squared.append(squared)
         self.n_picks += len(picks)
 
     def _configuration(self) -> Configuration:
-        """The radius is the priority that the next pick would have."""
+        """The result so far. The radius is the priority that the next pick would have."""
         left = self.frontier.fresh(RADIUS_FRONT, NONE).values.max(initial=0.0)
         return self.frontier.configuration(
             np.concatenate(self.picks), np.concatenate(self.squared), float(np.sqrt(left))
@@ -148,19 +146,19 @@ class Greedy:
 
 
 def solve(problem: Problem, kernels: Kernels) -> Solution:
-    """The reference's configurations, best first."""
-    n_sets = most_sets(len(problem.candidates), problem.budget, problem.beam_width)
+    """Solve the problem; configurations are those of the reference, best first."""
+    n_sets = max_distinct_sets(len(problem.candidates), problem.budget, problem.beam_width)
     if n_sets < problem.beam_width:
         problem = replace(problem, beam_width=max(2, n_sets))
     return solve_over(problem, Bounds(problem, kernels))
 
 
-def most_sets(n: int, budget: int, enough: int) -> int:
-    """How many different sets of equally many picks there can be up to a budget, or ``enough``: no beam holds more.
+def max_distinct_sets(n: int, budget: int, enough: int) -> int:
+    """The number of distinct sets a beam can hold at any step up to the budget, capped at ``enough``.
 
     Examples
     --------
-    >>> most_sets(5, 2, 1000), most_sets(5, 4, 1000), most_sets(5, 2, 7)
+    >>> max_distinct_sets(5, 2, 1000), max_distinct_sets(5, 4, 1000), max_distinct_sets(5, 2, 7)
     (10, 10, 7)
     """
     n_sets = 1
@@ -172,7 +170,7 @@ def most_sets(n: int, budget: int, enough: int) -> int:
 
 
 def solve_over(problem: Problem, frontier: Frontier) -> Solution:
-    """The same, wherever the candidates lie."""
+    """Solve over any `Frontier`: candidates in this process or in several."""
     run = (Greedy if problem.beam_width == 1 else Beam)(problem, frontier)
     run.open()
     return run.solve()

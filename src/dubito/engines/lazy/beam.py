@@ -553,7 +553,7 @@ class Beam:
         finally:
             with DeferInterrupt() as held:
                 self._close(front, before, n_nodes)
-            held.raise_heard()
+            held.raise_if_pending()
         if front.n_steps == 0:
             self.size *= 2
 

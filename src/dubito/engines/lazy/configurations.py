@@ -1,4 +1,4 @@
-"""Configurations: as a beam has them between steps, and as they are handed out."""
+"""Configurations: the tree of a beam's picks, and the results made from it."""
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import NamedTuple
@@ -10,11 +10,11 @@ from dubito.doubt import log_confidence, uncertainty
 from dubito.matrix import BoolArray, FloatArray, IntArray
 
 NO_NODE = -1
-"""What comes before the first pick."""
+"""The parent of a first pick."""
 
 
 class Leaf(NamedTuple):
-    """A configuration: its last pick, its score, and those of its picks that not every configuration holds."""
+    """A configuration: its last pick, its score, and its picks that are not common to all configurations."""
 
     node: int
     score: int
@@ -22,34 +22,34 @@ class Leaf(NamedTuple):
 
 
 class Nodes:
-    """Picks of configurations, each with the one before it: configurations that share a past share its nodes.
+    """The tree of picks: each node is a pick with its parent, and configurations share the nodes of common prefixes.
 
-    They are numbered as they are made.
+    Nodes are numbered in order of creation.
     """
 
     def __init__(self) -> None:
-        self.n, room = 0, 64
-        self.picks, self.parents = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
-        """Picks are positions in the front they were made in; the candidates' numbers once that front is left."""
-        self.heights, self.is_exact = np.empty(room), np.empty(room, dtype=np.bool_)
-        """Squared priorities when picked: upper bounds until they are settled."""
+        self.n, capacity = 0, 64
+        self.picks, self.parents = np.empty(capacity, dtype=np.int64), np.empty(capacity, dtype=np.int64)
+        """Picks are positions in the current front, and candidate numbers after the front is closed."""
+        self.heights, self.is_exact = np.empty(capacity), np.empty(capacity, dtype=np.bool_)
+        """Squared priorities when picked; upper bounds unless ``is_exact``."""
 
     def __len__(self) -> int:
         return self.n
 
     def add(self, picks: IntArray, parents: IntArray, heights: FloatArray, is_exact: BoolArray) -> IntArray:
-        """New nodes; their numbers."""
+        """Add nodes; returns their numbers."""
         start, self.n = self.n, self.n + len(picks)
         if self.n > len(self.picks):
-            room = 2 * self.n
-            self.picks, self.parents = np.resize(self.picks, room), np.resize(self.parents, room)
-            self.heights, self.is_exact = np.resize(self.heights, room), np.resize(self.is_exact, room)
+            capacity = 2 * self.n
+            self.picks, self.parents = np.resize(self.picks, capacity), np.resize(self.parents, capacity)
+            self.heights, self.is_exact = np.resize(self.heights, capacity), np.resize(self.is_exact, capacity)
         new = slice(start, self.n)
         self.picks[new], self.parents[new], self.heights[new], self.is_exact[new] = picks, parents, heights, is_exact
         return np.arange(start, self.n)
 
     def keep(self, used: IntArray, start: int) -> Callable[[IntArray], IntArray]:
-        """Of those from ``start`` on only these, ascending; what numbers become."""
+        """Drop the nodes from ``start`` on except ``used`` (ascending). Returns a map from old to new numbers."""
 
         def renumber(nodes: IntArray) -> IntArray:
             return np.where(nodes < start, nodes, start + np.searchsorted(used, nodes))
@@ -61,13 +61,13 @@ class Nodes:
         return renumber
 
     def paths(self, leaves: Sequence[Leaf], start: int = 0) -> Iterator[tuple[IntArray, int]]:
-        """Each configuration's nodes from a number on, oldest first, and the one before them.
+        """Each configuration's nodes from ``start`` on, oldest first, and the node before them.
 
-        What it shares with the first is walked once.
+        The prefix shared with the first configuration is walked only once.
         """
         parents = self.parents[start : self.n].tolist()
         first, root = _walk(parents, start, {}, leaves[0].node)
-        n_shared = {node: place for place, node in enumerate(first, start=1)}
+        n_shared = {node: depth for depth, node in enumerate(first, start=1)}
         shared = np.array(first, dtype=np.int64)
         for leaf in leaves:
             own, end = _walk(parents, start, n_shared, leaf.node)
@@ -78,7 +78,7 @@ class Nodes:
 
 
 def _walk(parents: list[int], start: int, stops: Container[int], node: int) -> tuple[list[int], int]:
-    """The nodes from ``start`` on up to this one, oldest first, that come after one of the stops, and what that is."""
+    """The ancestors of ``node`` back to ``start`` or one of ``stops``, oldest first, and the node where it ended."""
     nodes = []
     while node >= start and node not in stops:
         nodes.append(node)
@@ -87,12 +87,11 @@ def _walk(parents: list[int], start: int, stops: Container[int], node: int) -> t
 
 
 def own_picks(leaves: Sequence[Leaf]) -> IntArray:
-    """Picks, ascending, that some of the configurations hold and others do not."""
+    """The union of the configurations' own picks, ascending."""
     return np.array(sorted(frozenset().union(*(leaf.own for leaf in leaves))), dtype=np.int64)
 
 
 def finished(problem: Problem, indices: IntArray, squared: FloatArray, radius: float) -> Configuration:
-    """A configuration of these picks."""
     doubted = None if problem.doubt is None or len(indices) == 0 else uncertainty(problem.doubt[indices])
     return Configuration(indices, np.sqrt(squared), radius, doubted)
 
@@ -100,7 +99,7 @@ def finished(problem: Problem, indices: IntArray, squared: FloatArray, radius: f
 def finished_beam(
     problem: Problem, indices: IntArray, squared: FloatArray, radii: FloatArray
 ) -> tuple[Configuration, ...]:
-    """Configurations of picks (w, b), most of which they share: the doubt of each is looked at once."""
+    """Configurations of picks (w, b). Shared picks' doubt is read only once."""
     doubted: list[float | None] = [None] * len(indices)
     if problem.doubt is not None and indices.size:
         is_picked = np.zeros(len(problem.doubt), dtype=np.bool_)

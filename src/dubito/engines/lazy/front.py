@@ -1,4 +1,4 @@
-"""Greedy picking inside a front: a few hundred candidates with all distances among them."""
+"""Greedy picking inside a front: a few hundred candidates with their pairwise distances."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from dubito.matrix import FloatArray, IntArray
 
 
 class ExactRows(Protocol):
-    """Rows as the reference sees them, in memory or read when they are asked for: most never are."""
+    """Exact float64 rows, in memory or read on demand: most are never needed."""
 
     def __getitem__(self, rows: IntArray, /) -> FloatArray:
         """(r, d)."""
@@ -21,29 +21,29 @@ class ExactRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Candidates in ascending order of index, and bounds on the squared distances among them."""
+    """Candidates in ascending order of index, and bounds on their pairwise squared distances."""
 
     points: ExactRows
     """(K, d)."""
     squared: FloatArray
-    """(K, K) squared distances, approximately, in units of ``unit``."""
+    """(K, K) approximate squared distances, in units of ``unit``."""
     error: FloatArray
-    """(K,) the distance between i and j is off by at most ``error[i] + error[j]``."""
+    """(K,) ``squared[i, j]`` is off by at most ``error[i] + error[j]``."""
     unit: float
     """A power of two."""
     weights: FloatArray
     """(K,) squared scaling factors."""
     by_pick: bool
-    """Whether an update is scaled by the pick's weight instead of the remaining point's."""
+    """Whether the pick's weight scales an update, instead of the remaining point's."""
 
     def bounds(self, pick: int) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds (K,) on the squared priorities that a pick leaves; a lower one may be negative."""
+        """Lower and upper bounds (K,) on the squared priorities after a pick; lower ones may be negative."""
         slack = self.error + self.error[pick]
         squared = self.squared[pick]
         return self._scaled(squared - slack, squared + slack, self.weights[pick] if self.by_pick else self.weights)
 
     def bounds_between(self, picks: IntArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds (picks, rows) on the squared priorities that picks leave."""
+        """Lower and upper bounds (picks, rows) on the squared priorities of ``rows`` after each pick."""
         if compiled.steps is not None:
             low, high = np.empty((2, len(picks), len(rows)))
             arrays = (self.squared, self.error, self.weights, picks, rows, low, high)
@@ -57,7 +57,7 @@ class Front:
     def _scaled(
         self, low: FloatArray, high: FloatArray, weights: FloatArray | np.float64
     ) -> tuple[FloatArray, FloatArray]:
-        """Bounds on distances first, then one product each: rounding keeps their order, however small the weights."""
+        """Multiply bounds on distances by the weights. Rounding is monotonic, so they stay bounds for any weights."""
         if self.unit != 1.0:
             low *= self.unit
             high *= self.unit
@@ -66,9 +66,9 @@ class Front:
         return low, high
 
     def settled(self, rows: IntArray, picks: IntArray, start: FloatArray, limits: FloatArray) -> FloatArray:
-        """Exact squared priorities of rows, from ``start`` and those picks that may leave a row within its limit.
+        """Exact squared priorities of rows: the minimum of ``start`` and the distances to picks within the limit.
 
-        ``limits`` is (rows,), or (rows, picks) with -1 where a pick does not count.
+        ``limits`` is (rows,), or (rows, picks) with -1 where a pick is to be ignored.
         """
         near, _ = self.bounds_between(picks, rows)
         is_near = (limits[:, None] if limits.ndim == 1 else limits) >= near.T
@@ -80,9 +80,9 @@ class Front:
 
 
 class Exact:
-    """Exact squared priorities of a front's candidates against the first of a growing list of picks.
+    """Exact squared priorities of a front's candidates against a growing list of picks.
 
-    Each pick is looked at once for each candidate, so that a front full of near-ties costs no more than its pairs.
+    Each pair is computed at most once, which bounds the cost of a front full of near-ties.
     """
 
     def __init__(self, start: FloatArray) -> None:
@@ -90,7 +90,7 @@ class Exact:
         self.n_seen = np.zeros(len(start), dtype=np.int64)
 
     def settle(self, front: Front, rows: IntArray, picks: IntArray | list[int], limits: FloatArray) -> None:
-        """Bring rows up to date with the picks, given upper bounds ``limits`` on what comes of it."""
+        """Update the priorities of rows with all picks; ``limits`` are upper bounds on the results."""
         first = int(self.n_seen[rows].min(initial=len(picks)))
         new = np.asarray(picks[first:], dtype=np.int64)
         is_new = np.arange(first, len(picks)) >= self.n_seen[rows, None]
@@ -100,18 +100,18 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """What stands first outside a front: a pick must come before it."""
+    """The first candidate outside a front: a pick must come before it."""
 
     value: float
     row: int
 
     def admits(self, value: float, row: int) -> bool:
-        """Whether a candidate comes first: a larger priority, or an equal one and a lower index."""
+        """Whether a candidate comes before the threshold: larger priority, ties to the lowest index."""
         return value > self.value or (value == self.value and row < self.row)
 
 
 class FrontPicking:
-    """A greedy run inside a front: intervals that hold each candidate's exact priority, and the picks so far."""
+    """A greedy run inside a front: intervals that contain each exact priority, and the picks so far."""
 
     def __init__(self, front: Front, priorities: FloatArray) -> None:
         self.front = front
@@ -124,14 +124,14 @@ class FrontPicking:
         self.is_exact: list[bool] = []
 
     def run(self, rows: IntArray, threshold: Threshold, limit: int, stop: Callable[[int], bool] | None = None) -> None:
-        """Pick until ``limit``, until something outside may come first, or until a pick says ``stop``.
+        """Pick until ``limit``, until a candidate outside may come first, or until ``stop(position)`` is true.
 
         ``rows`` are the candidates' indices.
         """
         if compiled.steps is not None and stop is None:
             self._run_compiled(compiled.steps, rows, threshold, limit)
         else:
-            self._run(rows, threshold, limit, stop or (lambda place: False))
+            self._run(rows, threshold, limit, stop or (lambda position: False))
 
     def _run_compiled(self, steps: compiled.CompiledSteps, rows: IntArray, threshold: Threshold, limit: int) -> None:
         front, n_rows = self.front, len(rows)
@@ -163,7 +163,7 @@ class FrontPicking:
             next_top = float(high[second])
             high[best] = top
             if lowest <= threshold.value or lowest <= next_top:
-                # Not below 0, where what is picked stands: a lower bound may be far below.
+                # Not below 0: picked candidates are at -1, and a lower bound may be negative.
                 unsure = np.flatnonzero((high >= max(lowest, threshold.value, 0.0)) & (self.low < high))
                 if len(unsure):
                     self.settle(unsure)
@@ -174,11 +174,11 @@ class FrontPicking:
             self.take(best)
             if stop(best):
                 return
-            # Priorities only fall: the second is first now, unless the pick has lowered it.
+            # Priorities only decrease: the second is now first, unless the pick lowered it.
             best = second if high[second] == next_top else int(high.argmax())
 
     def take(self, best: int) -> None:
-        """Pick a candidate, and lower the others' intervals."""
+        """Pick a candidate and lower the intervals of the others."""
         self.picks.append(best)
         self.heights.append(float(self.high[best]))
         self.is_exact.append(bool(self.low[best] == self.high[best]))
@@ -193,10 +193,10 @@ class FrontPicking:
         self.low[unsure] = self.high[unsure] = self.exact.values[unsure]
 
     def priorities(self) -> FloatArray:
-        """Exact squared priorities of the picks, each when it was picked."""
+        """Exact squared priorities of the picks at the time they were picked."""
         picks, heights = np.array(self.picks, dtype=np.int64), np.array(self.heights)
         unsure = np.flatnonzero(~np.array(self.is_exact, dtype=np.bool_))
-        # A pick whose interval was never settled owes its priority to one of the picks before it.
+        # The priority of a pick that was never made exact is determined by an earlier pick.
         is_earlier = np.arange(len(picks)) < unsure[:, None]
         limits = np.where(is_earlier, heights[unsure, None], -1.0)
         heights[unsure] = self.front.settled(picks[unsure], picks, self.start[picks[unsure]], limits)

@@ -1,4 +1,4 @@
-"""What the lazy algorithm asks of the candidates, wherever they lie: in this process, or in many."""
+"""Interfaces of the lazy algorithm: candidates (`Frontier`), work on features (`Kernels`), progress (`Reporter`)."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """Candidates whose priorities are exact, ascending, and what comes next of all others."""
+    """Candidates with exact priorities, in ascending order, and the first of all others."""
 
     rows: IntArray
     values: FloatArray
@@ -23,76 +23,73 @@ class Fresh:
 
 
 class Frontier(Protocol):
-    """Candidates in the order of what is known of them. They go by numbers, in the order of the pool."""
+    """The candidates and their bounds, in this process or in several. Candidates are numbered in pool order."""
 
     @property
     def front_rows(self) -> int:
-        """How many candidates a front should have."""
+        """The preferred number of candidates in a front."""
         ...
 
     @property
     def is_cold(self) -> bool:
-        """Whether nothing is labelled."""
+        """Whether there are no labeled points."""
         ...
 
     def cold_order(self, n_wanted: int) -> IntArray:
-        """The first candidates as a cold start takes them."""
+        """The first candidates in the order of a cold start."""
         ...
 
     def open(self, first: IntArray) -> None:
-        """Bound every candidate by what is labelled and by these picks, which are references from now on."""
+        """Bound every candidate by the labeled points and by these picks, which become references."""
         ...
 
     def open_apart(self, first: IntArray) -> None:
-        """Bound every candidate by the farthest of these, which are picks of different configurations."""
+        """Bound every candidate by the farthest of these, the first picks of different configurations."""
         ...
 
     def fresh(self, size: int, own: IntArray) -> Fresh:
-        """The first candidates in order, and some others, all of them up to date."""
+        """The first ``size`` candidates and the candidates ``own``, all refreshed."""
         ...
 
     def front(self, rows: IntArray) -> Front:
-        """Fresh candidates with all distances among them."""
+        """Fresh candidates with their pairwise distances."""
         ...
 
     def close(self, rows: IntArray, values: FloatArray, picks: IntArray) -> None:
-        """Leave a front: what its candidates fell to, and those that are references from now on."""
+        """Write back the bounds of a front's candidates; ``picks`` become references."""
         ...
 
     def drop(self, rows: IntArray) -> None:
-        """Candidates that may not be picked any more."""
+        """Exclude candidates from further picks."""
         ...
 
     def zeros(self, n_wanted: int | None) -> IntArray:
-        """The first candidates that are left, all of whose priorities are 0; every one for None."""
+        """The first remaining candidates, all of which have priority 0; all of them for None."""
         ...
 
     def largest(self) -> float:
-        """No squared priority is larger."""
+        """An upper bound on all squared priorities."""
         ...
 
     def scores(self, rows: IntArray) -> IntArray:
-        """What a beam ranks candidates by."""
+        """The fixed-point doubt by which a beam ranks candidates."""
         ...
 
     def configuration(self, rows: IntArray, squared: FloatArray, radius: float) -> Configuration:
-        """These picks with their squared priorities."""
+        """The result for these picks with their squared priorities."""
         ...
-
-
-# What the lazy algorithm asks of a machine: all the work on features is here, and nothing else touches them.
 
 
 class Kernels(Protocol):
-    """The work on features, which each machine does its own way. Candidates are numbered 0 to n - 1."""
+    """All work on features, implemented for each device. Candidates are numbered 0 to n - 1."""
 
     @property
     def front_rows(self) -> int:
-        """How many candidates a front should have."""
+        """The preferred number of candidates in a front."""
         ...
 
     def first_bounds(self) -> tuple[FloatArray, AnyArray]:
-        """(n,) upper bounds on squared priorities, and (n,) how many references they account for."""
+        """(n,) upper bounds on squared priorities, and (n,) the number of references they account for."""
         ...
 
     def farthest_bounds(self, picks: IntArray) -> FloatArray:
@@ -102,49 +99,47 @@ class Kernels(Protocol):
     def refresh(
         self, rows: IntArray, bounds: FloatArray, seen: AnyArray, needed: float
     ) -> tuple[FloatArray, BoolArray]:
-        """Exact squared priorities of these candidates against every reference, and True where they are.
+        """Squared priorities of these candidates against every reference, and True where they are exact.
 
-        A candidate whose bound falls under ``needed`` may be left there, unfinished.
+        A candidate whose bound falls below ``needed`` may keep that bound.
         """
         ...
 
     def front(self, rows: IntArray) -> Front:
-        """These candidates with all distances among them."""
+        """These candidates with their pairwise distances."""
         ...
 
     def add_references(self, picks: IntArray) -> None:
-        """These candidates are references from now on."""
+        """Make these candidates references."""
         ...
 
-
-# Telling how far a run is.
 
 REPORT_SECONDS = 0.1
 
 
 class Reported(Protocol):
-    """A problem of any kind."""
+    """A problem of any kind, as far as progress reports need it."""
 
     @property
     def budget(self) -> int:
-        """Picks wanted."""
+        """Number of picks."""
         ...
 
     @property
     def progress(self) -> Progress | None:
-        """Whom to tell."""
+        """The progress callback."""
         ...
 
 
 class Reporter:
-    """Calls ``progress`` a few times a second, and at the end."""
+    """Calls ``progress`` at most ten times a second, and at the end."""
 
     def __init__(self, problem: Reported) -> None:
         self.problem = problem
         self.started = self.reported = time.perf_counter()
 
     def report(self, done: int, squared_radius: Callable[[], float] | None) -> None:
-        """Tell how far it is; the radius is asked for only then, and None for what has none."""
+        """Report progress if it is time to. ``squared_radius`` is called only then; None if there is no radius."""
         now, total, progress = time.perf_counter(), self.problem.budget, self.problem.progress
         if progress is not None and (now - self.reported > REPORT_SECONDS or done == total):
             self.reported = now

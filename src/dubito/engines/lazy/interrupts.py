@@ -1,4 +1,4 @@
-"""What Ctrl-C must not fall into: picks and what they leave have to change together."""
+"""Deferring Ctrl-C where picks and bounds must change together."""
 
 import signal
 import threading
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def retry_on_interrupt(make: Callable[[], T]) -> tuple[T, bool]:
-    """What a function makes, and whether Ctrl-C did not come: if it did, it was made anew. A second time ends it."""
+    """The result of ``make`` and whether it was not interrupted. It is called again after the first Ctrl-C only."""
     try:
         return make(), True
     except KeyboardInterrupt:
@@ -18,39 +18,39 @@ def retry_on_interrupt(make: Callable[[], T]) -> tuple[T, bool]:
 
 
 class DeferInterrupt:
-    """A block that Ctrl-C does not break: it is heard when the block is done, and only ``is_heard`` tells.
+    """Context manager that defers Ctrl-C to the end of the block, where it only sets ``is_pending``.
 
-    Whoever presses it a second time is not kept waiting. Threads other than the first never hear it.
+    A second Ctrl-C interrupts at once. Only the main thread receives signals, so it does nothing in other threads.
     """
 
     def __init__(self) -> None:
-        self.is_heard = False
-        self._before: Any = None
-        self._given: tuple[int, FrameType | None] | None = None
+        self.is_pending = False
+        self._handler: Any = None
+        self._signal: tuple[int, FrameType | None] | None = None
 
     def __enter__(self) -> Self:
         handler = signal.getsignal(signal.SIGINT)
         if callable(handler) and threading.current_thread() is threading.main_thread():
-            self._before = handler
-            signal.signal(signal.SIGINT, self._hear)
+            self._handler = handler
+            signal.signal(signal.SIGINT, self._defer)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._before is None:
+        if self._handler is None:
             return
-        signal.signal(signal.SIGINT, self._before)
-        if self._given is not None and kind is None:
+        signal.signal(signal.SIGINT, self._handler)
+        if self._signal is not None and kind is None:
             try:
-                self._before(*self._given)
+                self._handler(*self._signal)
             except KeyboardInterrupt:
-                self.is_heard = True
+                self.is_pending = True
 
-    def raise_heard(self) -> None:
-        """Ctrl-C now, if it was pressed."""
-        if self.is_heard:
+    def raise_if_pending(self) -> None:
+        """Raise KeyboardInterrupt if Ctrl-C was pressed."""
+        if self.is_pending:
             raise KeyboardInterrupt
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self._given is not None:
-            self._before(number, frame)
-        self._given = number, frame
+    def _defer(self, number: int, frame: FrameType | None) -> None:
+        if self._signal is not None:
+            self._handler(number, frame)
+        self._signal = number, frame
