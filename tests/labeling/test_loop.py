@@ -239,5 +239,8 @@ def test_a_map_that_could_not_be_made_is_tried_again_at_the_next_round(
 def test_old_files_that_cannot_be_removed_are_no_failure_of_a_round(tmp_path: Path) -> None:
     service = LabelingService(*make_project(tmp_path))
     service.close()
-    Path(service.state.project.folder).rename(tmp_path / "elsewhere")
+    folder = Path(service.state.project.folder).rename(tmp_path / "elsewhere")
+    before = sorted(folder.iterdir())
     _forget(service.state, 1)
+    assert sorted(folder.iterdir()) == before
+    assert not Path(service.state.project.folder).exists()
