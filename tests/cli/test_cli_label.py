@@ -13,7 +13,7 @@ import pytest
 from dubito.cli import main
 from dubito.labeling.creation import open_project
 from dubito.labeling.export import FORMATS
-from dubito.labeling.project import OWN, read_project
+from dubito.labeling.project import USER_PROBABILITIES, read_project
 from dubito.labeling.project_checks import lost_labels
 from dubito.labeling.service import AnswerIn, LabelingService
 from labeling.projects import CLASSES, make_project, truth
@@ -77,10 +77,10 @@ def test_update_keeps_probabilities_by_id_and_none_forgets_them(project: Path, t
     sure = np.where((rows % 2 == 0)[:, None], [[0.9, 0.1]], [[0.2, 0.8]])
     np.savez(tmp_path / "mine.npz", probabilities=sure, ids=[f"row-{row}" for row in rows], classes=CLASSES)
     assert main(["update", str(project), "--probabilities", str(tmp_path / "mine.npz"), "--quiet"]) == 0
-    with np.load(project / OWN) as kept:
+    with np.load(project / USER_PROBABILITIES) as kept:
         assert kept["probabilities"][:2].tolist() == [[0.9, 0.1], [0.2, 0.8]]
     assert main(["update", str(project), "--none", "--quiet"]) == 0
-    assert not (project / OWN).exists()
+    assert not (project / USER_PROBABILITIES).exists()
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> None:
 def test_a_project_is_made_beside_its_source_and_opened_again(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("id,text,label\n1,a b c,x\n2,d e f,\n3,g h i,y\n4,j k l,\n")
     described: list[str] = []
-    made, contents = open_project(str(tmp_path / "texts.csv"), classes=["z"], tell=described.append)
+    made, contents = open_project(str(tmp_path / "texts.csv"), classes=["z"], report=described.append)
     assert made.folder == str(tmp_path / "texts.dubito")
     assert made.classes == ("z", "x", "y")
     assert any("2 of 4 items have labels in the source" in line for line in described)
     service = LabelingService(*open_project(str(tmp_path / "texts.csv")))
-    assert service.state.book.labels == {0: "x", 2: "y"}
+    assert service.state.label_table.labels == {0: "x", 2: "y"}
     assert contents.columns == {}
     service.close()
     assert read_project(made.folder) == made
@@ -151,11 +151,11 @@ def test_a_project_of_class_folders_takes_the_classes_and_no_label_where_all_hav
         for number in range(3):
             Image.new("L", (8, 8), 40 * number).save(tmp_path / "pets" / name / f"{number}.png")
     described: list[str] = []
-    made, _ = open_project(str(tmp_path / "pets"), tell=described.append)
+    made, _ = open_project(str(tmp_path / "pets"), report=described.append)
     assert made.classes == ("cat", "dog")
     assert any("its labels are not" in line for line in described)
     service = LabelingService(*open_project(str(tmp_path / "pets")))
-    assert service.state.book.labels == {}
+    assert service.state.label_table.labels == {}
     service.answer([AnswerIn("k", "ann", 0, "cat"), AnswerIn("l", "ann", 3, "dog")]).result()
     service.close()
     assert main(["select", made.folder, "--budget", "2", "-o", str(tmp_path / "picks.csv"), "--quiet"]) == 0

@@ -108,7 +108,7 @@ def observe(service: LabelingService) -> dict[str, Any]:
     """What a project that is open holds."""
     columns, project = label_columns(service.state), service.state.project
     return {
-        "keys": [event.key for event in service.state.book.events.values() if event.annotator == "ann"],
+        "keys": [event.key for event in service.state.label_table.events.values() if event.annotator == "ann"],
         "labels": dict(zip(columns["index"], columns["label"], strict=True)),
         "classes": list(project.classes),
         "guidelines": project.guidelines,
@@ -131,7 +131,7 @@ def _do(step: Step, service: LabelingService) -> LabelingService:
     if step["do"] == "label":
         pairs = zip(keys_of(step), step["rows"], strict=True)
         service.answer([AnswerIn(key, "ann", row, step["class"]) for key, row in pairs]).result(timeout=60)
-    elif step["do"] == "undo" and service.state.book.last_of("ann") is not None:
+    elif step["do"] == "undo" and service.state.label_table.last_of("ann") is not None:
         service.undo(step["key"], "ann").result(timeout=60)
     elif step["do"] == "class":
         service.add_class(step["name"]).result(timeout=60)
@@ -140,7 +140,7 @@ def _do(step: Step, service: LabelingService) -> LabelingService:
     elif step["do"] == "round":
         service.start()
         wait_until(lambda: service.state.round == 1 and service.state.places is not None)
-        service.loop.ask()
+        service.loop.request_round()
         wait_until(lambda: service.state.round == 2)
     elif step["do"] == "reopen":
         service.close()
@@ -327,7 +327,7 @@ def reopen(folder: Path, n_acknowledged: int, n_labels: int) -> list[str]:
     if service.state.round < n_rounds or (service.state.round and service.state.model is None):
         wrong.append(f"round {service.state.round} of {n_rounds}, model {service.state.model}")
     service.answer([AnswerIn("after", "ann", 5, FIRST[0])]).result(timeout=60)
-    if service.state.book.labels.get(5) != FIRST[0]:
+    if service.state.label_table.labels.get(5) != FIRST[0]:
         wrong.append("a label after the cut is not kept")
     service.close()
     with sqlite3.connect(folder / "texts.dubito" / "labels.sqlite") as connection:

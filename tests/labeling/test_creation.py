@@ -115,11 +115,11 @@ def test_pictures_that_came_or_went_are_reported(tmp_path: Path) -> None:
     (source / "broken.png").write_bytes(b"no picture")
     described: list[str] = []
     open_project(str(source))
-    open_project(str(source), tell=described.append)
+    open_project(str(source), report=described.append)
     assert described == []
     write_pictures(source, "d.png", "e.png")
     (source / "a.png").unlink()
-    open_project(str(source), tell=described.append)
+    open_project(str(source), report=described.append)
     assert [f"{source} has 2 more pictures" in described[0], f"{source} has lost 1 picture" in described[1]] == [
         True,
         True,
@@ -130,7 +130,7 @@ def test_a_pipe_among_the_pictures_is_left_out_and_reported(tmp_path: Path) -> N
     source = write_pictures(tmp_path / "photos", "a.png", "b.png", "c.png")
     os.mkfifo(source / "pipe.png")
     described: list[str] = []
-    assert list(open_project(str(source), tell=described.append)[1].ids) == ["a.png", "b.png", "c.png"]
+    assert list(open_project(str(source), report=described.append)[1].ids) == ["a.png", "b.png", "c.png"]
     assert described == ["left out: pipe.png is a named pipe, not a regular file"]
 
 
@@ -139,7 +139,7 @@ def test_a_source_that_was_moved_away_is_reported(tmp_path: Path) -> None:
     made, _ = open_project(str(source))
     source.rename(tmp_path / "elsewhere.csv")
     described: list[str] = []
-    open_project(made.folder, tell=described.append)
+    open_project(made.folder, report=described.append)
     assert len(described) == 1
     assert f"{source} is not there any more" in described[0]
 

@@ -45,7 +45,7 @@ def test_a_lost_connection_is_made_again_and_nothing_acknowledged_is_lost(tmp_pa
     wait_until(lambda: not service.failures())
     answer(service, 1)
     answer(service, 0)
-    assert service.state.book.labels == {0: truth(0), 1: truth(1)}
+    assert service.state.label_table.labels == {0: truth(0), 1: truth(1)}
     service.close()
 
 
@@ -71,7 +71,7 @@ def test_while_the_database_is_down_requests_fail_and_afterwards_they_succeed(
     is_down.clear()
     wait_until(lambda: not service.failures())
     answer(service, 1)
-    assert service.state.book.labels == {0: truth(0), 1: truth(1)}
+    assert service.state.label_table.labels == {0: truth(0), 1: truth(1)}
     service.close()
 
 
@@ -85,7 +85,7 @@ def test_an_error_of_any_kind_fails_one_request_and_not_the_service(tmp_path: Pa
         with pytest.raises(StoreFailed, match="a mistake"):
             service._writer.run(fail)
     answer(service, 1)
-    assert service.state.book.labels == {1: truth(1)}
+    assert service.state.label_table.labels == {1: truth(1)}
     service.close()
 
 
@@ -112,12 +112,12 @@ def test_while_the_database_is_down_no_label_is_shown_that_it_does_not_have(
         with pytest.raises(StoreUnavailable):
             future.result(timeout=60)
     assert held.exception(timeout=60) is None or isinstance(held.exception(), StoreUnavailable)
-    assert service.state.book.labels == {0: truth(0)}
+    assert service.state.label_table.labels == {0: truth(0)}
     assert service.state.is_open is None
     monkeypatch.setattr(service._writer, "_connect", connect)
     wait_until(lambda: not service.failures())
     answer(service, 1)
-    assert service.state.book.labels == {0: truth(0), 1: truth(1)}
+    assert service.state.label_table.labels == {0: truth(0), 1: truth(1)}
     service.close()
 
 
@@ -126,7 +126,7 @@ def test_memory_stays_whole_where_the_store_cannot_be_read_to_its_end(
 ) -> None:
     service = LabelingService(*make_project(tmp_path))
     answer(service, 0)
-    before = service.state.book, service.state.waiting, service.state.rounds
+    before = service.state.label_table, service.state.queue, service.state.rounds
 
     def fail(connection: Connection) -> None:
         raise OperationalError("SELECT", {}, Exception("connection lost"))
@@ -134,7 +134,7 @@ def test_memory_stays_whole_where_the_store_cannot_be_read_to_its_end(
     monkeypatch.setattr("dubito.labeling.state.read_leases", fail)
     with pytest.raises(StoreFailed):
         service._writer.run(service.state.reload)
-    assert before == (service.state.book, service.state.waiting, service.state.rounds)
+    assert before == (service.state.label_table, service.state.queue, service.state.rounds)
     service.close()
 
 
@@ -151,13 +151,13 @@ def limit_pages(service: LabelingService, n_more: int) -> None:
 def test_every_failed_write_is_shown_and_the_next_success_ends_that_without_a_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(store_module, "MAX_RETRY", 0.2)
     service = LabelingService(*make_project(tmp_path, n_rows=400))
     limit_pages(service, 0)
     with pytest.raises(StoreFailed, match="disk is full"):
         service.answer([AnswerIn(f"key-{row}", "a" * 200, row, truth(row)) for row in range(300)]).result(timeout=60)
     assert "disk is full" in service.failures()["store"]
-    assert service.state.book.labels == {}
+    assert service.state.label_table.labels == {}
     assert service._writer._connection is not None
     service._writer._connection.connection.dbapi_connection.execute("PRAGMA max_page_count = 1000000")  # type: ignore[union-attr]
     wait_until(lambda: not service.failures())
@@ -167,12 +167,12 @@ def test_every_failed_write_is_shown_and_the_next_success_ends_that_without_a_re
 def test_a_store_that_has_lost_what_was_acknowledged_is_refused_until_it_is_back(
     tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(store_module, "MAX_RETRY", 0.2)
     service = LabelingService(*make_project(tmp_path, store=store))
     for row in range(3):
         answer(service, row)
     other = open_engine(service.state.project.folder, store)
-    newest = service.state.book.events[3]
+    newest = service.state.label_table.events[3]
     with other.begin() as connection:  # As an older copy would have it.
         connection.execute(text("DELETE FROM dubito_events WHERE number > 2"))
     for _ in range(2):
@@ -184,7 +184,7 @@ def test_a_store_that_has_lost_what_was_acknowledged_is_refused_until_it_is_back
         add_event(connection, newest)
     wait_until(lambda: not service.failures())
     answer(service, 4)
-    assert service.state.book.labels == {row: truth(row) for row in (0, 1, 2, 4)}
+    assert service.state.label_table.labels == {row: truth(row) for row in (0, 1, 2, 4)}
     service.close()
 
 
@@ -249,7 +249,7 @@ def test_an_operation_that_was_cancelled_is_not_run_and_the_next_one_is(tmp_path
 def test_a_database_that_another_program_locks_is_named_and_used_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(store_module, "MAX_RETRY", 0.2)
     service = LabelingService(*make_project(tmp_path))
     assert service._writer._connection is not None
     service._writer.run(lambda connection: connection.execute(text("PRAGMA busy_timeout = 50")).fetchall())
@@ -261,14 +261,14 @@ def test_a_database_that_another_program_locks_is_named_and_used_again_later(
     other.close()
     wait_until(lambda: not service.failures())
     answer(service, 0)
-    assert service.state.book.labels == {0: truth(0)}
+    assert service.state.label_table.labels == {0: truth(0)}
     service.close()
 
 
 def test_learning_goes_on_after_a_round_that_could_not_be_saved(
     tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dubito.labeling.learner.PATIENCE", 0.2)
+    monkeypatch.setattr("dubito.labeling.learner.FIRST_RETRY", 0.2)
     service = LabelingService(*make_project(tmp_path, store=store))
     failing, real = threading.Event(), service._writer.run
     failing.set()
@@ -365,7 +365,7 @@ def test_labels_stay_with_their_texts_when_the_pool_is_written_again_with_rows_i
     folder, texts, labels = labelled_texts
     embed_again(folder, ["a new text at the top", *texts[::-1]])
     notes: list[str] = []
-    project, contents = open_project(str(folder / "pool.parquet"), tell=notes.append)
+    project, contents = open_project(str(folder / "pool.parquet"), report=notes.append)
     assert any(note.startswith("1 rows of") for note in notes)
     assert [contents.text(item) for item in range(len(contents))] == texts
     service = LabelingService(project, contents)
@@ -416,8 +416,8 @@ def test_a_project_whose_making_was_interrupted_is_made_by_the_same_call(
         with pytest.raises(KeyboardInterrupt):
             open_project(str(source), store=store)
     service = LabelingService(*open_project(str(source), store=store))
-    assert service.state.book.labels == dict.fromkeys(range(5), "a")
-    assert len(service.state.book.events) == 5
+    assert service.state.label_table.labels == dict.fromkeys(range(5), "a")
+    assert len(service.state.label_table.events) == 5
     service.close()
 
 

@@ -12,7 +12,7 @@ import pytest
 from dubito.labeling import learner as loop_module
 from dubito.labeling.creation import open_project
 from dubito.labeling.events import Event
-from dubito.labeling.learner import WorkerFailed, _foreseen, _forget
+from dubito.labeling.learner import WorkerFailed, _blind_hits, _remove_old_models
 from dubito.labeling.project import LAYOUT
 from dubito.labeling.service import AnswerIn, LabelingService
 from dubito.labeling.store import Pick
@@ -21,13 +21,13 @@ from labeling.projects import copy_played, make_project, truth, wait_until
 
 
 def say(service: LabelingService, row: int, label: str | None, who: str = "ann") -> None:
-    key = f"{who}-{service.state.book.last + 1}"
+    key = f"{who}-{service.state.label_table.last + 1}"
     service.answer([AnswerIn(key, who, row, label)]).result()
 
 
 def set_picks(service: LabelingService, items: list[int]) -> None:
     """As if the last round had picked these."""
-    service.state.waiting.replace([Pick(1, rank, item, "first") for rank, item in enumerate(items)])
+    service.state.queue.replace([Pick(1, rank, item, "first") for rank, item in enumerate(items)])
 
 
 def test_corrections_and_what_is_taken_back_start_a_round_as_labels_do_also_after_a_restart(tmp_path: Path) -> None:
@@ -109,20 +109,20 @@ def test_an_item_whose_answer_was_taken_back_and_one_whose_lease_ran_out_may_be_
 
 def test_what_was_foreseen_is_what_the_page_counts(tmp_path: Path) -> None:
     service = LabelingService(*copy_played(tmp_path))
-    book = service.state.book
+    table = service.state.label_table
 
     def add(row: int, label: str, guess: str, **given: Any) -> None:
-        number = book.last + 1
+        number = table.last + 1
         facts = {"guess": guess, "sure": 0.9, **given}
-        book.add(Event(number, f"k{number}", "label", "ann", row, label, 1, None, 0.0, **facts))
+        table.add(Event(number, f"k{number}", "label", "ann", row, label, 1, None, 0.0, **facts))
 
-    assert _foreseen(service.state) is None
+    assert _blind_hits(service.state) is None
     add(0, "left", "left")
     add(1, "right", "left")
     add(2, "left", "left", guess_seen=True)
     add(3, "left", "left")
-    book.add(Event(book.last + 1, "u", "undo", "ann", 3, None, 1, book.last, 0.0))
-    assert _foreseen(service.state) == [1, 2]
+    table.add(Event(table.last + 1, "u", "undo", "ann", 3, None, 1, table.last, 0.0))
+    assert _blind_hits(service.state) == [1, 2]
     assert curve_facts(service)["guessed"] == [{"labels": 0, "right": 1, "of": 2}]
     service.close()
 
@@ -154,7 +154,7 @@ def test_a_clock_that_was_wrong_holds_no_item_for_longer_than_a_lease(
         assert not {pick.item for pick in anns} & {pick.item for pick in service.ask("bob", 3).result()}
     service.close()
     again = LabelingService(*open_project(service.state.project.folder))
-    held = again.state.waiting.held_by("ann")
+    held = again.state.queue.held_by("ann")
     assert list(held) == [pick.item for pick in anns]
     assert all(until <= time.monotonic() + again.state.lease for until in held.values())
     again.close()
@@ -165,13 +165,13 @@ def test_what_a_library_prints_is_not_taken_for_an_answer_of_the_worker(tmp_path
     program = """
 import os, sys
 from dubito.labeling import worker
-answer = worker._answer
+answer = worker._run_job
 def noisy(*given):
     print("a line", flush=True)
     os.write(1, b"another\\n")
     assert not sys.stdin.read()
     return answer(*given)
-worker._answer = noisy
+worker._run_job = noisy
 worker.main(sys.argv[1])
 """
     command = [sys.executable, "-c", program, project.folder]
@@ -196,7 +196,7 @@ def test_a_worker_that_is_killed_each_time_is_named_and_does_not_keep_the_machin
         waits.append(n_failed)
         return 0.01
 
-    monkeypatch.setattr(loop_module, "_patience", noted)
+    monkeypatch.setattr(loop_module, "_retry_delay", noted)
     fails = tmp_path / "fails"
     fails.write_text("#!/bin/sh\nkill -9 $$\n")
     fails.chmod(0o755)
@@ -206,7 +206,7 @@ def test_a_worker_that_is_killed_each_time_is_named_and_does_not_keep_the_machin
     assert waits[:4] == [1, 2, 3, 4]
     assert "was killed, which happens when memory runs out" in service.failures()["learning"]
     monkeypatch.undo()
-    service.loop.ask()
+    service.loop.request_round()
     wait_until(lambda: service.state.round == 1 and not service.failures())
     assert service.loop._n_failed == 0
     service.close()
@@ -215,22 +215,22 @@ def test_a_worker_that_is_killed_each_time_is_named_and_does_not_keep_the_machin
 def test_a_map_that_could_not_be_made_is_tried_again_at_the_next_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(loop_module, "FIRST_RETRY", 0.01)
     project, contents = copy_played(tmp_path)
     Path(project.path(LAYOUT)).unlink()
     service = LabelingService(project, contents)
-    speak, is_broken = service.loop._speak, [True]
+    send, is_broken = service.loop._send, [True]
 
     def failing(job: dict[str, Any]) -> dict[str, Any]:
         if job["task"] == "layout" and is_broken[0]:
             raise WorkerFailed("no room for a map")
-        return speak(job)
+        return send(job)
 
-    monkeypatch.setattr(service.loop, "_speak", failing)
+    monkeypatch.setattr(service.loop, "_send", failing)
     service.start()
     wait_until(lambda: service.failures().get("learning") == "no room for a map")
     is_broken[0] = False
-    service.loop.ask()
+    service.loop.request_round()
     wait_until(lambda: service.state.places is not None and not service.failures())
     assert service.state.round == 2
     service.close()
@@ -241,6 +241,6 @@ def test_old_files_that_cannot_be_removed_are_no_failure_of_a_round(tmp_path: Pa
     service.close()
     folder = Path(service.state.project.folder).rename(tmp_path / "elsewhere")
     before = sorted(folder.iterdir())
-    _forget(service.state, 1)
+    _remove_old_models(service.state, 1)
     assert sorted(folder.iterdir()) == before
     assert not Path(service.state.project.folder).exists()

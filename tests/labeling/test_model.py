@@ -244,7 +244,7 @@ class Service(RuleBasedStateMachine):
         except (DubitoError, OSError):
             self.faults.planned.clear()
             self.service = LabelingService(read_project(self.project_folder), self.contents)
-        self.service.loop._speak = self.speak  # type: ignore[method-assign]
+        self.service.loop._send = self.run_job  # type: ignore[method-assign]
 
     def teardown(self) -> None:
         self.faults.planned.clear()
@@ -429,7 +429,7 @@ class Service(RuleBasedStateMachine):
 
     # What the machine does.
 
-    def speak(self, job: dict[str, Any]) -> dict[str, Any]:
+    def run_job(self, job: dict[str, Any]) -> dict[str, Any]:
         """A worker that picks what is open in the order of rows."""
         free = set(range(N_ITEMS) if job["only"] is None else job["only"]) - set(job["items"]) - set(job["closed"])
         picks = np.array(sorted(free)[:3], dtype=np.int64)
@@ -445,7 +445,7 @@ class Service(RuleBasedStateMachine):
         self.clock.advance(1.0)
         was_healthy, before = self.is_healthy(), self.service.state.round
         try:
-            self.service.loop._play()
+            self.service.loop._run_round()
         except (DubitoError, OSError):
             return
         assert self.service.state.round == before + 1
@@ -524,13 +524,13 @@ class Service(RuleBasedStateMachine):
 
     def check_memory(self, events: list[Event], leases: dict[tuple[int, str], float]) -> None:
         state = self.service.state
-        known = list(state.book.events.values())
+        known = list(state.label_table.events.values())
         assert known == events[: len(known)], "what is shown is stored"
         assert len(known) >= max(self.acknowledged.values(), default=0), "what was acknowledged is shown"
         recount = Recount(known)
         facts = project_facts(self.service)
-        assert state.book.labels == recount.labels()
-        assert state.book.skipped == recount.skipped()
+        assert state.label_table.labels == recount.labels()
+        assert state.label_table.skipped == recount.skipped()
         assert (facts["labelled"], facts["skipped"]) == (len(recount.labels()), len(recount.skipped()))
         assert [one_item(self.service, item)["label"] for item in range(N_ITEMS)] == [
             recount.label(item) for item in range(N_ITEMS)
@@ -539,9 +539,7 @@ class Service(RuleBasedStateMachine):
             each["name"]: (each["labels"], each["skipped"]) for each in annotator_facts(self.service)["annotators"]
         }
         assert people == {event.annotator: recount.of(event.annotator) for event in known}
-        held = {
-            (item, who): until for who in ("ann", "bob", "cid") for item, until in state.waiting.held_by(who).items()
-        }
+        held = {(item, who): until for who in ("ann", "bob", "cid") for item, until in state.queue.held_by(who).items()}
         assert all(until <= self.clock.steady + state.lease + 1e-6 for until in held.values())
         if self.is_healthy():
             assert known == events
@@ -556,7 +554,7 @@ class Service(RuleBasedStateMachine):
         with open_reader(self.project_folder, None).connect() as connection:
             assert state.rounds == read_rounds(connection)
             assert state.picks == read_picks(connection)
-        assert {pick.item for pick in state.waiting.picks} == {p.item for p in state.picks if p.round == state.round}
+        assert {pick.item for pick in state.queue.picks} == {p.item for p in state.picks if p.round == state.round}
 
     def check_classes(self) -> None:
         shown, kept = self.service.state.project.classes, read_project(self.project_folder).classes

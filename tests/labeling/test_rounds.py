@@ -10,9 +10,9 @@ import pytest
 from dubito.labeling import rounds as quick
 from dubito.labeling import worker
 from dubito.labeling.project import LAYOUT, model_file
-from dubito.labeling.rounds import Job, RoundPlayer
-from dubito.labeling.user_probabilities import keep_own
-from dubito.labeling.worker import lay_out
+from dubito.labeling.rounds import Job, RoundRunner
+from dubito.labeling.user_probabilities import save_probabilities
+from dubito.labeling.worker import compute_layout
 from dubito.matrix import IntArray
 from dubito.models.held_out import Share
 from labeling.projects import CLASSES, make_project, truth, write_rows
@@ -31,13 +31,13 @@ def job(items: IntArray, **given: Any) -> Job:
 
 
 def test_a_first_round_covers_and_a_later_one_has_a_model(tmp_path: Path) -> None:
-    player = RoundPlayer(features(tmp_path), None)
-    arrays, facts = player.play(job(NONE))
+    runner = RoundRunner(features(tmp_path), None)
+    arrays, facts = runner.run(job(NONE))
     assert len(set(arrays["picks"].tolist())) == 10
     assert set(arrays["why"].tolist()) == {"first"}
     assert (facts["labels"], facts["n_tested"], facts["stop"]) == (0, None, False)
     assert arrays["covered"][0] == facts["covered"] == 0.0
-    arrays, facts = player.play(job(np.arange(12), round=2, foreseen=Share(3, 4), audited=np.arange(4)))
+    arrays, facts = runner.run(job(np.arange(12), round=2, foreseen=Share(3, 4), audited=np.arange(4)))
     assert not set(arrays["picks"].tolist()) & set(range(12))
     assert arrays["probabilities"].shape == (60, 2)
     assert (facts["n_right"], facts["n_tested"], facts["audited"]) == (12, 12, 4)
@@ -47,61 +47,61 @@ def test_a_first_round_covers_and_a_later_one_has_a_model(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("n_rows", [1, 2])
 def test_a_pool_of_one_or_two_may_be_labelled_wholly(tmp_path: Path, n_rows: int) -> None:
-    player = RoundPlayer(features(tmp_path, n_rows), None)
-    arrays, facts = player.play(job(np.arange(n_rows), round=2))
+    runner = RoundRunner(features(tmp_path, n_rows), None)
+    arrays, facts = runner.run(job(np.arange(n_rows), round=2))
     assert len(arrays["picks"]) == 0
     assert facts["labels"] == n_rows
 
 
 def test_a_label_that_was_taken_back_may_be_asked_for_again(tmp_path: Path) -> None:
-    player = RoundPlayer(features(tmp_path, 20), None)
-    player.play(job(np.arange(12)))
-    arrays, _ = player.play(job(np.arange(4), budget=16))
+    runner = RoundRunner(features(tmp_path, 20), None)
+    runner.run(job(np.arange(12)))
+    arrays, _ = runner.run(job(np.arange(4), budget=16))
     assert set(arrays["picks"].tolist()) == set(range(4, 20))
 
 
 def test_what_is_closed_or_not_among_the_only_ones_is_not_asked_for(tmp_path: Path) -> None:
-    player = RoundPlayer(features(tmp_path), True)
-    arrays, _ = player.play(job(np.arange(4), closed=np.arange(4, 10), only=np.arange(20), budget=30, audit=0.4))
+    runner = RoundRunner(features(tmp_path), True)
+    arrays, _ = runner.run(job(np.arange(4), closed=np.arange(4, 10), only=np.arange(20), budget=30, audit=0.4))
     assert sorted(arrays["picks"].tolist()) == list(range(10, 20))
     # By chance, and yet no audit of the whole pool.
     assert "random" in arrays["why"].tolist()
     assert "audit" not in arrays["why"].tolist()
-    arrays, _ = player.play(job(np.arange(4), closed=np.arange(4, 10), budget=30, audit=0.4))
+    arrays, _ = runner.run(job(np.arange(4), closed=np.arange(4, 10), budget=30, audit=0.4))
     assert "audit" in arrays["why"].tolist()
 
 
 def test_of_a_large_pool_a_sample_stands_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quick, "LARGE", 100)
-    monkeypatch.setattr("dubito.labeling.rounds.LARGE", 100)
-    monkeypatch.setattr(quick, "SAMPLE", 50)
-    player = RoundPlayer(features(tmp_path, 400), None)
-    arrays, _ = player.play(job(NONE))
+    monkeypatch.setattr(quick, "LARGE_POOL", 100)
+    monkeypatch.setattr("dubito.labeling.rounds.LARGE_POOL", 100)
+    monkeypatch.setattr(quick, "COVER_SAMPLE", 50)
+    runner = RoundRunner(features(tmp_path, 400), None)
+    arrays, _ = runner.run(job(NONE))
     assert len(set(arrays["picks"].tolist())) == 10
-    arrays, _ = player.play(job(np.array([2, 4, 6]), round=2))
+    arrays, _ = runner.run(job(np.array([2, 4, 6]), round=2))
     assert not {2, 4, 6} & set(arrays["picks"].tolist())
-    arrays, _ = player.play(job(np.arange(30), round=3))
+    arrays, _ = runner.run(job(np.arange(30), round=3))
     assert not set(range(30)) & set(arrays["picks"].tolist())
 
 
 def test_the_worker_answers_jobs_by_files_of_the_project(tmp_path: Path) -> None:
     project, contents = make_project(tmp_path)
     np.savez(tmp_path / "mine.npz", probabilities=np.full((60, 2), 0.5), classes=np.array(CLASSES))
-    keep_own(project, contents, str(tmp_path / "mine.npz"))
-    player = worker._learner(project)
+    save_probabilities(project, contents, str(tmp_path / "mine.npz"))
+    runner = worker._make_runner(project)
     asked = {"task": "round", "round": 3, "items": [5, 2, 9, 4], "labels": [truth(row) for row in (5, 2, 9, 4)]}
     asked |= {"closed": [], "only": None, "budget": 5, "audit": 0.0, "strategy": "auto", "audited": [], "own": True}
-    facts = worker._answer(project, player, {**asked, "foreseen": [1, 2]})
+    facts = worker._run_job(project, runner, {**asked, "foreseen": [1, 2]})
     assert json.loads(json.dumps(facts))["own"] is True
     assert (Path(project.folder) / model_file(3)).exists()
-    assert worker._answer(project, player, {"task": "layout"}) == {"task": "layout"}
+    assert worker._run_job(project, runner, {"task": "layout"}) == {"task": "layout"}
     assert (Path(project.folder) / LAYOUT).exists()
 
 
 def test_a_map_shows_the_two_sides_apart(tmp_path: Path) -> None:
-    places = lay_out(features(tmp_path))
+    places = compute_layout(features(tmp_path))
     assert places.shape == (60, 2)
     assert np.abs(places).max() <= 1.0
     left, right = places[::2, 0], places[1::2, 0]
     assert left.max() < right.min() or right.max() < left.min()
-    assert lay_out(np.zeros((3, 1))).tolist() == [[0.0, 0.0]] * 3
+    assert compute_layout(np.zeros((3, 1))).tolist() == [[0.0, 0.0]] * 3

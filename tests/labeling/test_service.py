@@ -11,10 +11,10 @@ from dubito.integrations.exchange.label_studio import read_tasks
 from dubito.labeling.creation import open_project
 from dubito.labeling.events import Event
 from dubito.labeling.export import export_labels, label_columns
-from dubito.labeling.queue import WaitingList
+from dubito.labeling.queue import PickQueue
 from dubito.labeling.service import AnswerIn, LabelingService
 from dubito.labeling.store import Pick
-from dubito.labeling.user_probabilities import keep_own
+from dubito.labeling.user_probabilities import save_probabilities
 from dubito.labeling.views import (
     agreement,
     annotator_facts,
@@ -75,14 +75,14 @@ def test_a_review_settles_a_label_and_is_no_vote_of_its_own(tmp_path: Path) -> N
     answer(opened, 0, "carl", "right", is_review=True)
     answer(opened, 1, "ann", "right")
     answer(opened, 1, "carl", "right", is_review=True)
-    assert opened.state.book.labels == {0: "right", 1: "right"}
+    assert opened.state.label_table.labels == {0: "right", 1: "right"}
     columns = label_columns(opened.state)
     assert (columns["annotators"], columns["agreement"]) == ([2, 1], [0.0, 1.0])
     facts = annotator_facts(opened)
     assert facts["overlap"] == {"items": 1, "agree": 1.0, "kappa": None}
     opened.undo("u1", "carl").result()
     opened.undo("u2", "carl").result()
-    assert opened.state.book.labels == {0: "left", 1: "right"}
+    assert opened.state.label_table.labels == {0: "left", 1: "right"}
     opened.close()
 
 
@@ -130,7 +130,7 @@ def test_the_guess_before_the_label_is_in_the_log_and_one_that_was_seen_does_not
     wait_until(lambda: service.state.model is not None and service.state.model.probabilities is not None)
     answer(service, 20)
     answer(service, 21, guess_seen=True)
-    events = {event.item: event for event in service.state.book.events.values()}
+    events = {event.item: event for event in service.state.label_table.events.values()}
     assert events[0].guess is None
     assert (events[20].guess, events[20].guess_seen) == ("left", False)
     assert (events[21].guess, events[21].guess_seen) == ("right", True)
@@ -140,7 +140,7 @@ def test_the_guess_before_the_label_is_in_the_log_and_one_that_was_seen_does_not
         event.guess is not None and not event.guess_seen for event in events.values()
     )
     answer(service, 20, "bob")
-    assert service.state.book.events[service.state.book.last].guess is None
+    assert service.state.label_table.events[service.state.label_table.last].guess is None
 
 
 def test_an_audit_draws_its_share_at_random_and_is_told_apart(tmp_path: Path) -> None:
@@ -148,13 +148,13 @@ def test_an_audit_draws_its_share_at_random_and_is_told_apart(tmp_path: Path) ->
     opened = LabelingService(project, contents)
     opened.start()
     wait_until(lambda: opened.state.round == 1)
-    picks = opened.state.waiting.picks
+    picks = opened.state.queue.picks
     drawn = [pick for pick in picks if pick.why == "audit"]
     assert 0.25 * len(picks) < len(drawn) < 0.75 * len(picks)
     assert rows(opened.ask("ann", 40).result()) == [pick.item for pick in picks[:40]]
     for pick in picks[:40]:
         answer(opened, pick.item)
-    opened.loop.ask()
+    opened.loop.request_round()
     wait_until(lambda: opened.state.rounds[-1].labels >= 40)
     audited = curve_facts(opened)["audited"]
     assert audited["of"] == sum(pick.why == "audit" for pick in picks[:40])
@@ -168,13 +168,13 @@ def drawn(tmp_path: Path) -> Iterator[tuple[LabelingService, list[int]]]:
     opened = LabelingService(*make_project(tmp_path, overlap=2, audit=1.0))
     picks = [Pick(1, rank, item, "audit") for rank, item in enumerate(range(10, 20))]
     opened.state.picks += picks
-    opened.state.waiting.replace(picks)
+    opened.state.queue.replace(picks)
     yield opened, [pick.item for pick in picks]
     opened.close()
 
 
 def whys(service: LabelingService) -> list[str]:
-    return [event.why for event in service.state.book.events.values()]
+    return [event.why for event in service.state.label_table.events.values()]
 
 
 def test_only_who_was_handed_an_item_and_has_not_seen_the_guess_answers_the_audit(
@@ -211,9 +211,9 @@ def test_what_an_older_dubito_called_an_audit_without_a_draw_does_not_count(
     drawn: tuple[LabelingService, list[int]],
 ) -> None:
     service, items = drawn
-    book = service.state.book
-    book.add(Event(1, "a", "label", "ann", items[0], "left", 1, None, 0.0, why="audit"))
-    book.add(Event(2, "b", "label", "ann", 40, "left", 1, None, 0.0, why="audit"))
+    table = service.state.label_table
+    table.add(Event(1, "a", "label", "ann", items[0], "left", 1, None, 0.0, why="audit"))
+    table.add(Event(2, "b", "label", "ann", 40, "left", 1, None, 0.0, why="audit"))
     assert service.state.audited() == [items[0]]
 
 
@@ -222,8 +222,8 @@ def test_a_persons_own_model_takes_the_place_of_dubitos(service: LabelingService
     sure[:, 0] = np.where(np.arange(60) == 13, 0.5, 0.99)
     sure[:, 1] = 1.0 - sure[:, 0]
     np.savez(tmp_path / "mine.npz", probabilities=sure, classes=np.array(CLASSES))
-    assert keep_own(service.state.project, service.state.contents, str(tmp_path / "mine.npz")) == 60
-    service.loop.ask()
+    assert save_probabilities(service.state.project, service.state.contents, str(tmp_path / "mine.npz")) == 60
+    service.loop.request_round()
     wait_until(lambda: service.state.round >= 2)
     model = service.state.model
     assert model is not None
@@ -241,9 +241,9 @@ def test_a_worker_that_fails_says_why_and_labels_go_on(tmp_path: Path) -> None:
     wait_until(lambda: bool(model_facts(opened)["state"] == "failed"))
     assert "does not exist" in model_facts(opened)["message"]
     answer(opened, 3)
-    assert opened.state.book.labels == {3: "right"}
+    assert opened.state.label_table.labels == {3: "right"}
     pool.with_suffix(".gone").rename(pool)
-    opened.loop.ask()
+    opened.loop.request_round()
     wait_until(lambda: opened.loop.failure is None and opened.state.round >= 1)
     opened.close()
 
@@ -251,9 +251,9 @@ def test_a_worker_that_fails_says_why_and_labels_go_on(tmp_path: Path) -> None:
 def test_when_the_picks_run_out_items_are_drawn_and_in_the_end_it_says_thanks(tmp_path: Path) -> None:
     project, contents = make_project(tmp_path, n_rows=30, batch=10_000)
     opened = LabelingService(project, contents)
-    waiting = opened.state.waiting
+    queue = opened.state.queue
     assert waiting_sentence(opened, has_items=False) == "The first picks are being made."
-    waiting.replace([Pick(1, 0, 4, "first")])
+    queue.replace([Pick(1, 0, 4, "first")])
     found = opened.ask("ann", 64).result()
     assert rows(found)[0] == 4
     assert sorted(rows(found)) == list(range(30))
@@ -270,7 +270,7 @@ def test_when_the_picks_run_out_items_are_drawn_and_in_the_end_it_says_thanks(tm
 @pytest.mark.parametrize("picked", [range(0), range(12)])
 def test_an_item_whose_answer_is_taken_back_is_handed_out_again(tmp_path: Path, picked: range) -> None:
     opened = LabelingService(*make_project(tmp_path, n_rows=12))
-    opened.state.waiting.replace([Pick(1, rank, item, "first") for rank, item in enumerate(picked)])
+    opened.state.queue.replace([Pick(1, rank, item, "first") for rank, item in enumerate(picked)])
     for row in range(12):
         answer(opened, row)
     assert opened.ask("bob", 12).result() == []
@@ -292,7 +292,7 @@ def test_classes_and_settings_last_and_reach_a_page_that_listens(service: Labeli
     again = open_project(service.state.project.folder)[0]
     assert again.classes == (*CLASSES, "up")
     assert (again.guidelines, again.settings.batch, again.settings.overlap) == ("Look twice.", 7, 2)
-    assert service.state.waiting.overlap == 2
+    assert service.state.queue.overlap == 2
 
 
 def test_review_is_empty_before_there_is_a_model(service: LabelingService) -> None:
@@ -315,7 +315,7 @@ def test_kappa_of_two_is_scikit_learns_and_of_more_is_fleiss() -> None:
 
 
 def test_nobody_is_handed_what_they_have_answered(service: LabelingService) -> None:
-    waiting: WaitingList = service.state.waiting
+    queue: PickQueue = service.state.queue
     for row in range(5):
         answer(service, row)
-    assert not {0, 1, 2, 3, 4} & set(rows(waiting.ask("ann", 64, 0.0)))
+    assert not {0, 1, 2, 3, 4} & set(rows(queue.ask("ann", 64, 0.0)))

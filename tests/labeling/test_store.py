@@ -13,7 +13,7 @@ from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.labeling import database as schema
 from dubito.labeling.creation import open_project
 from dubito.labeling.database import StoreFailed, open_engine, open_reader
-from dubito.labeling.events import Book, Event
+from dubito.labeling.events import Event, LabelTable
 from dubito.labeling.service import AnswerIn, Conflict, LabelingService
 from dubito.labeling.store import read_events
 from labeling.projects import make_project, truth
@@ -36,11 +36,11 @@ def test_what_was_answered_is_there_after_opening_the_project_again(tmp_path: Pa
         answer(service, row, label=truth(row))
     answer(service, 9, label=None)
     service.undo("u", "ann").result()
-    labels, leases = dict(service.state.book.labels), dict(service.state.waiting.held_by("ann"))
+    labels, leases = dict(service.state.label_table.labels), dict(service.state.queue.held_by("ann"))
     service.close()
     again = LabelingService(*open_project(service.state.project.folder))
-    assert again.state.book.labels == labels == {row: truth(row) for row in range(5)}
-    assert again.state.waiting.held_by("ann") == pytest.approx(leases, abs=60)
+    assert again.state.label_table.labels == labels == {row: truth(row) for row in range(5)}
+    assert again.state.queue.held_by("ann") == pytest.approx(leases, abs=60)
     assert again.undo("u2", "ann").result().event.item == 4
     again.close()
 
@@ -65,7 +65,7 @@ def test_nothing_is_acknowledged_once_the_file_is_gone(tmp_path: Path, gone: str
         with pytest.raises(StoreFailed, match="removed or replaced while this server has it open"):
             answer(service, 1)
         assert "removed or replaced" in service.failures()["store"]
-        assert service.state.book.labels == {0: "left"}
+        assert service.state.label_table.labels == {0: "left"}
     service.close()
 
 
@@ -82,7 +82,7 @@ def test_a_backup_that_is_copied_over_the_file_in_use_is_noticed(tmp_path: Path)
         with pytest.raises(StoreFailed, match=r"another program has written .* while this server has it open"):
             answer(service, 2)
     assert "another program has written" in service.failures()["store"]
-    assert service.state.book.labels == {0: "left", 1: "left"}
+    assert service.state.label_table.labels == {0: "left", 1: "left"}
     service.close()
 
 
@@ -92,7 +92,7 @@ def test_one_wrong_label_among_many_keeps_none_of_them(tmp_path: Path, store: st
     both = [AnswerIn("fresh", "ann", 1, "left"), AnswerIn("taken", "ann", 2, "left")]
     with pytest.raises(Conflict):
         service.answer(both).result()
-    assert service.state.book.labels == {0: "left"}
+    assert service.state.label_table.labels == {0: "left"}
     service.close()
 
 
@@ -110,10 +110,10 @@ def test_an_operation_that_fails_takes_nothing_with_it(tmp_path: Path, store: st
     with pytest.raises(DubitoError, match="could not be saved"):
         broken.result()
     assert last.result()[0].event.number == 2
-    assert service.state.book.labels == {1: "left", 2: "right"}
+    assert service.state.label_table.labels == {1: "left", 2: "right"}
     service.close()
     again = LabelingService(*open_project(service.state.project.folder))
-    assert again.state.book.labels == {1: "left", 2: "right"}
+    assert again.state.label_table.labels == {1: "left", 2: "right"}
     again.close()
 
 
@@ -130,10 +130,12 @@ def test_the_view_of_answers_is_what_the_book_says(tmp_path: Path, store: str | 
     with engine.connect() as connection:
         seen = {(row[0], row[1]): row[2] for row in connection.execute(text("SELECT * FROM dubito_answers"))}
         events = read_events(connection)
-    book = service.state.book
-    assert seen == {(item, who): event.label for item in book.answers for who, event in book.said(item).items()}
+    table = service.state.label_table
+    assert seen == {
+        (item, who): event.label for item in table.answers for who, event in table.current_answers(item).items()
+    }
     assert seen == {(1, "ann"): "left", (1, "bob"): "right"}
-    assert Book(events).labels == book.labels
+    assert LabelTable(events).labels == table.labels
     service.close()
 
 
@@ -158,7 +160,7 @@ def test_an_older_store_is_brought_up_to_date_with_its_labels(tmp_path: Path, st
         connection.execute(text(schema.ANSWERS))
         connection.execute(update(schema.facts).where(schema.facts.c.name == "schema").values(value="1"))
     again = LabelingService(*open_project(project.folder))
-    assert again.state.book.labels == {3: "left"}
+    assert again.state.label_table.labels == {3: "left"}
     again.answer([AnswerIn("new", "ann", 4, "left", seconds=1.5)]).result()
     again.close()
     with engine.connect() as connection:
@@ -197,23 +199,23 @@ Move = tuple[str, int, str | None]
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.sampled_from(["x", "y", None, "undo"]))))
 @settings(max_examples=examples(200))
-def test_a_book_is_the_same_whether_kept_up_or_read_again(moves: list[Move]) -> None:
-    book, events = Book(overlap=2), []
+def test_a_label_table_is_the_same_updated_or_rebuilt(moves: list[Move]) -> None:
+    table, events = LabelTable(overlap=2), []
     for number, (who, item, label) in enumerate(moves, start=1):
         event = Event(number, f"k{number}", "label" if label else "skip", who, item, label, 0, None, float(number))
         if label == "undo":
-            last = book.last_of(who)
+            last = table.last_of(who)
             if last is None:
                 continue
             event = Event(number, f"k{number}", "undo", who, last.item, None, 0, last.number, float(number))
-        book.add(event)
+        table.add(event)
         events.append(event)
-    again = Book(events, overlap=2)
-    assert (book.labels, book.skipped, set(book.partial)) == (again.labels, again.skipped, set(again.partial))
-    check_by_hand(book, events)
+    again = LabelTable(events, overlap=2)
+    assert (table.labels, table.skipped, set(table.partial)) == (again.labels, again.skipped, set(again.partial))
+    check_by_hand(table, events)
 
 
-def check_by_hand(book: Book, events: list[Event]) -> None:
+def check_by_hand(table: LabelTable, events: list[Event]) -> None:
     """The same out of the log in the most obvious way."""
     undone = {event.target for event in events}
     said: dict[int, dict[str, Event]] = {}
@@ -226,7 +228,7 @@ def check_by_hand(book: Book, events: list[Event]) -> None:
 
     for item in range(4):
         labels = [event.label for event in said.get(item, {}).values() if event.label]
-        assert (item in book.labels) == bool(labels)
-        assert (item in book.skipped) == (item in said and not labels)
+        assert (item in table.labels) == bool(labels)
+        assert (item in table.skipped) == (item in said and not labels)
         if labels:
-            assert count(item, book.labels[item]) == max(count(item, label) for label in labels)
+            assert count(item, table.labels[item]) == max(count(item, label) for label in labels)

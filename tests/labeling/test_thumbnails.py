@@ -34,7 +34,7 @@ def photos(tmp_path: Path) -> Path:
 @pytest.fixture
 def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pictures]:
     """Over a cache that keeps pictures of files that were written a moment ago."""
-    monkeypatch.setattr(module, "SETTLED", -1.0)
+    monkeypatch.setattr(module, "MIN_AGE", -1.0)
     made = Pictures(ThumbnailCache(str(tmp_path / "thumbnails"), keep_free=0), 2)
     yield made
     made.close()
@@ -82,7 +82,7 @@ def test_a_replaced_picture_is_shown_though_its_size_and_time_are_the_same(pictu
 def test_a_picture_that_changed_just_now_is_not_kept(
     pictures: Pictures, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SETTLED", 3600.0)
+    monkeypatch.setattr(module, "MIN_AGE", 3600.0)
     show(pictures, contents_of(photos))
     assert kept(pictures) == []
 
@@ -223,7 +223,7 @@ def test_large_pictures_that_wait_for_memory_hold_up_no_small_one(pictures: Pict
 def test_where_too_many_pictures_wait_one_more_is_refused(
     pictures: Pictures, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING", 1)
+    monkeypatch.setattr(module, "MAX_WAITING", 1)
     contents = contents_of(photos)
     show(pictures, contents, 0)
     (stopped,) = pictures.small.process_ids
@@ -244,7 +244,7 @@ def test_where_too_many_pictures_wait_one_more_is_refused(
 
 def test_paths_that_none_can_be_and_files_that_are_too_large_are_refused(pictures: Pictures, photos: Path) -> None:
     with open(photos / "large.png", "wb") as file:
-        file.truncate(module.MOST_BYTES + 1)
+        file.truncate(module.MAX_BYTES + 1)
     contents = contents_of(photos, "a\0b.png", "large.png")
     with pytest.raises(MissingFile, match="item 0 has a path that none can be"):
         show(pictures, contents, 0)

@@ -53,13 +53,13 @@ def test_labels_survive_an_outage_of_the_database(tmp_path: Path, store: str, se
         stop.set()
         person.join()
     wait_until(lambda: service.state.round >= 1)
-    events = list(service.state.book.events.values())
+    events = list(service.state.label_table.events.values())
     service.close()
     keys = [event.key for event in events]
     assert len(set(keys)) == len(keys)
     assert set(keys) >= set(acknowledged)
     again = LabelingService(service.state.project, service.state.contents)
-    assert list(again.state.book.events.values()) == events
+    assert list(again.state.label_table.events.values()) == events
     again.close()
 
 
@@ -109,19 +109,19 @@ def test_a_server_that_takes_what_is_sent_and_never_answers_is_given_up(
     service.answer([AnswerIn("a", "ann", 0, truth(0))]).result(timeout=60)
     process = service._writer.run(lambda connection: connection.execute(text("SELECT pg_backend_pid()")).scalar())
     assert isinstance(process, int)
-    monkeypatch.setattr("dubito.labeling.database.LONGEST_ANSWER", 0.3)
+    monkeypatch.setattr("dubito.labeling.database.RESPONSE_SECONDS", 0.3)
     os.kill(process, signal.SIGSTOP)
     try:
         with pytest.raises(StoreUnavailable, match="cannot be reached"):
             service.answer([AnswerIn("b", "ann", 1, truth(1))]).result(timeout=120)
-        assert service.state.book.labels == {0: truth(0)}
+        assert service.state.label_table.labels == {0: truth(0)}
         wait_until(lambda: "another dubito label has this store open" in service.failures().get("store", ""))
     finally:
         os.kill(process, signal.SIGCONT)
     monkeypatch.undo()
     wait_until(lambda: not service.failures())
     service.answer([AnswerIn("b", "ann", 1, truth(1))]).result(timeout=60)
-    assert service.state.book.labels == {0: truth(0), 1: truth(1)}
+    assert service.state.label_table.labels == {0: truth(0), 1: truth(1)}
     service.close()
 
 
@@ -138,7 +138,7 @@ def test_a_database_that_can_only_be_read_is_refused_to_a_server_and_read_by_oth
     engine.dispose()
     with pytest.raises(StoreUnavailable, match="read-only"):
         LabelingService(service.state.project, service.state.contents)
-    assert read_state(service.state.project.folder).book.labels == {0: truth(0)}
+    assert read_state(service.state.project.folder).label_table.labels == {0: truth(0)}
 
 
 def test_after_an_outage_the_store_is_not_written_while_another_server_has_it(tmp_path: Path, store: str) -> None:

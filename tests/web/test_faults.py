@@ -54,7 +54,7 @@ def test_a_full_disk_is_reported_and_nothing_acknowledged_is_lost(tmp_path: Path
         assert post(client, kept, f"key-{kept}")[0] == 201
     server.kill()
     again = LabelingService(*open_project(project.folder))
-    assert again.state.book.labels == {row: truth(row) for row in range(kept + 1)}
+    assert again.state.label_table.labels == {row: truth(row) for row in range(kept + 1)}
     again.close()
 
 
@@ -105,7 +105,7 @@ def test_a_round_that_is_damaged_is_made_again(tmp_path: Path) -> None:
     again = LabelingService(*open_project(project.folder))
     assert again.state.model is None
     again.start()
-    again.loop.ask()
+    again.loop.request_round()
     wait_until(lambda: again.state.round == 2)
     again.close()
 

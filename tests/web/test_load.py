@@ -15,7 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from dubito.labeling.web.app import make_app
-from dubito.labeling.web.connections import LINES_PER_MINUTE, FewLines, allowed_connections
+from dubito.labeling.web.connections import LINES_PER_MINUTE, RateLimitFilter, allowed_connections
 from dubito.labeling.web.limits import Limits, TokenCheck, TooManyGuesses
 from labeling.projects import make_project
 from web.clients import HERE, TOKEN, rows_service
@@ -305,7 +305,7 @@ def test_lines_that_are_left_out_are_counted(monkeypatch: pytest.MonkeyPatch) ->
     clock = Clock()
     monkeypatch.setattr("dubito.labeling.web.connections.time.monotonic", clock)
     few, record = (
-        FewLines(),
+        RateLimitFilter(),
         logging.LogRecord("dubito.labeling.web", logging.WARNING, "file.py", 1, "wrong %s", ("x",), None),
     )
     assert sum(few.filter(record) for _ in range(LINES_PER_MINUTE + 7)) == LINES_PER_MINUTE

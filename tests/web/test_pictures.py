@@ -111,7 +111,7 @@ def test_while_too_many_pictures_wait_a_request_is_503_and_may_be_sent_again(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(pictures, "MOST_WAITING", 0)
+        patch.setattr(pictures, "MAX_WAITING", 0)
         answer = client.get("/api/items/0/picture", params={"edge": 77})
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"

@@ -1,4 +1,4 @@
-"""What a person is shown of each row of the pool: a picture, a text, or its columns."""
+"""The content of the items that annotators see: a picture, a text, or the columns of a table."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -21,49 +21,46 @@ from dubito.request.labels import are_labels, label_keys
 What = Literal["pictures", "texts", "rows"]
 PICTURES = ("path", "image")
 TEXTS = ("text", "sentence", "document", "content", "review", "title", "body")
-MOST_COLUMNS = 30
-LONGEST_CELL = 2000
+MAX_COLUMNS = 30
+MAX_CELL_LENGTH = 2000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """The pool as a person sees it; rows are numbers from 0."""
+    """The items of a project as annotators see them."""
 
     what: What
     ids: Sequence[str]
     shown: Sequence[object] | None
     """Paths or bytes of pictures, or texts."""
     columns: Mapping[str, Sequence[str]]
-    """What else is said of every row; never its label."""
+    """Other columns, without the label."""
     labels: tuple[str | None, ...]
-    """What the source itself says, where it has labels."""
+    """Labels of the source; empty if it has none."""
     root: str
-    """Where paths begin: nothing outside it is shown."""
+    """Folder that paths are relative to; files outside it are not shown."""
     has_ids: bool = True
-    """False where rows go by their numbers."""
+    """False if the ids are row numbers."""
     rows: IntArray | None = None
-    """(n,) the row of the pool that each item is; None where item i is row i."""
+    """(n,) pool row of each item; None if item i is row i."""
     n_left_out: int = 0
-    """Rows of the pool that came after the project was made."""
+    """Number of pool rows added after the project was created."""
 
     def row_of(self, item: int) -> int:
-        """The row of the pool that an item is."""
         return item if self.rows is None else int(self.rows[item])
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def text(self, item: int) -> str | None:
-        """The text of a row."""
         return str(self.shown[item]) if self.what == "texts" and self.shown is not None else None
 
     def cells(self, item: int) -> dict[str, str]:
-        """The other columns of a row."""
         return {name: values[item] for name, values in self.columns.items()}
 
 
 def read_contents(project: Project) -> Contents:
-    """What the items of a project show; refused where the pool was replaced by one that has not all of them."""
+    """Read the contents of a project's items; raises `InvalidData` if the pool was replaced and lacks some of them."""
     contents = _read_pool_contents(project)
     if not has_items(project):
         return contents
@@ -83,7 +80,7 @@ def read_contents(project: Project) -> Contents:
 
 
 def identities_of(project: Project, contents: Contents) -> Identities:
-    """What tells the items of a project apart: ids, and what is shown, or features where there is neither."""
+    """Identify the items: by id and by content, or by features if there is neither."""
     if contents.shown is not None:
         kind, digests = "shown", [digest_of(each) for each in contents.shown]
     elif contents.has_ids:
@@ -97,7 +94,7 @@ def identities_of(project: Project, contents: Contents) -> Identities:
 
 
 def features_of(project: Project, rows: IntArray | None) -> tuple[Matrix, bool]:
-    """The features of the items, and whether they are columns of a table."""
+    """The features of the items, and whether they are named columns of a table."""
     pool = read_pool(project.pool_path)
     return (pool.features if rows is None else Rows(pool.features, rows)), bool(pool.feature_names)
 
@@ -109,13 +106,13 @@ def _read_pool_contents(project: Project) -> Contents:
     what, shown = _shown(source)
     n_rows = _n_rows(source)
     ids = find_names(source, None, n_rows).ids
-    called = [str(row) for row in range(n_rows)] if ids is None else [str(each) for each in ids.values.tolist()]
+    item_ids = [str(row) for row in range(n_rows)] if ids is None else [str(each) for each in ids.values.tolist()]
     hidden = {label, shown, COLUMN, usual(names, IDS)}
-    place = project.source_path
-    root = place if os.path.isdir(place) else os.path.dirname(place)
+    path = project.source_path
+    root = path if os.path.isdir(path) else os.path.dirname(path)
     return Contents(
         what,
-        called,
+        item_ids,
         None if shown is None else list(source.entry(shown).values().tolist()),
         _columns(source, [name for name in names if name and name not in hidden]),
         () if label is None else _labels(source, label),
@@ -125,7 +122,7 @@ def _read_pool_contents(project: Project) -> Contents:
 
 
 def _n_rows(source: Source) -> int:
-    """By the ids where there are some, so that no features need be read."""
+    """Number of rows, from the ids if possible, so that the features need not be read."""
     ids = usual([name for name in source.names if name], IDS)
     if ids is not None:
         return len(source.entry(ids).names())
@@ -133,7 +130,7 @@ def _n_rows(source: Source) -> int:
 
 
 def _shown(source: Source) -> tuple[What, str | None]:
-    """Pictures by path or bytes, texts, or rows of whatever there is."""
+    """The kind of content and its column; None for rows of a table."""
     names = [name for name in source.names if name]
     picture, text = usual(names, PICTURES), usual(names, TEXTS)
     if picture is not None and source.is_table:
@@ -146,16 +143,16 @@ def _shown(source: Source) -> tuple[What, str | None]:
 def _columns(source: Source, names: Sequence[str]) -> dict[str, list[str]]:
     if not source.is_table:
         return {}
-    kept = [name for name in names if source.entry(name).ndim == 1][:MOST_COLUMNS]
-    return {name: [_cell(value) for value in source.entry(name).values().tolist()] for name in kept}
+    shown = [name for name in names if source.entry(name).ndim == 1][:MAX_COLUMNS]
+    return {name: [_cell(value) for value in source.entry(name).values().tolist()] for name in shown}
 
 
 def _cell(value: object) -> str:
-    shown = "" if value is None or value != value else f"{value:g}" if isinstance(value, float) else str(value)
-    return shown if len(shown) <= LONGEST_CELL else shown[:LONGEST_CELL] + "..."
+    text = "" if value is None or value != value else f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= MAX_CELL_LENGTH else text[:MAX_CELL_LENGTH] + "..."
 
 
 def _labels(source: Source, name: str) -> tuple[str | None, ...]:
     values: AnyArray = np.asarray(source.entry(name).values())
-    kept = are_labels(f"{source.path} ({name})", values, ("-1",))
-    return tuple(key if is_label else None for key, is_label in zip(label_keys(values), kept, strict=True))
+    is_label = are_labels(f"{source.path} ({name})", values, ("-1",))
+    return tuple(key if given else None for key, given in zip(label_keys(values), is_label, strict=True))

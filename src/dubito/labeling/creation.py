@@ -1,4 +1,4 @@
-"""From a source to a project: its folder, its pool, its classes, and the labels that it has already."""
+"""Create a project from a source, or reopen it: its folder, pool, classes and existing labels."""
 
 import os
 import shutil
@@ -20,21 +20,21 @@ from dubito.labeling.contents import Contents, identities_of, read_contents
 from dubito.labeling.database import open_engine
 from dubito.labeling.events import Event, check_name
 from dubito.labeling.items import ITEMS, has_items, save_items
-from dubito.labeling.project import Project, ProjectLock, Settings, is_project, keep_ident, read_ident, read_project
+from dubito.labeling.project import Project, ProjectLock, Settings, ensure_ident, is_project, read_ident, read_project
 from dubito.labeling.project_checks import changed_source
 from dubito.labeling.state import State
 from dubito.labeling.store import Writer, add_event, check_store
 
 POOL = "pool.parquet"
 SOURCE = "source"
-"""Who gave the labels that a source had already."""
+"""Annotator of the labels that the source had."""
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 EmbedProgress = Callable[[int, int, None, float], None]
 
 
 def project_folder(source: str) -> str:
-    """The folder of the project beside a source.
+    """The folder of a source's project, next to the source.
 
     Examples
     --------
@@ -56,29 +56,29 @@ def open_project(
     store: str | None = None,
     embedder: str = "auto",
     progress: EmbedProgress | None = None,
-    tell: Tell = lambda line: None,
+    report: Report = lambda line: None,
 ) -> tuple[Project, Contents]:
-    """The project of a source, made where there is none yet."""
+    """Open the project of a source, or create it. `report` gets one-line messages for the user."""
     folder = project_folder(source)
     if is_project(folder):
-        project = _reopened(folder, source, store)
-        _refuse_other(project, embedder)
+        project = _reopen(folder, source, store)
+        _check_embedder(project, embedder)
         contents = read_contents(project)
         if not has_items(project):
             save_items(project, identities_of(project, contents))
         if contents.n_left_out:
-            tell(f"{contents.n_left_out:,} rows of {project.pool_path} are new, and not part of the project.")
+            report(f"{contents.n_left_out:,} rows of {project.pool_path} are new, and not part of the project.")
         for note in changed_source(project, contents):
-            tell(note)
+            report(note)
         more = [name for name in classes or () if check_name("classes", name) not in project.classes]
-        project = _with_classes(project, more)
+        project = _add_classes(project, more)
         if more:
-            tell(f"added to the classes: {', '.join(more)}.")
+            report(f"added to the classes: {', '.join(more)}.")
         return project, contents
-    return _made(folder, source, classes, settings or Settings(), store, embedder, progress, tell)
+    return _create(folder, source, classes, settings or Settings(), store, embedder, progress, report)
 
 
-def _reopened(folder: str, source: str, store: str | None) -> Project:
+def _reopen(folder: str, source: str, store: str | None) -> Project:
     project = read_project(folder)
     if not is_project(source.rstrip("/")) and os.path.realpath(project.source_path) != os.path.realpath(source):
         problem = f"{folder} is the project of {project.source_path}"
@@ -88,17 +88,17 @@ def _reopened(folder: str, source: str, store: str | None) -> Project:
     return project
 
 
-def _refuse_other(project: Project, embedder: str) -> None:
-    """An embedder is chosen when a project is made: distances of two do not go together."""
-    theirs = open_source(project.pool_path).embedder.partition(" (version")[0]
-    is_same = embedder in ("auto", theirs) or (embedder.startswith("onnx:") and theirs.startswith("onnx:"))
+def _check_embedder(project: Project, embedder: str) -> None:
+    """Raise `InvalidArgument` if the project was created with another embedder: distances would not be comparable."""
+    current = open_source(project.pool_path).embedder.partition(" (version")[0]
+    is_same = embedder in ("auto", current) or (embedder.startswith("onnx:") and current.startswith("onnx:"))
     if not is_same:
-        problem = f"is not what {project.folder} was made with ({theirs or 'features of your own'})"
+        problem = f"is not what {project.folder} was made with ({current or 'features of your own'})"
         hint = "leave it out, or rename that folder and begin anew."
         raise InvalidArgument(problem, argument="embedder", value=embedder, hint=hint)
 
 
-def _with_classes(project: Project, classes: Sequence[str]) -> Project:
+def _add_classes(project: Project, classes: Sequence[str]) -> Project:
     for name in classes:
         if check_name("classes", name) not in project.classes:
             project = project.with_class(name)
@@ -107,7 +107,7 @@ def _with_classes(project: Project, classes: Sequence[str]) -> Project:
     return project
 
 
-def _made(
+def _create(
     folder: str,
     source: str,
     classes: Sequence[str] | None,
@@ -115,7 +115,7 @@ def _made(
     store: str | None,
     embedder: str,
     progress: EmbedProgress | None,
-    tell: Tell,
+    report: Report,
 ) -> tuple[Project, Contents]:
     if not os.path.exists(source):
         raise MissingFile(f"{source} does not exist", hint="check the path, or try dubito label --demo.")
@@ -126,13 +126,13 @@ def _made(
     is_new = not os.path.exists(folder)
     with explain_write_errors(folder):
         os.makedirs(folder, 0o700, exist_ok=True)
-    # A power cut may take a new folder with all that is in it, however well that is synced.
+    # Without this, a power failure could lose the new folder even if its files are synced.
     sync_folder(os.path.dirname(os.path.abspath(folder)))
     try:
-        return _filled(folder, source, classes, settings, store, embedder, progress, tell)
+        return _fill(folder, source, classes, settings, store, embedder, progress, report)
     except BaseException as error:
         with suppress(OSError):
-            # What was embedded before a kill or a full disk is gone on with; what was refused is not.
+            # Keep embeddings for a retry after an interrupt or a full disk, but not after invalid input.
             if is_new and isinstance(error, DubitoError) and error.exit_code > 1:
                 shutil.rmtree(folder)
             elif is_new:
@@ -140,7 +140,7 @@ def _made(
         raise
 
 
-def _filled(
+def _fill(
     folder: str,
     source: str,
     classes: Sequence[str] | None,
@@ -148,26 +148,26 @@ def _filled(
     store: str | None,
     embedder: str,
     progress: EmbedProgress | None,
-    tell: Tell,
+    report: Report,
 ) -> tuple[Project, Contents]:
-    near = os.path.relpath(source, folder)
-    pool = near if is_pool(source) else _embedded(folder, source, embedder, progress, tell)
+    relative = os.path.relpath(source, folder)
+    pool = relative if is_pool(source) else _embed(folder, source, embedder, progress, report)
     if store is None and not os.path.exists(os.path.join(folder, "labels.sqlite")):
         with suppress(FileNotFoundError):
-            os.unlink(os.path.join(folder, ITEMS))  # Of a try that was interrupted; the source may be another since.
-    project = Project(folder, keep_ident(folder), near, pool, (), "", settings, store)
+            os.unlink(os.path.join(folder, ITEMS))  # Left by an interrupted creation, perhaps of another source.
+    project = Project(folder, ensure_ident(folder), relative, pool, (), "", settings, store)
     contents = read_contents(project)
     found = sorted({label for label in contents.labels if label is not None})
     for name in dict.fromkeys(check_name("classes", each) for each in (*(classes or ()), *found)):
         project = project.with_class(name)
     save_items(project, identities_of(project, contents))
-    _import(project, contents, tell)
+    _import_labels(project, contents, report)
     project.save()
     return project, contents
 
 
 def is_pool(source: str) -> bool:
-    """Whether a file has features already: a pool file, arrays, or a table of numbers alone."""
+    """Whether a file already has features: a pool file, arrays, or a table with only numbers."""
     if os.path.isdir(source):
         return False
     opened = open_source(source)
@@ -181,41 +181,41 @@ def is_pool(source: str) -> bool:
         try:
             read_pool(source)
         except DubitoError as no_features:
-            # Of a table of texts whose ids repeat it is no help to hear that texts are no numbers.
+            # For a table of texts with duplicate ids, the complaint about ids is the useful one.
             raise (no_items if " id " in str(no_items) else no_features) from None
         return True
     return False
 
 
-def _embedded(folder: str, source: str, embedder: str, progress: EmbedProgress | None, tell: Tell) -> str:
+def _embed(folder: str, source: str, embedder: str, progress: EmbedProgress | None, report: Report) -> str:
     from dubito.embedding import embed
 
     found = embed(source, embedder, os.path.join(folder, POOL), progress=progress)
     os.chmod(os.path.join(folder, POOL), 0o600)
     for note in found.notes:
         if "--" not in note:
-            tell(note)
+            report(note)
     for each in found.left_out[:10]:
-        tell(f"left out: {each}")
+        report(f"left out: {each}")
     if len(found.left_out) > 10:
-        tell(f"left out: {len(found.left_out) - 10} more")
+        report(f"left out: {len(found.left_out) - 10} more")
     return POOL
 
 
-def _import(project: Project, contents: Contents, tell: Tell) -> None:
-    """Labels that the source has become the first labels, unless all items have one: nothing would be left to ask."""
+def _import_labels(project: Project, contents: Contents, report: Report) -> None:
+    """Import the labels of the source, unless all items have one: then nothing would be left to query."""
     labelled = [(item, label) for item, label in enumerate(contents.labels) if label is not None]
     if not labelled:
         return
     if len(labelled) == len(contents):
-        tell("every item of the source has a label: its classes are taken, its labels are not.")
+        report("every item of the source has a label: its classes are taken, its labels are not.")
         return
     state = State(project, contents)
     writer = Writer(open_engine(project.folder, project.store), project.ident, state)
 
     def add(connection: Connection) -> None:
-        for number, (item, label) in enumerate(labelled, start=state.book.last + 1):
-            if f"source-{item}" not in state.book.keys:
+        for number, (item, label) in enumerate(labelled, start=state.label_table.last + 1):
+            if f"source-{item}" not in state.label_table.keys:
                 add_event(
                     connection,
                     Event(number, f"source-{item}", "label", SOURCE, item, label, 0, None, time.time(), why="source"),
@@ -225,7 +225,7 @@ def _import(project: Project, contents: Contents, tell: Tell) -> None:
         writer.run(add)
     finally:
         writer.close()
-    tell(f"{len(labelled)} of {len(contents)} items have labels in the source, which are taken as first labels.")
+    report(f"{len(labelled)} of {len(contents)} items have labels in the source, which are taken as first labels.")
 
 
 def save_unopened(project: Project) -> None:
@@ -237,45 +237,45 @@ def save_unopened(project: Project) -> None:
         lock.close()
 
 
-def with_settings(project: Project, given: Mapping[str, Any], tell: Tell = lambda line: None) -> Project:
-    """The same with the settings that a person gave; says which of them are others now."""
+def with_settings(project: Project, given: Mapping[str, Any], report: Report = lambda line: None) -> Project:
+    """A copy with the given settings, saved and reported if they differ."""
     before = project.settings
     changed = replace(project, settings=replace(before, **given))
-    others = [
+    differences = [
         f"{name} {getattr(before, name)} to {value}" for name, value in given.items() if getattr(before, name) != value
     ]
-    if others:
+    if differences:
         save_unopened(changed)
-        tell(f"changed in the project: {', '.join(others)}.")
+        report(f"changed in the project: {', '.join(differences)}.")
     return changed
 
 
-# A project to try: scikit-learn's real handwritten digits as pictures, offline.
+# The demo project: scikit-learn's handwritten digits as pictures.
 
 SIDE = 64
-"""Pixels across of a picture: digits of eight, enlarged for people."""
+"""Width and height of a picture in pixels; the original digits have 8."""
 CLASSES = tuple("0123456789")
 GUIDELINES = "Which digit is it? Skip what you cannot read."
 
 
 def demo_source(folder: str | None = None) -> str:
-    """The folder of pictures, made where it is not there."""
-    place = Path(folder or default_folder()) / "digits"
-    if not (place / "digit-1796.png").exists():
-        with explain_write_errors(str(place)):
-            place.mkdir(parents=True, exist_ok=True)
-            write_digits(place)
-    return str(place)
+    """The folder of demo pictures, created if missing."""
+    target = Path(folder or default_folder()) / "digits"
+    if not (target / "digit-1796.png").exists():
+        with explain_write_errors(str(target)):
+            target.mkdir(parents=True, exist_ok=True)
+            write_digits(target)
+    return str(target)
 
 
 def default_folder() -> str:
-    """Where a user's programs keep what they can make again."""
+    """The demo's folder in the user's cache."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(home, "dubito", "label-demo")
 
 
 def write_digits(folder: Path, n_most: int | None = None) -> dict[str, str]:
-    """Pictures whose names tell nothing, and what each of them shows."""
+    """Write pictures with neutral names; returns the digit that each shows."""
     from PIL import Image
     from sklearn.datasets import load_digits
 

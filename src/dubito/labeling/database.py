@@ -1,4 +1,4 @@
-"""The database behind a store: SQLite in the project's folder, or PostgreSQL by its address."""
+"""The database of a store: SQLite in the project folder, or PostgreSQL by URL. Connections, errors and schema."""
 
 import os
 import socket
@@ -36,7 +36,7 @@ from dubito.errors import DubitoError, InvalidArgument, InvalidData
 from dubito.registry import require
 
 LOCK = 4_276_125_001
-"""The advisory lock of PostgreSQL that a server holds on its database."""
+"""Key of the PostgreSQL advisory lock that a server holds on its database."""
 POSTGRES = {
     "connect_timeout": 3,
     "keepalives": 1,
@@ -45,8 +45,8 @@ POSTGRES = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
-"""How soon libpq gives up on a PostgreSQL that no longer answers, unless the address says otherwise, as in
-``?keepalives_idle=60``: a connection whose other end is gone fails after 20 to 25 seconds instead of many minutes."""
+"""Defaults of the libpq connection parameters; the URL can override them, as in ``?keepalives_idle=60``. With these, a
+dead connection fails after 20 to 25 seconds instead of many minutes."""
 SESSION = {
     "synchronous_commit": "on",
     "statement_timeout": "30s",
@@ -55,66 +55,70 @@ SESSION = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
-"""Settings of each session, unless the address sets them (``?options=-c statement_timeout=60s``). The keepalives are
-those of the database: it ends the session of a server that is gone, and frees its lock for the next."""
-LONGEST_ANSWER = 60.0
-"""Seconds that a transaction in PostgreSQL may take before the connection is given up."""
+"""Settings of each session, unless the URL sets them (``?options=-c statement_timeout=60s``). The keepalives are those
+of the database server: it ends the session of a crashed labeling server, which releases the lock."""
+RESPONSE_SECONDS = 60.0
+"""Seconds that a PostgreSQL transaction may take before the connection is closed."""
 
 
 class StoreFailed(DubitoError, OSError):
-    """The store could not keep something; what it had is whole."""
+    """A write failed; what was stored before is intact."""
 
 
 class StoreUnavailable(StoreFailed):
-    """The store cannot be reached or is locked at the moment; the same request may succeed later."""
+    """The store is unreachable or locked; the same request may succeed later."""
 
 
 def open_engine(folder: str, url: str | None) -> Engine:
-    """An engine for one writer: SQLite's connection alone checkpoints (its WAL-reset bug needs two that do)."""
-    return _sqlite(os.path.join(folder, "labels.sqlite")) if url is None else _by_url(url)
+    """An engine for the single writer. Only it checkpoints: two connections that do can hit SQLite's WAL-reset bug."""
+    return _sqlite(os.path.join(folder, "labels.sqlite")) if url is None else _postgres(url)
 
 
-def _sqlite(path: str, *, reads: bool = False) -> Engine:
-    place = f"file:{_quoted(path)}{_reading(path) if reads else ''}"
+def _sqlite(path: str, *, read_only: bool = False) -> Engine:
+    uri = f"file:{_quoted(path)}{_read_only_query(path) if read_only else ''}"
 
     def creator() -> Any:
-        if not reads:
+        if not read_only:
             _make_private(path)
-        return _connect(place, reads)
+        return _connect(uri, read_only)
 
     engine = create_engine(
         URL.create("sqlite+pysqlite", database=path),
         creator=creator,
         poolclass=NullPool,
     )
-    if not reads:
-        # Python's own transactions begin at the first change; ours begin before the first look.
+    if not read_only:
+        # sqlite3 begins a transaction at the first write; ours begin before the first read.
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
 
 
-def _reading(path: str) -> str:
-    """SQLite makes files beside a log that it reads; where it may not, and nobody writes, it need not."""
-    is_still = not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK) and not os.path.exists(f"{path}-wal")
-    return "?mode=ro&immutable=1" if is_still else "?mode=ro"
+def _read_only_query(path: str) -> str:
+    """URI parameters for reading.
+
+    In a read-only folder SQLite cannot create its -shm file; without a writer (no -wal file), the database can be
+    opened as immutable instead.
+    """
+    is_immutable = not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK) and not os.path.exists(f"{path}-wal")
+    return "?mode=ro&immutable=1" if is_immutable else "?mode=ro"
 
 
 def _make_private(path: str) -> None:
-    """Let nobody but its owner read a database; SQLite gives the files beside it the same mode.
+    """Restrict a database to its owner; SQLite gives the -wal and -shm files the same mode.
 
-    A file that exists is not opened: to close it again would drop the locks that SQLite holds in this process.
+    An existing file is not opened, because closing it would drop the POSIX locks that SQLite holds in this process.
     """
-    with suppress(OSError):  # It is there, or cannot be: SQLite says so.
+    with suppress(OSError):  # It exists, or cannot be created; then SQLite reports it.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     for each in (path, f"{path}-wal", f"{path}-shm"):
-        with suppress(OSError):  # It is not there, or another user's.
+        with suppress(OSError):  # It does not exist, or belongs to another user.
             os.chmod(each, 0o600)
 
 
-def _connect(place: str, reads: bool) -> Any:
-    connection = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0)
-    connection.execute(f"PRAGMA wal_autocheckpoint={0 if reads else 1000}")
-    if not reads:
+def _connect(uri: str, read_only: bool) -> Any:
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0)
+    connection.execute(f"PRAGMA wal_autocheckpoint={0 if read_only else 1000}")
+    if not read_only:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
     return connection
@@ -126,7 +130,7 @@ def _quoted(path: str) -> str:
     return quote(os.path.abspath(path))
 
 
-def _by_url(url: str, *, reads: bool = False) -> Engine:
+def _postgres(url: str, *, read_only: bool = False) -> Engine:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
@@ -136,12 +140,12 @@ def _by_url(url: str, *, reads: bool = False) -> Engine:
         hint = "write postgresql+psycopg://user@host/database, or leave it out for a file in the project."
         raise InvalidArgument("is no PostgreSQL", argument="store", hint=hint)
     require("psycopg", extra="postgres")
-    # A standby, which can only be read, is no place to write to: of several hosts the primary is meant.
-    usual = POSTGRES if reads else {**POSTGRES, "target_session_attrs": "read-write"}
+    # A standby is read-only: of several hosts, the writer connects to the primary.
+    defaults = POSTGRES if read_only else {**POSTGRES, "target_session_attrs": "read-write"}
     engine = create_engine(
         parsed.set(drivername="postgresql+psycopg"),
         poolclass=NullPool,
-        connect_args={name: value for name, value in usual.items() if name not in parsed.query},
+        connect_args={name: value for name, value in defaults.items() if name not in parsed.query},
     )
     chosen = str(parsed.query.get("options", ""))
     settings = {name: value for name, value in SESSION.items() if name == "synchronous_commit" or name not in chosen}
@@ -156,31 +160,35 @@ def _by_url(url: str, *, reads: bool = False) -> Engine:
 
 
 def open_reader(folder: str, url: str | None) -> Engine:
-    """An engine that only reads, and never checkpoints: for commands beside a server."""
-    return _sqlite(os.path.join(folder, "labels.sqlite"), reads=True) if url is None else _by_url(url, reads=True)
+    """An engine that only reads and never checkpoints, for commands that run next to a server."""
+    return (
+        _sqlite(os.path.join(folder, "labels.sqlite"), read_only=True)
+        if url is None
+        else _postgres(url, read_only=True)
+    )
 
 
 def take_lock(connection: Connection) -> None:
-    """One server a database: of SQLite the project's folder is locked, of PostgreSQL the database."""
+    """Lock a PostgreSQL database for one server; for SQLite the project folder is locked instead."""
     if connection.dialect.name != "postgresql":
         return
-    is_ours = connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": LOCK}).scalar()
+    is_locked = connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": LOCK}).scalar()
     connection.commit()
-    if not is_ours:
+    if not is_locked:
         problem = "another dubito label has this store open"
         raise InvalidArgument(problem, hint="use the page of that one, or stop it first.")
 
 
 @contextmanager
-def answered_in_time(connection: Connection) -> Iterator[None]:
-    """Give a PostgreSQL up that has not answered in time, though the network takes what is sent to it.
+def response_timeout(connection: Connection) -> Iterator[None]:
+    """Shut down the socket of a PostgreSQL connection that does not respond in time, so that the caller gets an error.
 
-    No setting of libpq bounds that: the socket is shut down, and whoever waits for an answer gets an error.
+    No libpq setting covers a server that accepts data but never responds.
     """
     if connection.dialect.name != "postgresql":
         yield
         return
-    timer = threading.Timer(LONGEST_ANSWER, _hang_up, [connection.connection.dbapi_connection])
+    timer = threading.Timer(RESPONSE_SECONDS, _shut_down_socket, [connection.connection.dbapi_connection])
     timer.daemon = True
     timer.start()
     try:
@@ -189,59 +197,58 @@ def answered_in_time(connection: Connection) -> Iterator[None]:
         timer.cancel()
 
 
-def _hang_up(driver: Any) -> None:
-    with suppress(Exception):  # It may have ended by itself.
-        shared = socket.socket(fileno=driver.pgconn.socket)
+def _shut_down_socket(driver: Any) -> None:
+    with suppress(Exception):  # The connection may have ended already.
+        duplicate = socket.socket(fileno=driver.pgconn.socket)
         try:
-            shared.shutdown(socket.SHUT_RDWR)
+            duplicate.shutdown(socket.SHUT_RDWR)
         finally:
-            shared.detach()
+            duplicate.detach()
 
 
-class Place:
-    """The files of a store on the disk, which others can remove or replace while a server has them open."""
+class StoreFiles:
+    """Detects when another program removes, replaces or writes the database files while a server has them open."""
 
     def __init__(self, engine: Engine) -> None:
         path = engine.url.database if engine.dialect.name == "sqlite" else None
         self._paths: list[str] = [] if path is None else [path, f"{path}-wal"]
-        self._were = self._are()
-        self.settle()
+        self._opened = self._identities()
+        self.record_version()
 
-    def settle(self) -> None:
-        """What the file holds now is this server's own doing: it alone copies the log into it."""
-        self._version = self._written()
+    def record_version(self) -> None:
+        """Accept the current size and modification time as this server's own writes."""
+        self._version = self._file_version()
 
-    def _written(self) -> tuple[int, int] | None:
+    def _file_version(self) -> tuple[int, int] | None:
         try:
             found = os.stat(self._paths[0])
         except (IndexError, OSError):
             return None
         return found.st_mtime_ns, found.st_size
 
-    def _are(self) -> list[tuple[int, int] | None]:
+    def _identities(self) -> list[tuple[int, int] | None]:
         return [_identity(path) for path in self._paths]
 
-    def renewed(self, engine: Engine) -> "Place":
-        """The files as a new connection has them: the log may be another one, the store itself must not be."""
-        if self._are()[:1] != self._were[:1]:
+    def reopened(self, engine: Engine) -> "StoreFiles":
+        """The files after reconnecting: the write-ahead log may be a new file, the database must be the same."""
+        if self._identities()[:1] != self._opened[:1]:
             self.check()
-        return Place(engine)
+        return StoreFiles(engine)
 
     def is_unchanged(self) -> bool:
-        """Whether they are still the same files."""
-        return self._are() == self._were
+        return self._identities() == self._opened
 
     def check_contents(self) -> None:
-        """Refuse to go on where another program wrote the file, as one does that copies a backup over it."""
+        """Raise `StoreFailed` if another program wrote the file, for example by copying a backup over it."""
         self.check()
-        if self._written() != self._version:
+        if self._file_version() != self._version:
             raise StoreFailed(
                 f"it could not be saved: another program has written {self._paths[0]} while this server has it open. "
                 "Stop the server, put a copy back if there is one, and start it again."
             )
 
     def check(self) -> None:
-        """Refuse to go on where they are gone: what is written to them now nobody could find again."""
+        """Raise `StoreFailed` if the files were removed or replaced: later writes to them would be lost."""
         if not self.is_unchanged():
             raise StoreFailed(
                 f"it could not be saved: {self._paths[0]}, or the log beside it, was removed or replaced while this "
@@ -258,49 +265,49 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 @contextmanager
-def naming_store(what: str, path: str | None = None) -> Iterator[None]:
-    """Turn what a database says into one plain line; of a file, its path, too."""
+def store_errors(what: str, path: str | None = None) -> Iterator[None]:
+    """Convert database errors into a one-line `StoreFailed`; for a damaged file, into `InvalidData` with its path."""
     try:
         yield
     except DBAPIError as error:
-        said = str(error.orig)
-        if path is not None and ("not a database" in said or "malformed" in said):
+        detail = str(error.orig)
+        if path is not None and ("not a database" in detail or "malformed" in detail):
             hint = "restore it from a copy; the file is left as it is."
-            raise InvalidData(f"{what}: {said} ({path})", hint=hint) from error
-        kind = StoreUnavailable if _may_pass(error) else StoreFailed
-        raise kind(f"{what}: {_reported(error)}") from error
+            raise InvalidData(f"{what}: {detail} ({path})", hint=hint) from error
+        kind = StoreUnavailable if _is_transient(error) else StoreFailed
+        raise kind(f"{what}: {_describe(error)}") from error
 
 
-def _may_pass(error: DBAPIError) -> bool:
-    """Whether the database was out of reach or locked, rather than unable to keep something."""
+def _is_transient(error: DBAPIError) -> bool:
+    """Whether the database was unreachable or locked, so that a retry may succeed."""
     if isinstance(error.orig, sqlite3.Error):
         return "locked" in str(error.orig)
     return error.connection_invalidated or (isinstance(error, OperationalError) and "No space" not in str(error.orig))
 
 
-def _reported(error: DBAPIError) -> str:
-    said = " ".join(str(error.orig).split())
-    if "disk is full" in said or "disk I/O" in said or "No space" in said:
+def _describe(error: DBAPIError) -> str:
+    detail = " ".join(str(error.orig).split())
+    if "disk is full" in detail or "disk I/O" in detail or "No space" in detail:
         return "the disk is full or fails. Nothing that was saved is lost: make room and try again."
-    if "readonly" in said or "unable to open" in said:
-        return f"its folder cannot be written ({said}). Make it writable, or copy the project."
-    if "locked" in said:
+    if "readonly" in detail or "unable to open" in detail:
+        return f"its folder cannot be written ({detail}). Make it writable, or copy the project."
+    if "locked" in detail:
         return "another program has locked the database. Stop that program, or try again."
-    if _may_pass(error):
-        return f"the database cannot be reached ({said[:200]}). Start it and try again."
-    return said[:300]
+    if _is_transient(error):
+        return f"the database cannot be reached ({detail[:200]}). Start it and try again."
+    return detail[:300]
 
 
-# The tables of a store, and how an older one becomes this one.
+# Schema and migrations.
 
 VERSION = 2
-"""1 had no `seconds`; see `MIGRATIONS`."""
+"""Schema version; version 1 had no `seconds` column. See `MIGRATIONS`."""
 
 metadata = MetaData()
 facts = Table(
     "dubito_facts", metadata, Column("name", String(100), primary_key=True), Column("value", Text, nullable=False)
 )
-"""``schema``, the project that the store is of, and what the next round is restricted to."""
+"""Key-value pairs: the ``schema`` version, the ``project`` id, and the current restriction of the items."""
 events = Table(
     "dubito_events",
     metadata,
@@ -361,11 +368,11 @@ WHERE e.kind <> 'undo'
     WHERE l.kind <> 'undo' AND l.item = e.item AND l.annotator = e.annotator AND l.number > e.number
       AND NOT EXISTS (SELECT 1 FROM dubito_events v WHERE v.kind = 'undo' AND v.target = l.number))
 """
-"""What each person's answer on each item is now; a label that is NULL is a skip."""
+"""The current answer of each annotator on each item; a NULL label is a skip."""
 
 
 def prepare(connection: Connection, project: str, *, is_new_allowed: bool = True) -> None:
-    """Make the tables, or bring older ones up to date; a store of another project, or of a newer dubito, is refused."""
+    """Create the tables or migrate older ones; raise `InvalidData` for a store of another project or a newer dubito."""
     if not inspect(connection).has_table(facts.name):
         if not is_new_allowed:
             problem = "the store is empty, though it had labels before"
@@ -381,8 +388,8 @@ def prepare(connection: Connection, project: str, *, is_new_allowed: bool = True
     _migrate(connection, int(found["schema"]))
 
 
-def refuse_taken(connection: Connection, ident: str | None) -> None:
-    """Refuse a store of another project than this one."""
+def check_owner(connection: Connection, ident: str | None) -> None:
+    """Raise `InvalidData` if the store belongs to another project."""
     if not inspect(connection).has_table(facts.name):
         return
     if connection.execute(select(facts.c.value).where(facts.c.name == "project")).scalar() != ident:
@@ -404,4 +411,4 @@ def _add_seconds(connection: Connection) -> None:
 
 
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {1: _add_seconds}
-"""From each version to the next."""
+"""By version, the step to the next one."""

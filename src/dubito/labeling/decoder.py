@@ -1,4 +1,4 @@
-"""The picture decoder: a few child processes that decode pictures within limits of time and memory."""
+"""Decodes pictures in child processes with limits on time and memory."""
 
 import json
 import os
@@ -15,21 +15,21 @@ from dubito.errors import DubitoError, InvalidData
 from dubito.io.limits import PICTURE_FORMATS
 from dubito.labeling.picture_worker import LENGTHS, write_message
 
-MOST_PIXELS = 50_000_000
-"""A picture with more is not decoded."""
-MOST_LOSSLESS_PIXELS = 1_000_000
-"""A picture of no more pixels that came lossless goes out lossless."""
+MAX_PIXELS = 50_000_000
+"""Pictures with more pixels are not decoded."""
+MAX_LOSSLESS_PIXELS = 1_000_000
+"""Pictures in a lossless format with at most this many pixels are sent lossless."""
 PIXELS_AT_ONCE = 50_000_000
-"""Pixels that the child processes of a decoder together decode at a time: some take 20 bytes a pixel meanwhile."""
+"""Pixels that all child processes of a decoder may decode at the same time; some formats take 20 bytes per pixel."""
 MEMORY = 1_500_000_000
-"""Bytes of address space of a child process."""
+"""Address space of a child process in bytes."""
 SECONDS = 30.0
-"""How long opening a picture may take, and how long decoding it."""
+"""Time limit for opening a picture, and again for decoding it."""
 GRACE = 10.0
-"""A child process that has not ended itself by so much later is killed; a new one starts in that time, too."""
+"""Extra seconds before a child process that missed its own alarm is killed; includes the time to start one."""
 N_PROCESSES = max(2, min(4, os.cpu_count() or 1))
-MOST_REPLY = 4096, 128_000_000
-"""Bytes of JSON and of data; a reply with more is none."""
+MAX_REPLY = 4096, 128_000_000
+"""Maximum bytes of JSON and of data in a reply."""
 MEDIA = ("image/png", "image/jpeg")
 WORKER = str(Path(__file__).with_name("picture_worker.py"))
 
@@ -39,18 +39,18 @@ class Unshowable(InvalidData):
 
 
 class PicturesBusy(DubitoError):
-    """Pictures cannot be decoded now; later they may."""
+    """Pictures cannot be decoded now; the request may succeed later."""
 
 
 class ShownPicture(NamedTuple):
-    """Bytes, and what they are."""
+    """An encoded picture and its media type."""
 
     data: bytes
     media: str
 
 
 class ChildEnded(Exception):
-    """A child process ended, or said what makes no sense, before it had replied."""
+    """A child process ended, or sent an invalid reply."""
 
 
 class TimeLimit(Exception):
@@ -58,11 +58,11 @@ class TimeLimit(Exception):
 
 
 class LargePicture(Exception):
-    """A picture with more pixels than this decoder takes; another may."""
+    """A picture has more pixels than this decoder accepts."""
 
 
 class PixelBudget:
-    """Admits pictures in their order while their pixels fit, and any picture when there is no other."""
+    """Limits the pixels decoded at the same time; admits pictures in order, and one of any size if it is alone."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -72,8 +72,8 @@ class PixelBudget:
 
     @contextmanager
     def admitted(self, n_pixels: int) -> Iterator[None]:
-        """Wait until there is room, and hold it for the block."""
-        # Whoever waits keeps its turn: small pictures do not pass a large one again and again.
+        """Wait until the pixels fit, and reserve them for the block."""
+        # First come, first served: small pictures do not overtake a large one forever.
         with self._turn, self._changed:
             self._changed.wait_for(lambda: not self.in_flight or self.in_flight + n_pixels <= self.limit)
             self.in_flight += n_pixels
@@ -87,15 +87,15 @@ class PixelBudget:
 
 
 class Child:
-    """One child process; it answers one request after another until something goes wrong.
+    """A child process that handles one request after another until it fails.
 
-    On Linux it ends with the thread that made it, which should be one that lasts.
+    On Linux it ends with the thread that created it, so that should be a long-lived one.
     """
 
     def __init__(self, memory: int) -> None:
-        # glibc would keep the memory of a large picture: blocks beyond a megabyte go back to the system.
+        # Otherwise glibc keeps the memory of a large picture: return blocks over a megabyte to the system.
         environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "1"}
-        # By its path, not by its name: importing the package would take seconds and 100 MB.
+        # Run the file by path: importing the package would take seconds and 100 MB.
         command = [sys.executable, "-P", WORKER, str(memory)]
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -104,9 +104,9 @@ class Child:
     def decode(
         self, request: dict[str, Any], data: bytes, budget: PixelBudget, seconds: float, largest: int
     ) -> tuple[dict[str, Any], bytes] | None:
-        """The last reply to a request, or None for a picture that is too large.
+        """The final reply to a request, or None for a picture that is too large.
 
-        After ChildEnded and TimeLimit the process is of no use any more.
+        After `ChildEnded` or `TimeLimit` the process cannot be used again.
         """
         stdin = self.process.stdin
         assert stdin is not None
@@ -133,7 +133,7 @@ class Child:
 
     @contextmanager
     def _time_limit(self, seconds: float) -> Iterator[None]:
-        """Kill the process where its own alarm does not."""
+        """Kill the process if its own alarm fails to."""
         expired = threading.Event()
 
         def expire() -> None:
@@ -155,7 +155,7 @@ class Child:
     def _reply(self) -> tuple[dict[str, Any], bytes]:
         lengths = self._read(LENGTHS.size)
         n_text, n_data = LENGTHS.unpack(lengths)
-        if n_text > MOST_REPLY[0] or n_data > MOST_REPLY[1]:
+        if n_text > MAX_REPLY[0] or n_data > MAX_REPLY[1]:
             raise ChildEnded
         facts = json.loads(self._read(n_text))
         if not isinstance(facts, dict):
@@ -180,34 +180,34 @@ class Child:
 
 
 class PictureDecoder:
-    """Decodes pictures in child processes, so that no picture can harm the server or hold up the others.
+    """Decodes pictures in child processes, so that no picture can harm the server or delay the others.
 
     What happens when something fails:
 
     - A picture that is damaged, too large, or takes more memory than a child process may have is `Unshowable`.
-    - One that takes longer than ``seconds`` is `Unshowable`; its child process has been killed, by an alarm of its own
-      or by the server, and the next picture gets a new one.
-    - A child process that ends in any other way (a crash, the system out of memory) is replaced, and the picture tried
-      once more; where that one ends, too, the picture is `Unshowable`.
-    - Where no child process can be started, that request raises `PicturesBusy`, and the next one tries again.
-    - The pixels of all pictures that are decoded at a time are bounded, not only their number: others wait.
-    - A server that ends closes the decoder, which kills the child processes. Where the server is killed, an idle child
+    - One that takes longer than ``seconds`` is `Unshowable`; its child process is killed, by its own alarm or by the
+      server, and the next picture gets a new one.
+    - A child process that ends in any other way (a crash, out of memory) is replaced, and the picture is tried once
+      more; if that process ends too, the picture is `Unshowable`.
+    - If no child process can be started, the request raises `PicturesBusy`, and the next one tries again.
+    - The total number of pixels decoded at the same time is limited; further pictures wait.
+    - A server that stops closes the decoder, which kills the child processes. If the server is killed, an idle child
       process ends with its input; a busy one is killed by the kernel at once on Linux, elsewhere by its alarm.
 
-    Limits on memory hold where the system enforces RLIMIT_AS (Linux does, macOS does not), alarms on POSIX systems.
+    Memory limits require a system that enforces RLIMIT_AS (Linux does, macOS does not); alarms require POSIX.
 
     Parameters
     ----------
     n_processes : int
-        Child processes at a time; they start when they are needed.
+        Maximum number of child processes; they are started when needed.
     seconds : float
-        The limit on opening a picture, and on decoding it.
+        Time limit for opening a picture, and again for decoding it.
     memory : int
-        Bytes of address space of a child process.
+        Address space of a child process in bytes.
     pixels_at_once : int
-        Pixels that are decoded at a time.
+        Pixels that may be decoded at the same time.
     largest : int
-        Pixels of the largest picture that is taken; for others `LargePicture` is raised, with nothing decoded.
+        Maximum pixels of a picture; larger ones raise `LargePicture` without being decoded.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class PictureDecoder:
         seconds: float = SECONDS,
         memory: int = MEMORY,
         pixels_at_once: int = PIXELS_AT_ONCE,
-        largest: int = MOST_PIXELS,
+        largest: int = MAX_PIXELS,
     ) -> None:
         self.n_processes, self.seconds, self.memory, self.largest = n_processes, seconds, memory, largest
         self.budget = PixelBudget(pixels_at_once)
@@ -229,16 +229,16 @@ class PictureDecoder:
         self._is_closed = False
 
     def decode(self, data: bytes, name: str, edge: int) -> ShownPicture:
-        """A picture as the page shows it: upright, no larger than ``edge``, with nothing but its pixels."""
+        """Decode a picture for the page: upright, scaled to at most ``edge`` pixels per side, without metadata."""
         request = {
             "edge": edge,
             "formats": PICTURE_FORMATS,
-            "most_pixels": MOST_PIXELS,
-            "most_lossless_pixels": MOST_LOSSLESS_PIXELS,
+            "most_pixels": MAX_PIXELS,
+            "most_lossless_pixels": MAX_LOSSLESS_PIXELS,
             "seconds": self.seconds,
         }
         try:
-            reply = self._tried_twice(request, data)
+            reply = self._decode_with_retry(request, data)
         except TimeLimit:
             problem = f"the picture {name} takes longer to decode than the {self.seconds:g} seconds that it may"
             raise Unshowable(problem, hint="skip it, or make it smaller.") from None
@@ -253,15 +253,15 @@ class PictureDecoder:
             raise Unshowable(f"the {subject} {name} {facts['problem']}", hint=hint)
         return ShownPicture(encoded, facts["media"])
 
-    def _tried_twice(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes] | None:
-        """A child process may have been killed while it was idle: the picture is not to blame for that."""
+    def _decode_with_retry(self, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes] | None:
+        """Retry once: the child process may have been killed while idle, which is not the picture's fault."""
         with self._slots:
             try:
-                return self._tried(request, data, is_new=False)
+                return self._decode_once(request, data, is_new=False)
             except ChildEnded:
-                return self._tried(request, data, is_new=True)
+                return self._decode_once(request, data, is_new=True)
 
-    def _tried(self, request: dict[str, Any], data: bytes, is_new: bool) -> tuple[dict[str, Any], bytes] | None:
+    def _decode_once(self, request: dict[str, Any], data: bytes, is_new: bool) -> tuple[dict[str, Any], bytes] | None:
         child = self._take(is_new)
         try:
             reply = child.decode(request, data, self.budget, self.seconds, self.largest)
@@ -304,18 +304,17 @@ class PictureDecoder:
 
     @property
     def process_ids(self) -> list[int]:
-        """Those of the child processes."""
         with self._lock:
             return sorted(child.process.pid for child in self._children)
 
     def close(self) -> None:
-        """End all child processes; whoever waits for one is refused."""
+        """End all child processes; waiting requests raise `PicturesBusy`."""
         with self._lock:
             self._is_closed = True
             children, idle = list(self._children), list(self._idle)
             self._children.clear()
             self._idle.clear()
         for child in children:
-            child.process.kill()  # Whoever waits for it sees that it has ended, and closes it.
+            child.process.kill()  # The thread that waits for its reply notices, and closes it.
         for child in idle:
             child.close()

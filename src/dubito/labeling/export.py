@@ -1,4 +1,4 @@
-"""Labels out of a project, as files that other tools and dubito's own commands read."""
+"""Export the labels of a project to files for other tools and for dubito's own commands."""
 
 import datetime
 import json
@@ -11,7 +11,7 @@ from dubito.labeling.state import State
 
 
 class Export(NamedTuple):
-    """A file."""
+    """An exported file: contents, name and media type."""
 
     data: bytes
     name: str
@@ -19,7 +19,7 @@ class Export(NamedTuple):
 
 
 def export_labels(state: State, format: str, *, safe: bool) -> Export:
-    """The labels as they stand, in one of `FORMATS`; ``safe`` keeps CSV from holding formulas."""
+    """The current labels in one of `FORMATS`; ``safe`` escapes spreadsheet formulas in CSV."""
     write, suffix, media = FORMATS[format]
     with state.lock:
         data = write(state, safe)
@@ -30,25 +30,25 @@ def export_labels(state: State, format: str, *, safe: bool) -> Export:
 
 
 def label_columns(state: State) -> dict[str, Sequence[object]]:
-    """The table that ``--labelled`` takes: one row a labelled item, in the order of the pool."""
-    items = sorted(state.book.labels)
-    given = [list(state.book.votes(item).values()) for item in items]
+    """The table that ``--labelled`` reads: one row per labeled item, in pool order."""
+    items = sorted(state.label_table.labels)
+    given = [list(state.label_table.votes(item).values()) for item in items]
     return {
         "id": [state.contents.ids[item] for item in items],
         "index": [state.contents.row_of(item) for item in items],
-        "label": [state.book.labels[item] for item in items],
+        "label": [state.label_table.labels[item] for item in items],
         "annotators": [len(each) for each in given],
         "agreement": [
-            round(sum(event.label == state.book.labels[item] for event in each) / len(each), 4)
+            round(sum(event.label == state.label_table.labels[item] for event in each) / len(each), 4)
             for item, each in zip(items, given, strict=True)
         ],
-        "annotator": [state.book.giver(item) for item in items],
+        "annotator": [state.label_table.last_labeler(item) for item in items],
         "round": [max(event.round for event in each) for each in given],
-        "at": [_when(max(event.at for event in each)) for each in given],
+        "at": [_timestamp(max(event.at for event in each)) for each in given],
     }
 
 
-def _when(seconds: float) -> str:
+def _timestamp(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
 
 
@@ -64,8 +64,8 @@ def _parquet(state: State, safe: bool) -> bytes:
     return render_columns(label_columns(state), "parquet")
 
 
-def _shown(state: State, item: int) -> tuple[str, str]:
-    """``text`` or ``image``, and what is under it."""
+def _content(state: State, item: int) -> tuple[str, str]:
+    """The field name, ``text`` or ``image``, and its value."""
     contents = state.contents
     if contents.what == "texts":
         return "text", contents.text(item) or ""
@@ -76,20 +76,20 @@ def _shown(state: State, item: int) -> tuple[str, str]:
 
 
 def _label_studio(state: State, safe: bool) -> bytes:
-    """Tasks with annotations, one a person."""
+    """Tasks with one annotation per annotator."""
     tasks = []
-    for item in sorted(set(state.book.labels) | state.book.skipped):
-        kind, shown = _shown(state, item)
-        said = state.book.said(item)
+    for item in sorted(set(state.label_table.labels) | state.label_table.skipped):
+        kind, shown = _content(state, item)
+        answers = state.label_table.current_answers(item)
         annotations = [
             {
                 "was_cancelled": event.label is None,
                 "result": [] if event.label is None else [_choice(kind, event.label)],
             }
-            for event in said.values()
+            for event in answers.values()
         ]
-        # Not in annotations, where Label Studio knows the people who have accounts there, and refuses all others.
-        meta = {PEOPLE: list(said)}
+        # Not in the annotations, where Label Studio accepts only annotators with an account there.
+        meta = {PEOPLE: list(answers)}
         tasks.append({"data": {ID: state.contents.ids[item], kind: shown}, "meta": meta, "annotations": annotations})
     return _json(tasks)
 
@@ -99,11 +99,11 @@ def _choice(kind: str, label: str) -> dict[str, object]:
 
 
 def _json_min(state: State, safe: bool) -> bytes:
-    """One object an annotation."""
+    """One object per annotation."""
     found = []
-    for item in sorted(state.book.labels):
-        kind, shown = _shown(state, item)
-        for who, event in state.book.said(item).items():
+    for item in sorted(state.label_table.labels):
+        kind, shown = _content(state, item)
+        for who, event in state.label_table.current_answers(item).items():
             if event.label is not None:
                 found.append({ID: state.contents.ids[item], kind: shown, "label": event.label, "annotator": who})
     return _json(found)
@@ -111,10 +111,10 @@ def _json_min(state: State, safe: bool) -> bytes:
 
 def _prodigy(state: State, safe: bool) -> bytes:
     lines = []
-    for item in sorted(set(state.book.labels) | state.book.skipped):
-        kind, shown = _shown(state, item)
+    for item in sorted(set(state.label_table.labels) | state.label_table.skipped):
+        kind, shown = _content(state, item)
         options = [{"id": name, "text": name} for name in state.project.classes]
-        for who, event in state.book.said(item).items():
+        for who, event in state.label_table.current_answers(item).items():
             answered = {"accept": [] if event.label is None else [event.label], "_annotator_id": who}
             answered["answer"] = "ignore" if event.label is None else "accept"
             lines.append({kind: shown, "meta": {ID: state.contents.ids[item]}, "options": options, **answered})
@@ -123,9 +123,9 @@ def _prodigy(state: State, safe: bool) -> bytes:
 
 def _doccano(state: State, safe: bool) -> bytes:
     lines = []
-    for item in sorted(state.book.labels):
-        kind, shown = _shown(state, item)
-        lines.append({kind: shown, "label": [state.book.labels[item]], ID: state.contents.ids[item]})
+    for item in sorted(state.label_table.labels):
+        kind, shown = _content(state, item)
+        lines.append({kind: shown, "label": [state.label_table.labels[item]], ID: state.contents.ids[item]})
     return _lines(lines)
 
 
@@ -146,4 +146,4 @@ FORMATS: Mapping[str, tuple[Callable[[State, bool], bytes], str, str]] = {
     "prodigy": (_prodigy, "-prodigy.jsonl", "application/jsonl"),
     "doccano": (_doccano, "-doccano.jsonl", "application/jsonl"),
 }
-"""How each is written, the end of its name, and what it is to a browser."""
+"""By format, the function that writes it, the file suffix and the media type."""

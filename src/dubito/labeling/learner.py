@@ -1,4 +1,4 @@
-"""Learning and picking in the background: one thread that speaks to one worker process."""
+"""Training and selection in the background: a thread that sends jobs to a worker process."""
 
 import json
 import os
@@ -12,35 +12,34 @@ from functools import partial
 from typing import Any
 
 from dubito.errors import DubitoError
-from dubito.io.durable import write_atomically
+from dubito.io.durable import load_sealed, write_atomically
 from dubito.labeling.project import FAILURE, model_file
 from dubito.labeling.state import LEARNED, State, read_model
 from dubito.labeling.store import Pick, RoundRecord, Writer, add_picks, add_round, drop_picks, put_fact
 
 RESERVE = 4
-"""Batches that are picked beyond the one that is asked for: what a person labels while the next is picked."""
-MOST_PICKS = 1_000
-TOGETHER = 50
-"""Picks that are written at once."""
-PATIENCE, LONGEST_PATIENCE = 5.0, 300.0
-"""Seconds before what failed is tried again; doubled after each failure in a row, up to the second."""
+"""Batches selected in addition to the requested one, for people to label while the next round runs."""
+MAX_PICKS = 1_000
+PICKS_PER_WRITE = 50
+FIRST_RETRY, MAX_RETRY = 5.0, 300.0
+"""Seconds before a retry: the first delay, doubled after each consecutive failure up to the second value."""
 
 Announce = Callable[[str, dict[str, Any]], None]
 
 
 class WorkerFailed(Exception):
-    """The worker died, or said why it could not."""
+    """The worker process died or reported an error."""
 
 
-class Loop:
-    """Fits and picks whenever a batch of labels has come in.
+class LearningLoop:
+    """Runs a round (fit a model, select the next items) whenever a batch of labels is complete.
 
     Parameters
     ----------
     state : State
         Read and changed under its lock.
     writer : Writer
-        Keeps each round.
+        Stores each round.
     announce : callable
         Called with every change.
     """
@@ -48,33 +47,31 @@ class Loop:
     def __init__(self, state: State, writer: Writer, announce: Announce) -> None:
         self._state, self._writer, self._announce = state, writer, announce
         self._wake = threading.Condition()
-        self._asked = self._again = self._stopped = self._has_no_layout = False
+        self._is_requested = self._is_retry = self._stopped = self._has_layout_failed = False
         self._worker: subprocess.Popen[str] | None = None
-        self._fast = self._n_failed = 0
+        self._labels_during_round = self._n_failed = 0
         self.is_fitting = False
         self.failure: str | None = None
         self._thread = threading.Thread(target=self._run, name="dubito-loop", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
         with suppress(OSError):
-            os.unlink(self._state.project.path(FAILURE))  # Of an earlier server.
+            os.unlink(self._state.project.path(FAILURE))  # Left by an earlier server.
         self._thread.start()
 
-    def ask(self) -> None:
-        """A round now."""
+    def request_round(self) -> None:
+        """Start a round as soon as possible."""
         with self._wake:
-            self._asked = True
+            self._is_requested = True
             self._wake.notify()
 
-    def nudge(self) -> None:
-        """Look whether one is due."""
+    def wake_if_due(self) -> None:
         if not self.is_fitting and self._is_due():
             with self._wake:
                 self._wake.notify()
 
     def close(self) -> None:
-        """End, and the worker with it."""
+        """Stop the thread and the worker process."""
         with self._wake:
             self._stopped = True
             self._wake.notify()
@@ -96,14 +93,14 @@ class Loop:
                     stream.close()
 
     def _run(self) -> None:
-        """Learn until the end; whatever fails is shown, and tried again after a while."""
+        """Run rounds until closed; a failure is reported and retried after a delay."""
         while self._wait():
-            # The map comes right after the first round: labels that come in fast would keep it waiting.
+            # The map is computed right after the first round; otherwise fast labelers could delay it forever.
             is_round = self._is_due() and not (self._state.rounds and self._lacks_layout())
             try:
                 if is_round:
-                    self._asked = self._again = False
-                    self._play()
+                    self._is_requested = self._is_retry = False
+                    self._run_round()
                 else:
                     self._lay_out()
                 self._n_failed = 0
@@ -112,8 +109,8 @@ class Loop:
                 self.is_fitting = False
                 if not self._stopped:
                     self._n_failed += 1
-                    self._again |= is_round
-                    self._has_no_layout |= not is_round
+                    self._is_retry |= is_round
+                    self._has_layout_failed |= not is_round
                     self._set_failure(str(error) or type(error).__name__)
                     self._announce("model", {})
                     self._pause()
@@ -121,7 +118,7 @@ class Loop:
                 self.is_fitting = False
 
     def _set_failure(self, failure: str | None) -> None:
-        """Keep it for the page, and in a file for ``dubito status``, where it can be written."""
+        """Record the failure for the page and, if possible, in a file for ``dubito status``."""
         if failure == self.failure:
             return
         self.failure = failure
@@ -133,114 +130,114 @@ class Loop:
                 write_atomically(path, f"{failure}\n".encode("utf-8", "backslashreplace"), private=True)
 
     def _wait(self) -> bool:
-        """Until there is something to do; False at the end."""
+        """Wait until there is something to do; False if the loop was closed."""
         with self._wake:
             while not self._stopped and not self._is_due() and not self._lacks_layout():
                 self._wake.wait(timeout=60.0)
             return not self._stopped
 
     def _pause(self) -> None:
-        """Wait before the next try, longer after each failure: a worker that is killed each time is not kept busy."""
+        """Wait before the next retry, or until a round is requested."""
         with self._wake:
-            self._wake.wait_for(lambda: self._stopped or self._asked, timeout=_patience(self._n_failed))
+            self._wake.wait_for(lambda: self._stopped or self._is_requested, timeout=_retry_delay(self._n_failed))
 
     def _is_due(self) -> bool:
         with self._state.lock:
-            if self._asked or self._again or not self._state.rounds:
+            if self._is_requested or self._is_retry or not self._state.rounds:
                 return True
             batch = self._state.project.settings.batch
-            return self._state.changes_since_round() >= batch or self._is_spent()
+            return self._state.changes_since_round() >= batch or self._is_exhausted()
 
-    def _is_spent(self) -> bool:
-        """Whether the picks are answered, something was answered since they were made, and more may be asked for."""
+    def _is_exhausted(self) -> bool:
+        """Whether all picks are answered, there are new answers since the last round, and unanswered items are left."""
         state = self._state
-        is_new = state.changes_since_round() > 0 if state.learned is None else state.book.last > state.learned
-        if not is_new or state.waiting.has_left():
+        is_new = state.changes_since_round() > 0 if state.learned is None else state.label_table.last > state.learned
+        if not is_new or state.queue.has_unanswered():
             return False
-        answered = state.book.labels.keys() | state.book.skipped
+        answered = state.label_table.labels.keys() | state.label_table.skipped
         return sum(map(state.may_ask, answered)) < state.n_open()
 
     def _lacks_layout(self) -> bool:
-        return self._state.places is None and not self._has_no_layout
+        return self._state.places is None and not self._has_layout_failed
 
     def _lay_out(self) -> None:
-        """Read the map, or have it made where there is none, or one that does not fit the pool."""
+        """Load the map; if there is none that fits the pool, have the worker compute it."""
         self._state.read_layout()
         if self._state.places is None:
-            self._speak({"task": "layout"})
+            self._send({"task": "layout"})
             self._state.read_layout()
         if self._state.places is None:
             raise WorkerFailed("the map that the worker wrote does not fit the pool; was the pool file replaced?")
         self._announce("map", {})
 
-    def _play(self) -> None:
+    def _run_round(self) -> None:
         self.is_fitting = True
         self._announce("model", {})
         job = self._job()
-        facts = self._speak(job)
+        facts = self._send(job)
         number, state = facts["round"], self._state
         model = read_model(state.project, number, len(state.contents))
         if model is None:
             raise WorkerFailed("what the worker wrote cannot be read")
-        arrays = _picked(state, number)
+        picks = _read_picks(state, number)
         known = {**facts, "at": time.time()}
         record = RoundRecord(**{name: known[name] for name in RoundRecord.__dataclass_fields__})
         learned = job["last_event"]
 
-        # A few at a time, so that no label waits behind all of them; without its record a round counts for nothing.
+        # Write a few picks at a time, so that labels do not wait; they count only once the round record is written.
         self._writer.run(lambda connection: drop_picks(connection, number))
-        for start in range(0, len(arrays), TOGETHER):
-            self._writer.run(partial(add_picks, picks=arrays[start : start + TOGETHER]))
+        for start in range(0, len(picks), PICKS_PER_WRITE):
+            self._writer.run(partial(add_picks, picks=picks[start : start + PICKS_PER_WRITE]))
 
-        def keep(connection: Any) -> None:
+        def store(connection: Any) -> None:
             add_round(connection, record)
             put_fact(connection, LEARNED, json.dumps({"round": number, "event": learned}))
             state.learned = learned
             state.rounds.append(record)
-            state.picks += arrays
+            state.picks += picks
             state.model = model
-            state.waiting.replace(arrays)
+            state.queue.replace(picks)
             state.version += 1
 
-        self._writer.run(keep)
-        self._has_no_layout = False  # A map that could not be made is tried again.
-        _forget(state, number)
+        self._writer.run(store)
+        self._has_layout_failed = False  # Retry a map that failed.
+        _remove_old_models(state, number)
         self.is_fitting = False
-        self._fast = max(self._fast // 2, len(state.book.labels) - record.labels)
-        self._announce("round", {"round": number, "picks": len(arrays)})
+        self._labels_during_round = max(self._labels_during_round // 2, len(state.label_table.labels) - record.labels)
+        self._announce("round", {"round": number, "picks": len(picks)})
         self._announce("model", {})
 
     def _job(self) -> dict[str, Any]:
-        """What the worker is reported; what came in meanwhile is the next round's."""
+        """The worker's job as JSON; later labels are part of the next round."""
         state = self._state
         with state.lock:
-            settings, book = state.project.settings, state.book
-            closed = state.waiting.held(time.monotonic()) | book.skipped
+            settings, table = state.project.settings, state.label_table
+            closed = state.queue.held(time.monotonic()) | table.skipped
             only = None if state.is_open is None else [row for row in range(len(state.contents)) if state.may_ask(row)]
             return {
                 "task": "round",
                 "round": state.round + 1,
-                "items": list(book.labels),
-                "labels": list(book.labels.values()),
-                "closed": sorted(closed - set(book.labels)),
+                "items": list(table.labels),
+                "labels": list(table.labels.values()),
+                "closed": sorted(closed - set(table.labels)),
                 "only": only,
-                "budget": min(settings.batch * (1 + RESERVE) + 3 * self._fast, MOST_PICKS),
+                "budget": min(settings.batch * (1 + RESERVE) + 3 * self._labels_during_round, MAX_PICKS),
                 "audit": settings.audit,
                 "strategy": settings.strategy,
                 "audited": state.audited(),
-                "foreseen": _foreseen(state),
-                "own": state.has_own(),
-                "last_event": book.last,
+                "foreseen": _blind_hits(state),
+                "own": state.has_user_probabilities(),
+                "last_event": table.last,
             }
 
-    def _speak(self, job: dict[str, Any]) -> dict[str, Any]:
-        """A job to the worker, and its answer; one that has died is replaced, once."""
+    def _send(self, job: dict[str, Any]) -> dict[str, Any]:
+        """Send a job to the worker and return its response; a dead worker is restarted once."""
         worker = self._worker
-        line = "" if worker is None else _asked_of(worker, job)
+        line = "" if worker is None else _exchange(worker, job)
         if not line and not self._stopped:
-            line = _asked_of(self._start(), job)
+            line = _exchange(self._start(), job)
         if not line:
-            raise WorkerFailed(self._ending())
+            raise WorkerFailed(self._exit_reason())
         try:
             answer: dict[str, Any] = json.loads(line)
         except ValueError:
@@ -250,8 +247,8 @@ class Loop:
             raise WorkerFailed(answer["error"])
         return answer
 
-    def _ending(self) -> str:
-        """Why a worker that gave no answer has ended."""
+    def _exit_reason(self) -> str:
+        """Describe why a worker ended without a response."""
         worker, code = self._worker, None
         if worker is not None:
             with suppress(subprocess.TimeoutExpired):
@@ -272,19 +269,19 @@ class Loop:
         return self._worker
 
 
-def _patience(n_failed: int) -> float:
-    """Seconds before the next try, after so many failures in a row.
+def _retry_delay(n_failed: int) -> float:
+    """Seconds before the next retry, after `n_failed` consecutive failures.
 
     Examples
     --------
-    >>> [_patience(n_failed) for n_failed in (1, 2, 3, 1000)]
+    >>> [_retry_delay(n_failed) for n_failed in (1, 2, 3, 1000)]
     [5.0, 10.0, 20.0, 300.0]
     """
-    return min(PATIENCE * 2.0 ** min(n_failed - 1, 20), LONGEST_PATIENCE)
+    return min(FIRST_RETRY * 2.0 ** min(n_failed - 1, 20), MAX_RETRY)
 
 
-def _asked_of(worker: "subprocess.Popen[str]", job: dict[str, Any]) -> str:
-    """The line that a worker answers; nothing where it is gone."""
+def _exchange(worker: "subprocess.Popen[str]", job: dict[str, Any]) -> str:
+    """Send a job and read the response line; empty if the worker is gone."""
     assert worker.stdin is not None
     assert worker.stdout is not None
     try:
@@ -295,25 +292,24 @@ def _asked_of(worker: "subprocess.Popen[str]", job: dict[str, Any]) -> str:
         return ""
 
 
-def _picked(state: State, number: int) -> list[Pick]:
-    from dubito.io.durable import load_sealed
-
-    kept = load_sealed(state.project.path(model_file(number)))
+def _read_picks(state: State, number: int) -> list[Pick]:
+    arrays = load_sealed(state.project.path(model_file(number)))
     return [
         Pick(number, rank, item, why)
-        for rank, (item, why) in enumerate(zip(kept["picks"].tolist(), kept["why"].tolist(), strict=True))
+        for rank, (item, why) in enumerate(zip(arrays["picks"].tolist(), arrays["why"].tolist(), strict=True))
     ]
 
 
-def _foreseen(state: State) -> list[int] | None:
-    """Of the labels since the last round, how many the model had guessed before, unseen."""
-    late = [counts for round, counts in state.guessed().items() if round >= state.round]
-    return [sum(right for right, _ in late), sum(of for _, of in late)] if late else None
+def _blind_hits(state: State) -> list[int] | None:
+    """Of the labels since the last round: how many the model predicted correctly before it was trained on them, and the
+    total; None if there are none.
+    """
+    recent = [counts for round, counts in state.guessed().items() if round >= state.round]
+    return [sum(right for right, _ in recent), sum(total for _, total in recent)] if recent else None
 
 
-def _forget(state: State, number: int) -> None:
-    """Remove the files of earlier rounds."""
-    with suppress(OSError):  # They are in nobody's way.
+def _remove_old_models(state: State, number: int) -> None:
+    with suppress(OSError):  # They do no harm.
         for name in os.listdir(state.project.folder):
             if name.startswith("round-") and name.endswith(".npz") and name != model_file(number):
                 with suppress(OSError):

@@ -1,12 +1,12 @@
-"""The child process that decodes pictures for `dubito.labeling.decoder`: run by its path, it imports Pillow alone.
+"""The child process that decodes pictures for `dubito.labeling.decoder`; run by path, it imports only Pillow.
 
-A message is two lengths of four bytes each (big-endian), JSON, and data. The request says how to decode and has the
-file's bytes as data. The first reply tells how many pixels will be in memory. Then the worker waits for one byte: after
-``y`` it decodes them, and the second reply is the encoded picture; after ``n`` it waits for the next request. A reply
-with a ``problem`` is the last one to its request.
+A message consists of two lengths of four bytes each (big-endian), JSON, and data. A request has the decoding options as
+JSON and the bytes of the file as data. The first reply has the number of pixels that decoding will hold in memory. Then
+the worker waits for one byte: after ``y`` it decodes, and the second reply is the encoded picture; after ``n`` it waits
+for the next request. A reply with a ``problem`` is the last one to its request.
 
-The worker ends when its input does, and on Linux with the thread that started it. An alarm kills it where opening or
-decoding takes longer than the request allows, whether or not anybody is left who waits for it.
+The worker ends when its input is closed, and on Linux with the thread that started it. An alarm kills it if opening or
+decoding takes longer than the request allows, even if the server is gone.
 """
 
 import gc
@@ -29,13 +29,13 @@ LOSSLESS_FORMATS = ("PNG", "GIF", "BMP", "WEBP", "TIFF")
 
 
 class TooManyPixels(Exception):
-    """A picture that is larger than what is decoded."""
+    """A picture has more pixels than allowed."""
 
 
 def main(memory: int) -> None:
-    """Answer requests until there are no more."""
+    """Handle requests until the input is closed."""
     stdin, stdout = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # Nothing that a library prints may come between the replies.
+    os.dup2(2, 1)  # Keep the output of libraries out of the replies.
     for name in PLUGINS:
         import_module(f"PIL.{name}ImagePlugin")
     limit_process(memory)
@@ -48,15 +48,15 @@ def main(memory: int) -> None:
 
 
 def limit_process(memory: int) -> None:
-    """Bound what the process may take, as far as the system can."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the server, too, which ends this process.
+    """Limit memory, file size and lifetime of the process, as far as the system supports it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the server, which ends this process.
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with suppress(ImportError):
         import resource
 
         for kind, limit in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
-            with suppress(OSError, ValueError):  # Not every system has them all.
+            with suppress(OSError, ValueError):  # Not every system has all of them.
                 resource.setrlimit(kind, (limit, limit))
     if sys.platform == "linux":
         with suppress(ImportError, OSError, AttributeError):
@@ -64,11 +64,11 @@ def limit_process(memory: int) -> None:
 
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
         with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-            file.write("500")  # Where memory runs out, this process goes before the server.
+            file.write("500")  # If memory runs out, the kernel kills this process before the server.
 
 
 def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The next message; None where there is none, or not all of it."""
+    """The next message; None at the end of the stream or if it is incomplete."""
     lengths = stream.read(LENGTHS.size)
     if len(lengths) < LENGTHS.size:
         return None
@@ -78,7 +78,6 @@ def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
 
 
 def write_message(stream: IO[bytes], facts: dict[str, Any], data: bytes = b"") -> None:
-    """Send a message."""
     text = json.dumps(facts).encode()
     stream.write(LENGTHS.pack(len(text), len(data)))
     stream.write(text)
@@ -89,7 +88,7 @@ def write_message(stream: IO[bytes], facts: dict[str, Any], data: bytes = b"") -
 def answer(
     request: dict[str, Any], data: bytes, stdin: IO[bytes], stdout: IO[bytes]
 ) -> tuple[dict[str, Any], bytes] | None:
-    """Decode one picture, with its memory free again; what is wrong with it is a reply like another."""
+    """Handle a request and free its memory; a problem with the picture is a normal reply."""
     from PIL import Image, UnidentifiedImageError
 
     opened, hint = None, "skip it, or fix the file."
@@ -111,19 +110,19 @@ def answer(
     except MemoryError:
         return {"problem": "takes more memory than decoding a picture may take", "hint": hint}, b""
     except Exception as error:
-        # Broad on purpose: on a damaged picture the decoders raise a dozen unrelated kinds.
+        # Broad on purpose: on damaged pictures the decoders raise many unrelated exceptions.
         detail = " ".join(str(error).split())[:100]
         return {"problem": f"is cut short or damaged ({detail})", "hint": hint}, b""
     finally:
         if opened is not None:
             opened.close()
         del opened
-        gc.collect()  # Some of Pillow's objects hold each other, and with them a whole picture.
+        gc.collect()  # Some Pillow objects form reference cycles that hold a n_pixels picture.
 
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Have the kernel end the process where the block takes longer."""
+    """Have the kernel kill the process if the block takes longer."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
@@ -134,22 +133,22 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 def open_picture(data: bytes, request: dict[str, Any]) -> tuple[Any, int]:
-    """The picture with nothing decoded yet, and how many pixels decoding it holds in memory."""
+    """Open a picture without decoding it; returns it and the number of pixels that decoding holds in memory."""
     from PIL import Image
 
     opened = Image.open(io.BytesIO(data), formats=request["formats"])
-    whole = opened.width * opened.height
-    if whole > request["most_pixels"]:
+    n_pixels = opened.width * opened.height
+    if n_pixels > request["most_pixels"]:
         size = f"{opened.width:,} x {opened.height:,}"
         raise TooManyPixels(f"is {size} pixels, more than the {request['most_pixels']:,} that are shown")
     is_progressive = "progressive" in opened.info or "progression" in opened.info
     opened.draft("RGB", (request["edge"], request["edge"]))
-    # Of a progressive JPEG all coefficients are held, whatever size it is decoded at.
-    return opened, whole if is_progressive else opened.width * opened.height
+    # For a progressive JPEG all coefficients are held in memory, whatever the decoded size.
+    return opened, n_pixels if is_progressive else opened.width * opened.height
 
 
 def encode(opened: Any, request: dict[str, Any]) -> tuple[str, bytes]:
-    """The picture turned as the camera was held, no larger than asked for, with nothing but its pixels."""
+    """Encode the picture upright, scaled to the requested size, without metadata; returns media type and data."""
     from PIL import ImageOps
 
     is_lossless = opened.format in LOSSLESS_FORMATS
@@ -168,7 +167,7 @@ def encode(opened: Any, request: dict[str, Any]) -> tuple[str, bytes]:
 
 
 def to_eight_bits(picture: Any) -> Any:
-    """Grey, RGB or RGBA of eight bits; the picture itself where it is that already."""
+    """Convert to 8-bit grayscale, RGB or RGBA if necessary."""
     if picture.mode.startswith(("I", "F")):
         low, high = picture.getextrema()
         spread = (high - low) or 1

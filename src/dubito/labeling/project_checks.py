@@ -1,4 +1,4 @@
-"""What a person should know of a project that is opened again: labels that are gone, a source that is not as it was."""
+"""Warnings about a project that is opened again: lost labels, or a changed source."""
 
 import os
 import re
@@ -7,25 +7,25 @@ from dubito.labeling.contents import Contents
 from dubito.labeling.project import NAME, Project
 
 LEFT_BEHIND = re.compile(r"round-\d+\.npz|labels-\d+\.csv|labelled\.npz")
-"""Files that are there only where the store has been."""
+"""Files that exist only if there were labels."""
 
 
 def lost_labels(project: Project) -> str | None:
-    """That the file of labels is missing, though there was one."""
+    """A warning if the label database is missing or empty although there were labels; otherwise None."""
     path = project.path("labels.sqlite")
     if project.store is not None or (os.path.exists(path) and os.path.getsize(path)):
         return None
-    beside = next(filter(LEFT_BEHIND.fullmatch, sorted(os.listdir(project.folder))), None)
-    if beside is None:
+    evidence = next(filter(LEFT_BEHIND.fullmatch, sorted(os.listdir(project.folder))), None)
+    if evidence is None:
         return None
     return (
-        f"{path} is missing or empty, though {beside} beside it shows that there were labels: the project begins "
+        f"{path} is missing or empty, though {evidence} beside it shows that there were labels: the project begins "
         "without any. If you have a copy, stop, put it back and start again."
     )
 
 
 def changed_source(project: Project, contents: Contents) -> list[str]:
-    """That the source was moved away, or that pictures came or went since."""
+    """Warnings if the source is missing, or if pictures were added or removed."""
     source = project.source_path
     if not os.path.exists(source):
         lost = "its pictures cannot be shown" if contents.what == "pictures" else "the project goes on without it"
@@ -35,20 +35,20 @@ def changed_source(project: Project, contents: Contents) -> list[str]:
         return []
     from dubito.embedding.folder import find_pictures
 
-    there, known = set(find_pictures(source)), set(names)
-    made = os.stat(project.pool_path).st_mtime
-    more = sum(_since(os.path.join(source, name), made) for name in there - known)
+    present, known = set(find_pictures(source)), set(names)
+    created = os.stat(project.pool_path).st_mtime
+    more = sum(_is_newer(os.path.join(source, name), created) for name in present - known)
     notes = []
     if more:
         notes.append(f"{source} has {more:,} more pictures than the project, which does not take them in.")
-    if known - there:
-        notes.append(f"{source} has lost {len(known - there):,} pictures of the project, which cannot be shown.")
+    if known - present:
+        notes.append(f"{source} has lost {len(known - present):,} pictures of the project, which cannot be shown.")
     return notes
 
 
-def _since(path: str, made: float) -> bool:
-    """Whether a file came after the pool was made; an older one was left out of it."""
+def _is_newer(path: str, created: float) -> bool:
+    """Whether a file was added after the pool was created; an older file was left out deliberately."""
     try:
-        return os.stat(path).st_ctime > made
+        return os.stat(path).st_ctime > created
     except OSError:
         return False

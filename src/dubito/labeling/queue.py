@@ -1,93 +1,91 @@
-"""Which items wait for whom: the picks of a round, and who holds which of them for how long."""
+"""The queue of picks, and the leases that assign them to annotators."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from dubito.labeling.events import Book
+from dubito.labeling.events import LabelTable
 from dubito.labeling.store import Pick
 
 LEASE = 600.0
-"""Seconds for which an item is held for whoever it was shown to; asking again renews that."""
+"""Seconds for which an item stays assigned to an annotator; asking again renews the lease."""
 
 
-class WaitingList:
-    """The picks that wait, and the leases on them.
+class PickQueue:
+    """The picks of the current round in order, and the leases on them. Times are of the monotonic clock.
 
     Parameters
     ----------
-    book : Book
-        What is answered already.
+    label_table : LabelTable
+        The current answers.
     overlap : int
-        How many people are to answer each item.
+        Number of annotators that each item needs.
     """
 
-    def __init__(self, book: Book, overlap: int) -> None:
-        self.book, self.overlap = book, overlap
+    def __init__(self, label_table: LabelTable, overlap: int) -> None:
+        self.table, self.overlap = label_table, overlap
         self.picks: list[Pick] = []
-        self.spare: list[int] = []
-        """Items in an order of chance, for when picks run out."""
+        self.random_order: list[int] = []
+        """All items in random order, used when the picks run out."""
         self.is_open: Callable[[int], bool] = lambda item: True
-        """Whether an item may be asked for, by what a person restricted it to."""
+        """Whether an item may be queried, given the user's restriction."""
         self._by_item: dict[int, Pick] = {}
         self._in_round: set[int] = set()
         self._holders: dict[int, dict[str, float]] = {}
         self._held: dict[str, dict[int, float]] = {}
-        self._first = self._first_spare = 0
-        """Before these, all picks and all spare items are answered."""
+        self._next_pick = self._next_random = 0
+        """All picks and random items before these positions are answered, so that a scan can skip them."""
 
-    def look_again(self) -> None:
-        """An answer was taken back: what was answered may be asked for again."""
-        self._first = self._first_spare = 0
+    def rescan(self) -> None:
+        """Scan from the start again, after an answer was undone."""
+        self._next_pick = self._next_random = 0
 
     def replace(self, picks: Sequence[Pick]) -> None:
-        """A new round; what somebody holds stays with them."""
+        """Replace the picks by those of a new round; existing leases stay."""
         kept = {item: self._by_item[item] for item in self._holders if item in self._by_item}
         self.picks, self._in_round = list(picks), {pick.item for pick in picks}
         self._by_item = {**kept, **{pick.item: pick for pick in picks}}
-        self._first = 0
+        self._next_pick = 0
 
     def pick_of(self, item: int) -> Pick | None:
-        """The pick by which an item was asked for."""
         return self._by_item.get(item)
 
     def restore(self, leases: Iterable[tuple[int, str, float]], wall: float, now: float, longest: float) -> None:
-        """Leases as a store has them, by the wall clock; here they end by the monotonic clock, after `longest` at most.
+        """Load stored leases, converting wall-clock expiry times to the monotonic clock.
 
-        A wall clock that was wrong when a lease was made, or is wrong now, holds nothing for longer than that.
+        No lease lasts longer than `longest` seconds, even if the wall clock was or is wrong.
         """
         self._holders, self._held = {}, {}
         for item, annotator, until in leases:
             self.hold(annotator, [item], now + min(until - wall, longest))
 
     def hold(self, annotator: str, items: Iterable[int], until: float) -> None:
-        """These are the annotator's until then, by the monotonic clock."""
         for item in items:
             self._holders.setdefault(item, {})[annotator] = until
             self._held.setdefault(annotator, {})[item] = until
 
-    def let_go(self, annotator: str, items: Iterable[int] | None = None) -> list[int]:
-        """These, or all, are no longer; those that were held."""
+    def release(self, annotator: str, items: Iterable[int] | None = None) -> list[int]:
+        """End the annotator's leases on these items, or on all; return the items that were leased."""
         held = self._held.get(annotator, {})
-        gone = [item for item in (list(held) if items is None else items) if item in held]
-        for item in gone:
+        released = [item for item in (list(held) if items is None else items) if item in held]
+        for item in released:
             del held[item]
             self._holders[item].pop(annotator, None)
             if not self._holders[item]:
                 del self._holders[item]
-        return gone
+        return released
 
     def held_by(self, annotator: str) -> dict[int, float]:
-        """What the annotator holds, in the order in which it was handed out, and until when."""
+        """By item, when the annotator's lease expires, in the order in which the items were assigned."""
         return self._held.get(annotator, {})
 
     def held(self, now: float) -> set[int]:
-        """Whatever anybody holds at that time."""
+        """Items with an unexpired lease."""
         return {item for item, holders in self._holders.items() if max(holders.values()) > now}
 
     def ask(self, annotator: str, count: int, now: float) -> list[Pick]:
-        """What to show next: what is held already, items that need another's answer, then the picks in their order."""
-        found = [self._known(item) for item in self.held_by(annotator) if self._is_theirs(item, annotator, now)]
+        """Items to show next: those already leased, items that need another annotator, then the picks in order."""
+        found = [self._pick_for(item) for item in self.held_by(annotator) if self._is_pending(item, annotator, now)]
         taken = {pick.item for pick in found}
-        for pick in self._free(annotator, now):
+        for pick in self._available(annotator, now):
             if len(found) >= count:
                 break
             if pick.item not in taken:
@@ -95,65 +93,60 @@ class WaitingList:
                 taken.add(pick.item)
         return found[:count]
 
-    def _known(self, item: int) -> Pick:
+    def _pick_for(self, item: int) -> Pick:
         return self._by_item.get(item) or Pick(0, 0, item, "covers")
 
-    def _is_theirs(self, item: int, annotator: str, now: float) -> bool:
-        """Whether what they hold is still to be answered by them."""
-        if self.book.has_answered(item, annotator) or not self.is_open(item):
+    def _is_pending(self, item: int, annotator: str, now: float) -> bool:
+        """Whether an item that the annotator leases or leased is still theirs to answer."""
+        if self.table.has_answered(item, annotator) or not self.is_open(item):
             return False
         until = self._held[annotator][item]
-        return until > now or self._room(item, annotator, now)
+        return until > now or self.has_capacity(item, annotator, now)
 
-    def _room(self, item: int, annotator: str, now: float) -> bool:
-        """Whether one more may answer: those who did and those who hold it are fewer than the overlap."""
+    def has_capacity(self, item: int, annotator: str, now: float) -> bool:
+        """Whether fewer than `overlap` other annotators have answered the item or hold a lease on it."""
         holders = self._holders.get(item)
         if holders is None:
-            return self.book.n_answers(item) < self.overlap
+            return self.table.n_answers(item) < self.overlap
         others = sum(
             1
             for who, until in holders.items()
-            if who != annotator and until > now and not self.book.has_answered(item, who)
+            if who != annotator and until > now and not self.table.has_answered(item, who)
         )
-        return self.book.n_answers(item) + others < self.overlap
+        return self.table.n_answers(item) + others < self.overlap
 
-    def _free(self, annotator: str, now: float) -> Iterator[Pick]:
-        """What may be handed to this person, in order."""
+    def _available(self, annotator: str, now: float) -> Iterator[Pick]:
         if self.overlap > 1:
-            for item in list(self.book.partial):
-                if self._may(item, annotator, now):
-                    yield Pick(self._known(item).round, self._known(item).rank, item, "overlap")
-        for place in range(self._first, len(self.picks)):
-            pick = self.picks[place]
-            if self._may(pick.item, annotator, now):
+            for item in list(self.table.partial):
+                if self._can_assign(item, annotator, now):
+                    yield Pick(self._pick_for(item).round, self._pick_for(item).rank, item, "overlap")
+        for position in range(self._next_pick, len(self.picks)):
+            pick = self.picks[position]
+            if self._can_assign(pick.item, annotator, now):
                 yield pick
-            elif place == self._first and self.book.n_answers(pick.item) >= self.overlap:
-                self._first += 1
-        yield from self._drawn(annotator, now)
+            elif position == self._next_pick and self.table.n_answers(pick.item) >= self.overlap:
+                self._next_pick += 1
+        yield from self._random_picks(annotator, now)
 
-    def _drawn(self, annotator: str, now: float) -> Iterator[Pick]:
-        """Items by chance: better than to let a person wait. They are no audit, which a round draws as announced."""
-        while self._first_spare < len(self.spare) and self.book.n_answers(self.spare[self._first_spare]):
-            self._first_spare += 1
+    def _random_picks(self, annotator: str, now: float) -> Iterator[Pick]:
+        """Random items, so that nobody waits for the next round. Only a round draws items of the audit."""
+        while self._next_random < len(self.random_order) and self.table.n_answers(self.random_order[self._next_random]):
+            self._next_random += 1
         number = self.picks[-1].round if self.picks else 0
-        for place in range(self._first_spare, len(self.spare)):
-            item = self.spare[place]
-            if item not in self._in_round and self._may(item, annotator, now):
+        for position in range(self._next_random, len(self.random_order)):
+            item = self.random_order[position]
+            if item not in self._in_round and self._can_assign(item, annotator, now):
                 pick = Pick(number, len(self.picks), item, "random")
                 self._by_item[item] = pick
                 yield pick
 
-    def may_hold(self, item: int, annotator: str, now: float) -> bool:
-        """Whether nobody else holds it, or there is room for one more."""
-        return self._room(item, annotator, now)
+    def _can_assign(self, item: int, annotator: str, now: float) -> bool:
+        is_new = self.is_open(item) and not self.table.has_answered(item, annotator)
+        return is_new and self.has_capacity(item, annotator, now)
 
-    def _may(self, item: int, annotator: str, now: float) -> bool:
-        return self.is_open(item) and not self.book.has_answered(item, annotator) and self._room(item, annotator, now)
+    def has_unanswered(self) -> bool:
+        """Whether any pick is unanswered; checks the last picks first, as they are the most likely."""
+        return any(not self.table.n_answers(pick.item) and self.is_open(pick.item) for pick in reversed(self.picks))
 
-    def has_left(self) -> bool:
-        """Whether there is one; the last are the likeliest."""
-        return any(not self.book.n_answers(pick.item) and self.is_open(pick.item) for pick in reversed(self.picks))
-
-    def left(self) -> int:
-        """Picks that nobody has answered."""
-        return sum(1 for pick in self.picks if not self.book.n_answers(pick.item) and self.is_open(pick.item))
+    def n_unanswered(self) -> int:
+        return sum(1 for pick in self.picks if not self.table.n_answers(pick.item) and self.is_open(pick.item))

@@ -1,4 +1,4 @@
-"""`LabelingService`: hands out items and takes answers. Whatever it says is done is on the disk."""
+"""`LabelingService`: assigns items to annotators and stores their answers. A confirmed change is durable."""
 
 import json
 import time
@@ -15,22 +15,20 @@ from dubito.io.source import nearest
 from dubito.labeling.contents import Contents
 from dubito.labeling.database import StoreFailed, open_engine
 from dubito.labeling.events import Event, check_name
-from dubito.labeling.learner import Loop
+from dubito.labeling.learner import LearningLoop
 from dubito.labeling.project import Project, ProjectLock, Settings
 from dubito.labeling.queue import LEASE
 from dubito.labeling.state import RESTRICTED, State
 from dubito.labeling.store import Pick, Writer, add_event, drop_leases, put_fact, put_leases
 
-# What a person says of an item, what became of it, and what does not fit.
-
 
 class Conflict(DubitoError):
-    """What was asked does not fit what there is."""
+    """The request contradicts the stored state, for example by reusing a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerIn:
-    """What a person says of an item."""
+    """An annotator's answer on an item."""
 
     key: str
     annotator: str
@@ -39,79 +37,76 @@ class AnswerIn:
     guess_seen: bool = False
     seconds: float | None = None
     is_review: bool = False
-    """Whether it settles a doubt of the model's."""
+    """Whether it decides a label that the model doubted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """An event that is in the store."""
+    """An event that is stored."""
 
     event: Event
     is_new: bool
     labelled: int
 
 
-# Items by what the model takes them for: a screen of one class, where a person marks the odd ones.
-
-Before = TypeVar("Before")
-After = TypeVar("After")
+Source = TypeVar("Source")
+Target = TypeVar("Target")
 
 
-def guessed_items(state: State, annotator: str, now: float) -> dict[str, list[int]]:
-    """By class, the items that nobody has answered and this person may be asked for, the surest first."""
+def items_by_guess(state: State, annotator: str, now: float) -> dict[str, list[int]]:
+    """By predicted class, the unanswered items that this annotator may be shown, most confident first."""
     model = state.model
     if model is None or model.probabilities is None:
         return {}
     is_left = np.ones(len(state.contents), dtype=np.bool_) if state.is_open is None else state.is_open.copy()
-    if state.book.answers:
-        is_left[[item for item, said in state.book.answers.items() if said]] = False
-    for item in state.waiting.held(now):
-        is_left[item] &= state.waiting.may_hold(item, annotator, now)
+    if state.label_table.answers:
+        is_left[[item for item, answers in state.label_table.answers.items() if answers]] = False
+    for item in state.queue.held(now):
+        is_left[item] &= state.queue.has_capacity(item, annotator, now)
     rows = np.flatnonzero(is_left)
-    likeliest, sure = model.probabilities[rows].argmax(axis=1), model.probabilities[rows].max(axis=1)
-    order = np.argsort(-sure, kind="stable")
+    predicted, confidence = model.probabilities[rows].argmax(axis=1), model.probabilities[rows].max(axis=1)
+    order = np.argsort(-confidence, kind="stable")
     return {
-        name: rows[order[likeliest[order] == place]].tolist()
-        for place, name in enumerate(model.classes)
-        if (likeliest == place).any()
+        name: rows[order[predicted[order] == column]].tolist()
+        for column, name in enumerate(model.classes)
+        if (predicted == column).any()
     }
 
 
-def then(future: "Future[Before]", change: "Callable[[Future[Before]], After]") -> "Future[After]":
-    """A future of what becomes of another's result."""
-    changed: Future[After] = Future()
+def map_future(future: "Future[Source]", convert: "Callable[[Future[Source]], Target]") -> "Future[Target]":
+    """A future of `convert` applied to `future` when it is done."""
+    converted: Future[Target] = Future()
 
-    def settle(done: "Future[Before]") -> None:
-        if not changed.set_running_or_notify_cancel():
+    def resolve(done: "Future[Source]") -> None:
+        if not converted.set_running_or_notify_cancel():
             return
         try:
-            changed.set_result(change(done))
+            converted.set_result(convert(done))
         except (Exception, CancelledError) as error:
-            changed.set_exception(error)
+            converted.set_exception(error)
 
-    future.add_done_callback(settle)
-    return changed
+    future.add_done_callback(resolve)
+    return converted
 
 
-class Guessed(NamedTuple):
-    """Items that the model takes for one class."""
+class GuessedItems(NamedTuple):
+    """Items with the same predicted class."""
 
     label: str | None
     picks: list[Pick]
     groups: list[tuple[str, int]]
-    """How many there are of each class."""
+    """Number of items by predicted class."""
 
 
 Listener = Callable[[str, dict[str, Any]], None]
 
 
 def succeeded(future: "Future[Any]") -> bool:
-    """Whether an operation was committed."""
     return not future.cancelled() and future.exception() is None
 
 
 class LabelingService:
-    """A project that is open for labelling. Futures are done once the store has it."""
+    """A project that is open for labeling. Futures complete once the change is stored."""
 
     def __init__(self, project: Project, contents: Contents, *, lease: float = LEASE) -> None:
         self.lock = ProjectLock(project)
@@ -124,97 +119,96 @@ class LabelingService:
             self.lock.close()
             raise
         self._project_failure: str | None = None
-        self._changing = ThreadPoolExecutor(1, thread_name_prefix="dubito-changes")
+        self._project_executor = ThreadPoolExecutor(1, thread_name_prefix="dubito-changes")
         self.state.read_layout()
-        self.loop = Loop(self.state, self._writer, self.announce)
+        self.loop = LearningLoop(self.state, self._writer, self.announce)
 
     def start(self) -> None:
-        """Begin to learn and pick in the background."""
+        """Start training and selecting in the background."""
         self.loop.start()
 
     def close(self) -> None:
-        """Stop, with everything kept."""
+        """Stop after pending changes are stored."""
         self.loop.close()
-        self._changing.shutdown()
+        self._project_executor.shutdown()
         self._writer.close()
         self.lock.close()
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Have it told of changes, from any thread; what is returned ends that."""
+        """Call `listener` with every change, from any thread; returns a function that unsubscribes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def announce(self, kind: str, facts: dict[str, Any]) -> None:
-        """Tell all who listen."""
         for listener in list(self._listeners):
             listener(kind, facts)
 
     def failures(self) -> dict[str, str]:
-        """By part of the service, why it does not work now; empty while all do."""
+        """By part of the service, why it does not work now; empty if everything works."""
         found = {"store": self._writer.failure, "project": self._project_failure, "learning": self.loop.failure}
         return {part: failure for part, failure in found.items() if failure is not None}
 
     def check_item(self, item: int) -> int:
-        """A row of the pool."""
+        """Return the item, or raise `MissingFile` if the pool has no such row."""
         if not 0 <= item < len(self.state.contents):
             raise MissingFile(f"there is no item {item}", hint=f"items are 0 to {len(self.state.contents) - 1}.")
         return item
 
     def ask(self, annotator: str, count: int) -> "Future[list[Pick]]":
-        """Items to show next, held for this person for a while."""
-        return self._hold(annotator, lambda who, now: self.state.waiting.ask(who, count, now))
+        """Items to show next, leased to the annotator."""
+        return self._lease_items(annotator, lambda who, now: self.state.queue.ask(who, count, now))
 
-    def ask_guessed(self, annotator: str, label: str | None, count: int) -> "Future[Guessed]":
-        """Items that the model takes for a class (the most frequent if none is said), surest first, held as well."""
+    def ask_guessed(self, annotator: str, label: str | None, count: int) -> "Future[GuessedItems]":
+        """Items predicted as a class (by default the most frequent), most confident first, leased as well."""
         groups: list[tuple[str, int]] = []
-        taken: list[str] = []
+        chosen: list[str] = []
 
         def choose(who: str, now: float) -> list[Pick]:
-            found = guessed_items(self.state, who, now)
+            found = items_by_guess(self.state, who, now)
             groups[:] = [(name, len(items)) for name, items in found.items()]
-            taken[:] = [label or max(found, key=lambda name: len(found[name]))] if found else []
-            items = found.get(taken[0], []) if taken else []
-            return [self.state.waiting.pick_of(item) or Pick(self.state.round, 0, item, "") for item in items[:count]]
+            chosen[:] = [label or max(found, key=lambda name: len(found[name]))] if found else []
+            items = found.get(chosen[0], []) if chosen else []
+            return [self.state.queue.pick_of(item) or Pick(self.state.round, 0, item, "") for item in items[:count]]
 
-        def packed(done: "Future[list[Pick]]") -> Guessed:
-            return Guessed(taken[0] if taken else None, done.result(), groups)
+        def convert(done: "Future[list[Pick]]") -> GuessedItems:
+            return GuessedItems(chosen[0] if chosen else None, done.result(), groups)
 
-        return then(self._hold(annotator, choose), packed)
+        return map_future(self._lease_items(annotator, choose), convert)
 
-    def _hold(self, annotator: str, choose: Callable[[str, float], list[Pick]]) -> "Future[list[Pick]]":
+    def _lease_items(self, annotator: str, choose: Callable[[str, float], list[Pick]]) -> "Future[list[Pick]]":
         who, now = check_name("annotator", annotator), time.monotonic()
         state = self.state
         with state.lock:
             found = choose(who, now)
-            held = state.waiting.held_by(who)
+            held = state.queue.held_by(who)
             if all(held.get(pick.item, 0.0) > now + state.lease / 2 for pick in found):
                 done: Future[list[Pick]] = Future()
                 done.set_result(found)
                 return done
 
         def lease(connection: Connection) -> list[Pick]:
-            # Looked up again: somebody else may have been quicker.
+            # Choose again: another annotator may have leased some of them meanwhile.
             picks = choose(who, now)
             items = [pick.item for pick in picks]
             put_leases(connection, who, items, time.time() + state.lease)
-            state.waiting.hold(who, items, now + state.lease)
+            state.queue.hold(who, items, now + state.lease)
             return picks
 
         return self._writer.submit(lease)
 
     def answer(self, answers: Sequence[AnswerIn]) -> "Future[list[Committed]]":
-        """Keep what a person says, all of it or nothing; the same key twice is one event."""
-        checked = [self._checked(each) for each in answers]
+        """Store answers, all or none; a key that was sent before stores nothing new."""
+        checked = [self._check_answer(each) for each in answers]
 
-        def keep(connection: Connection) -> list[Committed]:
-            self._refuse_other_keys(checked)
-            return [self._keep(connection, each) for each in checked]
+        def store(connection: Connection) -> list[Committed]:
+            self._check_keys(checked)
+            return [self._store_answer(connection, each) for each in checked]
 
-        future = self._writer.submit(keep)
-        future.add_done_callback(self._tell)
+        future = self._writer.submit(store)
+        future.add_done_callback(self._announce_labels)
         return future
 
-    def _checked(self, answer: AnswerIn) -> AnswerIn:
+    def _check_answer(self, answer: AnswerIn) -> AnswerIn:
         key, who = check_name("key", answer.key), check_name("annotator", answer.annotator)
         self.check_item(answer.item)
         label = None if answer.label is None else check_name("class", answer.label)  # In the form that classes have.
@@ -226,38 +220,39 @@ class LabelingService:
             raise InvalidArgument(f"there is no class {label[:100]!r}", hint=hint)
         return replace(answer, key=key, annotator=who, label=label)
 
-    def _refuse_other_keys(self, answers: Sequence[AnswerIn]) -> None:
-        """A key that came with something else before is a mistake of whoever sent it."""
-        book = self.state.book
+    def _check_keys(self, answers: Sequence[AnswerIn]) -> None:
+        """Raise `Conflict` for a key that was sent before with other contents."""
+        table = self.state.label_table
         seen: dict[str, AnswerIn] = {}
         for each in answers:
-            old = book.events[book.keys[each.key]] if each.key in book.keys else None
-            is_other = old is not None and (
-                (old.annotator, old.item, old.label) != (each.annotator, each.item, each.label) or old.kind == "undo"
+            earlier = table.events[table.keys[each.key]] if each.key in table.keys else None
+            is_reused = earlier is not None and (
+                (earlier.annotator, earlier.item, earlier.label) != (each.annotator, each.item, each.label)
+                or earlier.kind == "undo"
             )
-            if is_other or each.key in seen:
+            if is_reused or each.key in seen:
                 raise Conflict(f"the key {each.key[:60]!r} was sent with another label", hint="send a new key.")
             seen[each.key] = each
 
-    def _keep(self, connection: Connection, answer: AnswerIn) -> Committed:
-        state, book = self.state, self.state.book
-        if answer.key in book.keys:
-            return Committed(book.events[book.keys[answer.key]], False, len(book.labels))
-        event = self._event(answer)
+    def _store_answer(self, connection: Connection, answer: AnswerIn) -> Committed:
+        state, table = self.state, self.state.label_table
+        if answer.key in table.keys:
+            return Committed(table.events[table.keys[answer.key]], False, len(table.labels))
+        event = self._make_event(answer)
         add_event(connection, event)
         drop_leases(connection, answer.annotator, [answer.item])
-        book.add(event)
-        state.waiting.let_go(answer.annotator, [answer.item])
+        table.add(event)
+        state.queue.release(answer.annotator, [answer.item])
         state.version += 1
-        return Committed(event, True, len(book.labels))
+        return Committed(event, True, len(table.labels))
 
-    def _event(self, answer: AnswerIn) -> Event:
-        """With what the model, which has not seen the label, takes the item for."""
-        state, book = self.state, self.state.book
-        is_fresh = book.n_answers(answer.item) == 0 and state.model is not None
-        guess = state.model.guess(answer.item) if is_fresh and state.model is not None else None
+    def _make_event(self, answer: AnswerIn) -> Event:
+        """Build the event, with the current model's prediction if the item has no answer yet."""
+        state, table = self.state, self.state.label_table
+        is_first = table.n_answers(answer.item) == 0 and state.model is not None
+        guess = state.model.guess(answer.item) if is_first and state.model is not None else None
         return Event(
-            number=book.last + 1,
+            number=table.last + 1,
             key=answer.key,
             kind="skip" if answer.label is None else "label",
             annotator=answer.annotator,
@@ -269,103 +264,103 @@ class LabelingService:
             guess=None if guess is None else guess[0],
             sure=None if guess is None else guess[1],
             guess_seen=answer.guess_seen,
-            why=self._why(answer),
+            why=self._reason(answer),
             seconds=answer.seconds,
         )
 
-    def _why(self, answer: AnswerIn) -> str:
-        """Why the item was asked for.
+    def _reason(self, answer: AnswerIn) -> str:
+        """Why the item was queried.
 
-        Only the first answer on an item, by who was handed it and has not seen the guess, is one of the audit, and only
-        while the whole pool is asked for: other answers are no uniform sample of it.
+        An answer counts for the audit only if it is the first on its item, comes from the annotator it was assigned to
+        without seeing the prediction, and the pool is not restricted: other answers are not a uniform sample.
         """
         state = self.state
-        pick = state.waiting.pick_of(answer.item)
+        pick = state.queue.pick_of(answer.item)
         if answer.is_review or pick is None:
             return "review" if answer.is_review else ""
         is_uniform = (
-            answer.item in state.waiting.held_by(answer.annotator)
+            answer.item in state.queue.held_by(answer.annotator)
             and state.is_open is None
             and not answer.guess_seen
-            and state.book.n_answers(answer.item) == 0
+            and state.label_table.n_answers(answer.item) == 0
         )
         return "random" if pick.why == "audit" and not is_uniform else pick.why
 
     def undo(self, key: str, annotator: str) -> "Future[Committed]":
-        """Take this person's last answer back."""
-        own, who = check_name("key", key), check_name("annotator", annotator)
+        """Undo the annotator's last answer."""
+        key, who = check_name("key", key), check_name("annotator", annotator)
 
-        def take_back(connection: Connection) -> Committed:
-            state, book = self.state, self.state.book
-            if own in book.keys:
-                old = book.events[book.keys[own]]
-                if old.kind != "undo" or old.annotator != who:
-                    raise Conflict(f"the key {own[:60]!r} was sent with something else", hint="send a new key.")
-                return Committed(old, False, len(book.labels))
-            last = book.last_of(who)
+        def apply(connection: Connection) -> Committed:
+            state, table = self.state, self.state.label_table
+            if key in table.keys:
+                earlier = table.events[table.keys[key]]
+                if earlier.kind != "undo" or earlier.annotator != who:
+                    raise Conflict(f"the key {key[:60]!r} was sent with something else", hint="send a new key.")
+                return Committed(earlier, False, len(table.labels))
+            last = table.last_of(who)
             if last is None:
                 raise Conflict(f"there is nothing of {who} to undo", hint="label something first.")
-            event = Event(book.last + 1, own, "undo", who, last.item, None, state.round, last.number, time.time())
+            event = Event(table.last + 1, key, "undo", who, last.item, None, state.round, last.number, time.time())
             add_event(connection, event)
-            book.add(event)
-            state.waiting.look_again()
+            table.add(event)
+            state.queue.rescan()
             put_leases(connection, who, [last.item], event.at + state.lease)
-            state.waiting.hold(who, [last.item], time.monotonic() + state.lease)
+            state.queue.hold(who, [last.item], time.monotonic() + state.lease)
             state.version += 1
-            return Committed(event, True, len(book.labels))
+            return Committed(event, True, len(table.labels))
 
-        future = self._writer.submit(take_back)
-        future.add_done_callback(self._tell)
+        future = self._writer.submit(apply)
+        future.add_done_callback(self._announce_labels)
         return future
 
-    def _tell(self, future: "Future[Any]") -> None:
+    def _announce_labels(self, future: "Future[Any]") -> None:
         if succeeded(future):
             with self.state.lock:
-                facts = {"labelled": len(self.state.book.labels), "skipped": len(self.state.book.skipped)}
+                facts = {"labelled": len(self.state.label_table.labels), "skipped": len(self.state.label_table.skipped)}
             self.announce("labels", facts)
-            self.loop.nudge()
+            self.loop.wake_if_due()
 
     def release(self, annotator: str) -> "Future[int]":
-        """Give back whatever this person holds."""
+        """End all leases of the annotator; returns how many there were."""
         who = check_name("annotator", annotator)
 
         def drop(connection: Connection) -> int:
-            items = self.state.waiting.let_go(who)
+            items = self.state.queue.release(who)
             drop_leases(connection, who, items)
             return len(items)
 
         return self._writer.submit(drop)
 
     def add_class(self, name: str, key: str | None = None) -> "Future[bool]":
-        """Add a class; False where the request with this key has added it before."""
+        """Add a class; the result is False if a request with this key has added it before."""
         clean = check_name("class", name)
-        own = None if key is None else check_name("key", key)
+        checked_key = None if key is None else check_name("key", key)
 
-        def added(project: Project) -> Project:
-            before = next((each for each, theirs in project.class_keys.items() if theirs == own), None)
+        def with_class(project: Project) -> Project:
+            before = next((each for each, used in project.class_keys.items() if used == checked_key), None)
             if before is not None and before != clean:
                 raise Conflict(f"the key {key!r:.60} was sent with the class {before!r}", hint="send a new key.")
-            return project if before == clean else project.with_class(clean, own)
+            return project if before == clean else project.with_class(clean, checked_key)
 
-        return self._change(added)
+        return self._update_project(with_class)
 
     def change(self, guidelines: str | None, settings: Mapping[str, Any]) -> "Future[bool]":
-        """Other guidelines or settings."""
+        """Change the guidelines or some settings; the result is False if nothing changed."""
 
-        def changed(project: Project) -> Project:
-            kept = {each.name: getattr(project.settings, each.name) for each in fields(Settings)}
-            project = replace(project, settings=Settings(**{**kept, **settings}))
+        def with_changes(project: Project) -> Project:
+            current = {each.name: getattr(project.settings, each.name) for each in fields(Settings)}
+            project = replace(project, settings=Settings(**{**current, **settings}))
             return project if guidelines is None else project.with_guidelines(guidelines)
 
-        return self._change(changed)
+        return self._update_project(with_changes)
 
-    def _change(self, changed: Callable[[Project], Project]) -> "Future[bool]":
-        """Change ``project.toml``, which is no part of the store, and memory with it; whether it is another now."""
+    def _update_project(self, update: Callable[[Project], Project]) -> "Future[bool]":
+        """Rewrite ``project.toml``, which is not part of the store; the result is whether it changed."""
 
         def write() -> bool:
             state = self.state
-            # No other thread changes the project, so that the lock is not held while the disk writes.
-            project = changed(state.project)
+            # Only this thread changes the project, so the lock need not be held during the write.
+            project = update(state.project)
             if project == state.project:
                 return False
             try:
@@ -377,34 +372,34 @@ class LabelingService:
             self._project_failure = None
             with state.lock:
                 state.project = project
-                if state.waiting.overlap != project.settings.overlap:
-                    state.waiting.overlap = project.settings.overlap
-                    state.book.set_overlap(project.settings.overlap)
+                if state.queue.overlap != project.settings.overlap:
+                    state.queue.overlap = project.settings.overlap
+                    state.label_table.set_overlap(project.settings.overlap)
                 state.version += 1
             return True
 
         try:
-            future = self._changing.submit(write)
+            future = self._project_executor.submit(write)
         except RuntimeError as closed:
             raise StoreFailed("it could not be saved: the project is closed") from closed
         future.add_done_callback(lambda done: self.announce("project", {}) if succeeded(done) else None)
         return future
 
     def restrict(self, mode: str, rows: Sequence[int]) -> "Future[int]":
-        """Ask only for these, never for these, or for everything again; how many items may be asked for."""
+        """Query only these rows, exclude them, or clear the restriction; the result is the number of open items."""
         for row in rows:
             self.check_item(row)
 
         def write(connection: Connection) -> int:
             state = self.state
-            out = set(state.excluded()) | set(rows) if mode == "exclude" and state.mode == "exclude" else set(rows)
+            listed = set(state.excluded()) | set(rows) if mode == "exclude" and state.mode == "exclude" else set(rows)
             if mode == "exclude" and state.mode == "only":
-                out, kept_mode = {row for row in range(len(state.contents)) if state.may_ask(row)} - set(rows), "only"
+                listed, new_mode = {row for row in range(len(state.contents)) if state.may_ask(row)} - set(rows), "only"
             else:
-                kept_mode = mode
-            kept = None if mode == "clear" else json.dumps({"mode": kept_mode, "rows": sorted(out)})
-            put_fact(connection, RESTRICTED, kept)
-            state.restrict(kept)
+                new_mode = mode
+            fact = None if mode == "clear" else json.dumps({"mode": new_mode, "rows": sorted(listed)})
+            put_fact(connection, RESTRICTED, fact)
+            state.restrict(fact)
             state.version += 1
             return state.n_open()
 

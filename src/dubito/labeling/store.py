@@ -1,7 +1,7 @@
-"""The log of label events and what goes with it, in a database with one writer.
+"""The store: the event log, rounds, picks and leases in a database with a single writer.
 
-Everything that changes the store is an *operation*, run by one thread on one connection. Operations that wait are
-committed together, and nobody is answered before the commit: an answer means that the disk has it.
+Every change is an *operation*, run by one thread on one connection. Pending operations are committed together, and a
+client gets its response after the commit: a confirmed label is durable.
 """
 
 import queue
@@ -18,12 +18,12 @@ from sqlalchemy import Connection, Engine, bindparam, delete, func, insert, sele
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.labeling import database as schema
 from dubito.labeling.database import (
-    Place,
     StoreFailed,
+    StoreFiles,
     StoreUnavailable,
-    answered_in_time,
-    naming_store,
     open_engine,
+    response_timeout,
+    store_errors,
     take_lock,
 )
 from dubito.labeling.events import Event
@@ -35,15 +35,15 @@ ADD_EVENT, ADD_LEASE = insert(schema.events), insert(schema.leases)
 DROP_LEASE = delete(schema.leases).where(
     schema.leases.c.item == bindparam("one"), schema.leases.c.annotator == bindparam("who")
 )
-TOGETHER = 256
-"""Operations that are committed together at most."""
-FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
-"""Seconds before a lost connection is made again; doubled after each failure."""
+MAX_BATCH = 256
+"""Maximum number of operations per commit."""
+FIRST_RETRY, MAX_RETRY = 0.05, 2.0
+"""Seconds before reconnecting: the first delay, doubled after each failure up to the second value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """An item that a round asks for."""
+    """An item that a round selected for labeling."""
 
     round: int
     rank: int
@@ -53,7 +53,7 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
-    """What a round came to."""
+    """The results of a round, as stored."""
 
     round: int
     at: float
@@ -70,30 +70,30 @@ class RoundRecord:
 
 
 class Memory(Protocol):
-    """What a server holds in memory of the store: operations change it, and a failure takes it back."""
+    """In-memory state that operations change together with the store, and that is rolled back on failure."""
 
     lock: Any
-    """Held while operations run, and not while they are committed."""
+    """Held while operations run, but not during the commit."""
 
     def reload(self, connection: Connection) -> None:
-        """Read everything again."""
+        """Read everything from the store."""
 
-    def mark(self) -> Any:
-        """Where it is now."""
+    def snapshot(self) -> Any:
+        """Capture the current state."""
 
-    def go_back(self, mark: Any) -> None:
-        """Forget what was changed since."""
+    def rollback(self, snapshot: Any) -> None:
+        """Undo the changes since a snapshot."""
 
     def last_event(self) -> Event | None:
-        """The last event of the log."""
+        """The last event of the log, if any."""
 
 
-class TooEarly(Exception):
-    """A lost connection is not to be made again yet."""
+class RetryTooEarly(Exception):
+    """The delay before the next attempt to connect has not passed."""
 
 
 class _Task:
-    """An operation and the future of whoever waits for it."""
+    """An operation and the future of its caller."""
 
     def __init__(self, operation: Operation[Any]) -> None:
         self.operation = operation
@@ -109,45 +109,45 @@ class _Task:
 
 
 class Writer:
-    """The one thread that writes.
+    """The thread that runs all writes.
 
-    An operation that fails is rolled back and its error is the future's; memory goes back to what is known to be
-    stored, and is read again from the store as soon as that is possible. While the database cannot be reached,
-    operations fail with `StoreUnavailable`. After a failure the thread connects again, or writes something of its own,
-    waiting longer after each try, up to `LONGEST_WAIT` seconds, until that succeeds. No error ends the thread.
+    A failed operation is rolled back and its future gets the error; memory is rolled back as well, and reloaded from
+    the store as soon as possible. While the database is unreachable, operations fail with `StoreUnavailable`. After a
+    failure the thread reconnects, or attempts a test write, with exponential backoff up to `MAX_RETRY` seconds, until
+    that succeeds. No error ends the thread.
 
-    A store that has lost an event which was acknowledged, as one has that was restored from an older copy, is refused
-    until it has that event again, or the server is started again.
+    If the store has lost an acknowledged event, for example because an older backup was restored, all writes are
+    refused until the event is back or the server is restarted.
 
     Parameters
     ----------
     engine : Engine
-        Its only connection is this thread's.
+        Only this thread connects with it.
     project : str
-        The id of the project that the store must belong to.
+        Id of the project that the store must belong to.
     memory : Memory
-        What operations change beside the store.
+        The state that operations change in addition to the store.
     """
 
     def __init__(self, engine: Engine, project: str, memory: Memory) -> None:
         self._engine, self._project, self._memory, self._lock = engine, project, memory, memory.lock
         self._acknowledged: Event | None = None
-        """The last event that is known to be stored."""
+        """Last event that is known to be stored."""
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._submitting, self._is_closed = threading.Lock(), False
-        self._wait, self._retry_at = FIRST_WAIT, 0.0
+        self._retry_delay, self._retry_at = FIRST_RETRY, 0.0
         self._error: Exception | None = None
         self.failure: str | None = None
-        """Why the last write failed; None once one has succeeded since."""
+        """Why the last write failed; None after a success."""
         path = engine.url.database if engine.dialect.name == "sqlite" else None
-        with naming_store("the labels cannot be opened", path):
+        with store_errors("the labels cannot be opened", path):
             self._connection: Connection | None = self._connect(is_first=True)
-        self._place = Place(engine)
+        self._files = StoreFiles(engine)
         self._thread = threading.Thread(target=self._run, name="dubito-writer", daemon=True)
         self._thread.start()
 
     def submit(self, operation: Operation[Result]) -> "Future[Result]":
-        """Have it run; the future is done once it is committed."""
+        """Enqueue an operation; its future completes after the commit."""
         task = _Task(operation)
         with self._submitting:
             if self._is_closed:
@@ -157,11 +157,11 @@ class Writer:
         return task.future
 
     def run(self, operation: Operation[Result]) -> Result:
-        """The same, waited for."""
+        """Run an operation and wait for its commit."""
         return self.submit(operation).result()
 
     def close(self) -> None:
-        """Finish what waits, and leave the store behind in one file."""
+        """Finish pending operations and disconnect, which merges SQLite's write-ahead log into the database."""
         with self._submitting:
             self._is_closed = True
             self._tasks.put(None)
@@ -169,26 +169,26 @@ class Writer:
         self._disconnect()
 
     def _connect(self, *, is_first: bool = False) -> Connection:
-        """A connection that holds the lock of the database, with memory as the store has it."""
+        """Connect, lock the database, and load memory from the store."""
         connection = self._engine.connect()
         try:
-            with answered_in_time(connection):
+            with response_timeout(connection):
                 take_lock(connection)
-            with answered_in_time(connection), connection.begin(), self._lock:
+            with response_timeout(connection), connection.begin(), self._lock:
                 schema.prepare(connection, self._project, is_new_allowed=is_first)
-                self._read_again(connection)
+                self._reload(connection)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _read_again(self, connection: Connection) -> None:
+    def _reload(self, connection: Connection) -> None:
         self._check_acknowledged(connection)
         self._memory.reload(connection)
         self._acknowledged = self._memory.last_event()
 
     def _check_acknowledged(self, connection: Connection) -> None:
-        """Refuse a store without the last event that it was known to have."""
+        """Raise `StoreFailed` if the store lacks the last acknowledged event."""
         last = self._acknowledged
         if last is None:
             return
@@ -213,59 +213,59 @@ class Writer:
             try:
                 if tasks or None not in batch:
                     self._commit(tasks)
-            except Exception as error:  # Not expected, and no reason to leave anybody waiting.
+            except Exception as error:  # Unexpected, but callers must not wait forever.
                 for task in tasks:
                     if not task.future.done():
-                        task.future.set_exception(_worded(error))
+                        task.future.set_exception(_as_store_error(error))
             if None in batch:
                 return
 
     def _next_batch(self) -> list[_Task | None]:
-        """Operations that wait; nothing where it is time to connect again. None stands for the end."""
+        """Wait for operations; empty if it is time to reconnect. A None in the list means that the writer closes."""
         try:
             pause = None if self.failure is None else max(self._retry_at - time.monotonic(), 0.0)
             batch = [self._tasks.get(timeout=pause)]
         except queue.Empty:
             return []
-        while len(batch) < TOGETHER and batch[-1] is not None and not self._tasks.empty():
+        while len(batch) < MAX_BATCH and batch[-1] is not None and not self._tasks.empty():
             batch.append(self._tasks.get())
         return batch
 
     def _commit(self, tasks: Sequence[_Task]) -> None:
-        """Commit operations together; where that fails, each alone, so that one does not spoil it for the others."""
-        mark = self._memory.mark()
+        """Commit operations together; if that fails, one by one, so that one failure does not affect the others."""
+        snapshot = self._memory.snapshot()
         try:
             if self._connection is None:
                 self._reconnect()
-                mark = self._memory.mark()
-            self._commit_together(tasks or [_Task(_try_to_write)])
-        except TooEarly:
+                snapshot = self._memory.snapshot()
+            self._commit_together(tasks or [_Task(_test_write)])
+        except RetryTooEarly:
             for task in tasks:
                 task.error = self._error
         except Exception as error:
-            self._memory.go_back(mark)
+            self._memory.rollback(snapshot)
             self._recover(error)
             if len(tasks) > 1 and self._connection is not None:
                 for task in tasks:
                     self._commit([task])
                 return
             for task in tasks:
-                task.error = _worded(error)
+                task.error = _as_store_error(error)
         for task in tasks:
             task.finish()
 
     def _reconnect(self) -> None:
-        """Make a lost connection again, unless the last try was a moment ago."""
+        """Reconnect; raise `RetryTooEarly` if the last attempt was too recent."""
         if time.monotonic() < self._retry_at:
-            raise TooEarly
-        self._place.renewed(self._engine)
-        with naming_store("it could not be saved"):
+            raise RetryTooEarly
+        self._files.reopened(self._engine)
+        with store_errors("it could not be saved"):
             try:
                 connection = self._connect()
-            except InvalidArgument as taken:  # By another server, which may end.
-                raise StoreUnavailable(str(taken)) from taken
+            except InvalidArgument as error:  # Another server holds the lock; it may stop.
+                raise StoreUnavailable(str(error)) from error
         try:
-            self._place = self._place.renewed(self._engine)
+            self._files = self._files.reopened(self._engine)
         except StoreFailed:
             connection.close()
             raise
@@ -274,8 +274,8 @@ class Writer:
     def _commit_together(self, tasks: Sequence[_Task]) -> None:
         connection = self._connection
         assert connection is not None
-        with naming_store("it could not be saved"), answered_in_time(connection):
-            self._place.check_contents()
+        with store_errors("it could not be saved"), response_timeout(connection):
+            self._files.check_contents()
             transaction = connection.begin()
             try:
                 self._check_acknowledged(connection)
@@ -284,128 +284,121 @@ class Writer:
                         task.error = None
                         try:
                             task.result = task.operation(connection)
-                        except DubitoError as error:  # Refused before anything was changed.
+                        except DubitoError as error:  # Raised before the operation changed anything.
                             task.error = error
                 transaction.commit()
             except BaseException:
                 transaction.close()
                 raise
             finally:
-                self._place.settle()
-            self._place.check()
-        self._acknowledged, self._wait, self.failure = self._memory.last_event(), FIRST_WAIT, None
+                self._files.record_version()
+            self._files.check()
+        self._acknowledged, self._retry_delay, self.failure = self._memory.last_event(), FIRST_RETRY, None
 
     def _recover(self, error: Exception) -> None:
-        """Read memory again from the store; where that fails too, drop the connection and try later."""
-        self._error = _worded(error)
+        """Reload memory from the store; if that fails too, disconnect and retry later."""
+        self._error = _as_store_error(error)
         self.failure = str(self._error)
-        self._retry_at = time.monotonic() + self._wait
-        self._wait = min(2.0 * self._wait, LONGEST_WAIT)
+        self._retry_at = time.monotonic() + self._retry_delay
+        self._retry_delay = min(2.0 * self._retry_delay, MAX_RETRY)
         connection = self._connection
         if connection is not None and not connection.invalidated and not connection.closed:
             try:
-                self._place.check_contents()
+                self._files.check_contents()
             except StoreFailed:
-                return  # Refused as it is: what this connection reads, or writes when it closes, is not to be trusted.
+                return  # Keep the connection: reading from it, or closing it, could damage the replaced file.
             with suppress(Exception):
-                with answered_in_time(connection), connection.begin(), self._lock:
-                    self._read_again(connection)
+                with response_timeout(connection), connection.begin(), self._lock:
+                    self._reload(connection)
                 return
         self._disconnect()
 
 
-def _try_to_write(connection: Connection) -> None:
-    """Write a few pages and remove them again, to see whether the store can be written."""
+def _test_write(connection: Connection) -> None:
+    """Write a few pages and remove them, to check that the store is writable."""
     put_fact(connection, "tried", "." * 16_384)
     put_fact(connection, "tried", None)
 
 
-def _worded(error: Exception) -> Exception:
+def _as_store_error(error: Exception) -> Exception:
     return error if isinstance(error, DubitoError) else StoreFailed(f"it could not be saved: {error}")
 
 
 def read_events(connection: Connection, after: int = 0) -> list[Event]:
-    """The log, or the rest of it."""
+    """Events with a number greater than `after`, in order."""
     table = schema.events
-    found = connection.execute(select(table).where(table.c.number > after).order_by(table.c.number))
-    return [Event(**row) for row in map(dict, found.mappings())]
+    rows = connection.execute(select(table).where(table.c.number > after).order_by(table.c.number))
+    return [Event(**row) for row in map(dict, rows.mappings())]
 
 
 def add_event(connection: Connection, event: Event) -> None:
-    """One more line."""
     connection.execute(ADD_EVENT, asdict(event))
 
 
 def read_rounds(connection: Connection) -> list[RoundRecord]:
-    """All rounds in order."""
-    found = connection.execute(select(schema.rounds).order_by(schema.rounds.c.round))
-    return [RoundRecord(**row) for row in map(dict, found.mappings())]
+    rows = connection.execute(select(schema.rounds).order_by(schema.rounds.c.round))
+    return [RoundRecord(**row) for row in map(dict, rows.mappings())]
 
 
 def read_picks(connection: Connection) -> list[Pick]:
-    """The picks of all rounds in order."""
+    """Picks of all finished rounds, in order."""
     table = schema.picks
-    whole = table.c.round.in_(select(schema.rounds.c.round))
-    found = connection.execute(select(table).where(whole).order_by(table.c.round, table.c.rank))
-    return [Pick(**row) for row in map(dict, found.mappings())]
+    is_finished = table.c.round.in_(select(schema.rounds.c.round))
+    rows = connection.execute(select(table).where(is_finished).order_by(table.c.round, table.c.rank))
+    return [Pick(**row) for row in map(dict, rows.mappings())]
 
 
 def add_round(connection: Connection, record: RoundRecord) -> None:
-    """A round; its picks are there already."""
+    """Store a round, after its picks."""
     connection.execute(insert(schema.rounds), asdict(record))
 
 
 def add_picks(connection: Connection, picks: Sequence[Pick]) -> None:
-    """Some picks of a round."""
     rows = [{"round": pick.round, "rank": pick.rank, "item": pick.item, "why": pick.why} for pick in picks]
     if rows:
         connection.execute(insert(schema.picks), rows)
 
 
 def drop_picks(connection: Connection, round: int) -> None:
-    """Those of a round that was never finished."""
+    """Remove the picks of a round that was not finished."""
     connection.execute(delete(schema.picks).where(schema.picks.c.round == round))
 
 
 def read_leases(connection: Connection) -> list[tuple[int, str, float]]:
-    """Who holds what until when."""
+    """Leases as (item, annotator, Unix time of expiry)."""
     table = schema.leases
-    found = connection.execute(select(table.c.item, table.c.annotator, table.c.until))
-    return [(int(item), str(who), float(until)) for item, who, until in found]
+    rows = connection.execute(select(table.c.item, table.c.annotator, table.c.until))
+    return [(int(item), str(who), float(until)) for item, who, until in rows]
 
 
 def put_leases(connection: Connection, annotator: str, items: Sequence[int], until: float) -> None:
-    """These are the annotator's until then."""
     drop_leases(connection, annotator, items)
     if items:
         connection.execute(ADD_LEASE, [{"item": item, "annotator": annotator, "until": until} for item in items])
 
 
 def drop_leases(connection: Connection, annotator: str, items: Sequence[int]) -> None:
-    """These are no longer."""
     if items:
         connection.execute(DROP_LEASE, [{"one": item, "who": annotator} for item in items])
 
 
 def read_fact(connection: Connection, name: str) -> str | None:
-    """What is written under a name."""
     return connection.execute(select(schema.facts.c.value).where(schema.facts.c.name == name)).scalar()
 
 
 def put_fact(connection: Connection, name: str, value: str | None) -> None:
-    """Write it; None removes it."""
+    """Store a value under a name; None removes it."""
     connection.execute(delete(schema.facts).where(schema.facts.c.name == name))
     if value is not None:
         connection.execute(insert(schema.facts), {"name": name, "value": value})
 
 
 def check_store(url: str, ident: str | None) -> None:
-    """Refuse an address that does not answer, or a database of another project; nothing is written."""
-    with naming_store("the store cannot be opened"), open_engine("", url).connect() as connection:
+    """Raise if the database is unreachable or belongs to another project; writes nothing."""
+    with store_errors("the store cannot be opened"), open_engine("", url).connect() as connection:
         take_lock(connection)
-        schema.refuse_taken(connection, ident)
+        schema.check_owner(connection, ident)
 
 
 def count_events(connection: Connection) -> int:
-    """How many lines the log has."""
     return connection.execute(select(func.count()).select_from(schema.events)).scalar() or 0

@@ -1,4 +1,4 @@
-"""Pictures as they were shown, kept on the disk so that they need not be decoded again."""
+"""A cache of decoded and scaled pictures on disk."""
 
 import hashlib
 import os
@@ -12,39 +12,38 @@ from dubito.io.durable import open_regular
 from dubito.labeling.decoder import MEDIA, ShownPicture
 
 FOLDER = "thumbnails"
-MOST_BYTES = 500_000_000
-"""Of all files together; the oldest go first."""
+MAX_BYTES = 500_000_000
+"""Total size of the cache; the oldest files are removed first."""
 KEEP_FREE = 1_000_000_000
-"""Bytes that are left on the disk: labels need them more."""
-OURS = re.compile(r"[0-9a-f]{32}\.thumbnail(\.[0-9a-f]{8}\.tmp)?")
-"""Files that may be removed."""
+"""Bytes to leave free on the disk, for labels."""
+CACHE_FILE = re.compile(r"[0-9a-f]{32}\.thumbnail(\.[0-9a-f]{8}\.tmp)?")
+"""Names of files that the cache may remove."""
 
 
 class ThumbnailCache:
-    """Files of encoded pictures in a folder, by keys of 32 hexadecimal digits.
+    """Encoded pictures in files of a folder, by keys of 32 hexadecimal digits.
 
-    Nothing depends on it. A file that is missing, cut short or damaged counts as none, as its checksum tells; what
-    cannot be written, because the disk is full or read-only, is not kept. Every file is put in its place whole. The
-    folder may be removed at any time.
+    A missing or damaged file (by its checksum) is a cache miss; a file that cannot be written, because the disk is full
+    or read-only, is not cached. Files are written atomically. The folder may be removed at any time.
 
     Parameters
     ----------
     folder : str
-        Made when the first picture is kept.
+        Created when the first picture is saved.
     most_bytes : int
-        Size of all files together, beyond which the oldest are removed.
+        Total size beyond which the oldest files are removed.
     keep_free : int
         Bytes that must stay free on the disk.
     """
 
-    def __init__(self, folder: str, *, most_bytes: int = MOST_BYTES, keep_free: int = KEEP_FREE) -> None:
+    def __init__(self, folder: str, *, most_bytes: int = MAX_BYTES, keep_free: int = KEEP_FREE) -> None:
         self.folder, self.most_bytes, self.keep_free = folder, most_bytes, keep_free
         self._lock = threading.Lock()
         self._n_bytes: int | None = None
-        """In the files; None until they are counted."""
+        """Total size of the files; None until computed."""
 
     def load(self, key: str) -> ShownPicture | None:
-        """The picture of a key, or None."""
+        """The picture of a key, or None if it is not cached."""
         try:
             with open_regular(self._path(key), getattr(os, "O_NOFOLLOW", 0)) as file:
                 head, data = file.readline(200), file.read()
@@ -54,7 +53,7 @@ class ThumbnailCache:
         return None if media is None else ShownPicture(data, media)
 
     def save(self, key: str, picture: ShownPicture) -> None:
-        """Keep a picture, where there is room for it."""
+        """Cache a picture if there is enough disk space."""
         content = _head(picture.media, picture.data) + picture.data
         if len(content) > self.most_bytes // 10:
             return
@@ -70,7 +69,7 @@ class ThumbnailCache:
                 self._remove_oldest()
 
     def _write(self, path: str, content: bytes) -> None:
-        """Without syncing: after a power cut the checksum tells."""
+        """Write without fsync: the checksum detects a file that a power failure damaged."""
         temporary = f"{path}.{secrets.token_hex(4)}.tmp"
         try:
             with open(temporary, "xb") as file:
@@ -82,7 +81,7 @@ class ThumbnailCache:
             raise
 
     def _remove_oldest(self) -> None:
-        """Down to four fifths of the limit, so that this is done rarely."""
+        """Reduce the cache to four fifths of the limit, so that this is rare."""
         files = sorted(self._files(), key=lambda each: each[1].st_mtime_ns)
         self._n_bytes = sum(found.st_size for _, found in files)
         for path, found in files:
@@ -93,14 +92,16 @@ class ThumbnailCache:
                 self._n_bytes -= found.st_size
 
     def _files(self) -> list[tuple[str, os.stat_result]]:
-        """Ours, those of writes that were interrupted among them."""
+        """Files of the cache, including those of interrupted writes."""
         with os.scandir(self.folder) as entries:
-            return [(each.path, each.stat(follow_symlinks=False)) for each in entries if OURS.fullmatch(each.name)]
+            return [
+                (each.path, each.stat(follow_symlinks=False)) for each in entries if CACHE_FILE.fullmatch(each.name)
+            ]
 
     def _path(self, key: str) -> str:
         return os.path.join(self.folder, f"{key}.thumbnail")
 
 
 def _head(media: str, data: bytes) -> bytes:
-    """The first line of a file: what it is, and the checksum of the rest."""
+    """First line of a file: media type and checksum of the data."""
     return f"dubito thumbnail {media} {hashlib.blake2b(data, digest_size=16).hexdigest()}\n".encode()

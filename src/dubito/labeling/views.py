@@ -1,4 +1,4 @@
-"""What a page is reported: items, the project, the map, the curve, doubtful labels and the people."""
+"""JSON views for the page: items, project, map, accuracy curve, doubted labels and annotators."""
 
 import base64
 from collections import Counter
@@ -8,27 +8,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dubito.errors import MissingFile
-from dubito.labeling.service import Guessed, LabelingService
+from dubito.labeling.service import GuessedItems, LabelingService
 from dubito.labeling.state import State
 from dubito.labeling.store import Pick, RoundRecord
 from dubito.matrix import AnyArray
 from dubito.models.held_out import Share
 
-# How far people agree on what several of them answered.
-
 
 class Agreement(NamedTuple):
-    """Over items that two people or more labelled."""
+    """Agreement between annotators, over items labeled by two or more."""
 
     items: int
     agree: float | None
-    """The share of pairs of answers that are the same."""
+    """Share of pairs of answers that are equal."""
     kappa: float | None
-    """Beyond chance: Cohen's of two people who answered all of it, else Fleiss', of any number an item."""
+    """Cohen's kappa if the same two annotators labeled all of these items, otherwise Fleiss' kappa."""
 
 
 def agreement(answers: Sequence[Sequence[tuple[str, str]]]) -> Agreement:
-    """Of (person, label) for each item that has two or more.
+    """Compute the agreement from the (annotator, label) pairs of each item.
 
     Examples
     --------
@@ -51,17 +49,17 @@ def agreement(answers: Sequence[Sequence[tuple[str, str]]]) -> Agreement:
 
 
 def cohen(items: Sequence[Sequence[tuple[str, str]]]) -> float | None:
-    """Cohen's kappa of two people; None where each used one class alone."""
+    """Cohen's kappa of two annotators; None if both used only one and the same class."""
     first, second = sorted({who for item in items for who, _ in item})
-    said = [dict(item) for item in items]
-    observed = sum(each[first] == each[second] for each in said) / len(said)
-    ours, theirs = (Counter(each[who] for each in said) for who in (first, second))
-    expected = sum(ours[label] * theirs[label] for label in ours) / len(said) ** 2
-    return _beyond(observed, expected)
+    answers = [dict(item) for item in items]
+    observed = sum(each[first] == each[second] for each in answers) / len(answers)
+    counts, other_counts = (Counter(each[who] for each in answers) for who in (first, second))
+    expected = sum(counts[label] * other_counts[label] for label in counts) / len(answers) ** 2
+    return _kappa(observed, expected)
 
 
 def fleiss(items: Sequence[Sequence[tuple[str, str]]]) -> float | None:
-    """Fleiss' kappa, for items that need not have the same number of answers."""
+    """Fleiss' kappa; items may have different numbers of answers."""
     totals: Counter[str] = Counter()
     agree = 0.0
     for item in items:
@@ -69,10 +67,10 @@ def fleiss(items: Sequence[Sequence[tuple[str, str]]]) -> float | None:
         totals += counts
         agree += sum(n * (n - 1) for n in counts.values()) / (len(item) * (len(item) - 1))
     expected = sum((n / totals.total()) ** 2 for n in totals.values())
-    return _beyond(agree / len(items), expected)
+    return _kappa(agree / len(items), expected)
 
 
-def _beyond(observed: float, expected: float) -> float | None:
+def _kappa(observed: float, expected: float) -> float | None:
     return None if expected >= 1.0 else (observed - expected) / (1.0 - expected)
 
 
@@ -81,7 +79,6 @@ KEYS = "1 to 9 label the first nine classes, letters the others; Space skips, Ba
 
 
 def item_facts(state: State, item: int, pick: Pick | None = None) -> Facts:
-    """An item as a page shows it."""
     contents = state.contents
     facts: Facts = {"row": item, "id": contents.ids[item], "kind": contents.what}
     if contents.what == "pictures":
@@ -96,17 +93,18 @@ def item_facts(state: State, item: int, pick: Pick | None = None) -> Facts:
 
 
 def one_item(service: LabelingService, item: int) -> Facts:
-    """An item with its label."""
+    """An item with its current label."""
     state = service.state
     with state.lock:
         service.check_item(item)
-        facts = item_facts(state, item, state.waiting.pick_of(item))
-        by = state.book.giver(item)
-        return {**facts, "label": state.book.labels.get(item), "by": by, "skipped": item in state.book.skipped}
+        facts = item_facts(state, item, state.queue.pick_of(item))
+        table = state.label_table
+        by = table.last_labeler(item)
+        return {**facts, "label": table.labels.get(item), "by": by, "skipped": item in table.skipped}
 
 
 def guess_of(service: LabelingService, item: int) -> Facts:
-    """What the model takes an item for."""
+    """The classes of an item by predicted probability, highest first."""
     state = service.state
     with state.lock:
         service.check_item(item)
@@ -121,7 +119,6 @@ def guess_of(service: LabelingService, item: int) -> Facts:
 
 
 def project_facts(service: LabelingService) -> Facts:
-    """The project in a few numbers."""
     state = service.state
     with state.lock:
         project, settings = state.project, state.project.settings
@@ -139,8 +136,8 @@ def project_facts(service: LabelingService) -> Facts:
                 "audit": settings.audit,
             },
             "round": state.round,
-            "labelled": len(state.book.labels),
-            "skipped": len(state.book.skipped),
+            "labelled": len(state.label_table.labels),
+            "skipped": len(state.label_table.skipped),
             "model": model_facts(service),
             "restricted": state.restricted_to(),
             "keys_hint": KEYS,
@@ -148,7 +145,7 @@ def project_facts(service: LabelingService) -> Facts:
 
 
 def model_facts(service: LabelingService) -> Facts:
-    """How the model stands."""
+    """State and estimated accuracy of the model."""
     state, loop = service.state, service.loop
     last = state.rounds[-1] if state.rounds else None
     has_model = state.model is not None and state.model.probabilities is not None
@@ -156,17 +153,17 @@ def model_facts(service: LabelingService) -> Facts:
     tested = None if last is None else _share(last.n_right, last.n_tested)
     return {
         "state": name,
-        **_shown(tested),
+        **_accuracy_facts(tested),
         "labels": 0 if last is None else last.labels,
         "message": loop.failure or ("" if last is None else last.message),
     }
 
 
-def _share(right: int | None, of: int | None) -> Share | None:
-    return None if right is None or not of else Share(right, of)
+def _share(right: int | None, total: int | None) -> Share | None:
+    return None if right is None or not total else Share(right, total)
 
 
-def _shown(share: Share | None) -> Facts:
+def _accuracy_facts(share: Share | None) -> Facts:
     if share is None:
         return {"accuracy": None, "low": None, "high": None}
     low, high = share.interval
@@ -174,7 +171,7 @@ def _shown(share: Share | None) -> Facts:
 
 
 def map_facts(service: LabelingService) -> Facts:
-    """The pool as points, with what is known of each."""
+    """The pool as points; arrays are base64-encoded, little-endian."""
     state = service.state
     n_rows = len(state.contents)
     with state.lock:
@@ -182,10 +179,10 @@ def map_facts(service: LabelingService) -> Facts:
         if places is None:
             return {"n": 0, "waiting": "The map is being drawn up; it appears here in a moment."}
         label = np.full(n_rows, -1)
-        numbers = {name: place for place, name in enumerate(state.project.classes)}
-        if state.book.labels:
-            rows = np.fromiter(state.book.labels, dtype=np.int64)
-            label[rows] = [numbers.get(each, -1) for each in state.book.labels.values()]
+        numbers = {name: number for number, name in enumerate(state.project.classes)}
+        if state.label_table.labels:
+            rows = np.fromiter(state.label_table.labels, dtype=np.int64)
+            label[rows] = [numbers.get(each, -1) for each in state.label_table.labels.values()]
         model = state.model
         excluded = np.zeros(n_rows) if state.is_open is None else ~state.is_open
         doubt = np.full(n_rows, np.nan)
@@ -194,27 +191,27 @@ def map_facts(service: LabelingService) -> Facts:
         covered = [] if model is None else [float(each) for each in model.covered[1:]]
         return {
             "n": n_rows,
-            "x": _packed(places[:, 0], "<f4"),
-            "y": _packed(places[:, 1], "<f4"),
-            "doubt": _packed(doubt, "<f4"),
-            "label": _packed(label, "<i4"),
-            "picked": _packed(_pick_order(state), "<i4"),
-            "excluded": _packed(excluded, "<i4"),
+            "x": _encode(places[:, 0], "<f4"),
+            "y": _encode(places[:, 1], "<f4"),
+            "doubt": _encode(doubt, "<f4"),
+            "label": _encode(label, "<i4"),
+            "picked": _encode(_pick_order(state), "<i4"),
+            "excluded": _encode(excluded, "<i4"),
             "covered": covered,
             "classes": list(state.project.classes),
         }
 
 
-def _packed(values: AnyArray, kind: str) -> str:
+def _encode(values: AnyArray, kind: str) -> str:
     return base64.b64encode(np.asarray(values).astype(kind).tobytes()).decode()
 
 
 def _pick_order(state: State) -> AnyArray:
-    """(n,) when each item was picked: those of earlier rounds that were answered, then all of the last."""
+    """(n,) selection order of the answered picks of earlier rounds and all picks of the last; -1 for other items."""
     order = np.full(len(state.contents), -1)
     number = 0
     for pick in state.picks:
-        is_kept = pick.round == state.round or state.book.n_answers(pick.item) > 0
+        is_kept = pick.round == state.round or state.label_table.n_answers(pick.item) > 0
         if is_kept and order[pick.item] < 0:
             order[pick.item] = number
             number += 1
@@ -222,7 +219,7 @@ def _pick_order(state: State) -> AnyArray:
 
 
 def curve_facts(service: LabelingService) -> Facts:
-    """How well the models have done, round by round, and whether to go on."""
+    """Accuracy of the model by round, and whether to go on labeling."""
     state = service.state
     with state.lock:
         last = state.rounds[-1] if state.rounds else None
@@ -233,75 +230,76 @@ def curve_facts(service: LabelingService) -> Facts:
             advice = {"stop": last.stop, "sentence": last.advice}
         return {
             "points": points,
-            "guessed": _guessed(state),
-            "audited": None if audited is None else {"right": audited.right, "of": audited.of, **_ends(audited)},
+            "guessed": _blind_accuracy(state),
+            "audited": None if audited is None else {"right": audited.right, "of": audited.of, **_interval(audited)},
             "covered": [{"round": each.round, "share": each.covered} for each in state.rounds],
             "advice": advice,
         }
 
 
-def _ends(share: Share) -> Facts:
+def _interval(share: Share) -> Facts:
     low, high = share.interval
     return {"low": low, "high": high}
 
 
 def _point(record: RoundRecord) -> Facts:
-    return {"labels": record.labels, **_shown(_share(record.n_right, record.n_tested)), "round": record.round}
+    return {"labels": record.labels, **_accuracy_facts(_share(record.n_right, record.n_tested)), "round": record.round}
 
 
-def _guessed(state: State) -> list[Facts]:
-    """By round, how many labels the model of it had guessed before it, or the person, had seen them."""
+def _blind_accuracy(state: State) -> list[Facts]:
+    """By round, how many labels its model predicted correctly without the annotator seeing it, and of how many."""
     labels = {each.round: each.labels for each in state.rounds}
     found = sorted(state.guessed().items())
-    return [{"labels": labels.get(round, 0), "right": right, "of": of} for round, (right, of) in found]
+    return [{"labels": labels.get(round, 0), "right": right, "of": total} for round, (right, total) in found]
 
 
 def review_facts(service: LabelingService, limit: int) -> Facts:
-    """Labels that models which had not seen them doubt most."""
+    """The labels that cross-validated models doubt most."""
     state = service.state
     with state.lock:
         model = state.model
         if model is None or not len(model.held_rows):
             return {"items": []}
-        found = [entry for place in range(len(model.held_rows)) if (entry := _doubted(state, place)) is not None]
+        found = [entry for index in range(len(model.held_rows)) if (entry := _doubted(state, index)) is not None]
     found.sort(key=lambda each: (each["of_label"], each["row"]))
     return {"items": found[:limit]}
 
 
-def _doubted(state: State, place: int) -> Facts | None:
-    """A held-out label that is not the likeliest class, as it stands now; None where it is."""
+def _doubted(state: State, index: int) -> Facts | None:
+    """The facts of a held-out item whose current label is not the predicted class; otherwise None."""
     model = state.model
     assert model is not None
-    item, said = int(model.held_rows[place]), model.held_out[place]
-    label = state.book.labels.get(item)
-    if label not in model.held_classes or np.isnan(said[0]):
+    item, probabilities = int(model.held_rows[index]), model.held_out[index]
+    label = state.label_table.labels.get(item)
+    if label not in model.held_classes or np.isnan(probabilities[0]):
         return None
-    if any(event.why == "review" or event.round >= model.round for event in state.book.said(item).values()):
-        return None  # Somebody has looked at it again.
-    best = int(said.argmax())
+    answers = state.label_table.current_answers(item).values()
+    if any(event.why == "review" or event.round >= model.round for event in answers):
+        return None  # Already reviewed, or relabeled since.
+    best = int(probabilities.argmax())
     if model.held_classes[best] == label:
         return None
-    by = state.book.giver(item)
-    of_label = float(said[model.held_classes.index(label)])
-    guess = {"guess": model.held_classes[best], "probability": float(said[best]), "of_label": of_label}
+    by = state.label_table.last_labeler(item)
+    of_label = float(probabilities[model.held_classes.index(label)])
+    guess = {"guess": model.held_classes[best], "probability": float(probabilities[best]), "of_label": of_label}
     return {**item_facts(state, item), "label": label, "by": by, **guess}
 
 
 def annotator_facts(service: LabelingService) -> Facts:
-    """Who has done how much, and how far they agree."""
+    """Number of answers by annotator, and their agreement."""
     state = service.state
     with state.lock:
-        book = state.book
+        table = state.label_table
         people = []
-        for who, numbers in sorted(book.standing.items()):
-            # Of several answers on an item the last counts.
-            said = {book.events[number].item: book.events[number] for number in numbers}.values()
-            n_labels = sum(event.label is not None for event in said)
-            last = max((event.at for event in said), default=None)
-            people.append({"name": who, "labels": n_labels, "skipped": len(said) - n_labels, "last": last})
+        for who, numbers in sorted(table.active.items()):
+            # The last of several answers on an item counts.
+            latest = {table.events[number].item: table.events[number] for number in numbers}.values()
+            n_labels = sum(event.label is not None for event in latest)
+            last = max((event.at for event in latest), default=None)
+            people.append({"name": who, "labels": n_labels, "skipped": len(latest) - n_labels, "last": last})
         shared = [
-            [(who, str(event.label)) for who, event in book.votes(item).items()]
-            for item, answers in book.answers.items()
+            [(who, str(event.label)) for who, event in table.votes(item).items()]
+            for item, answers in table.answers.items()
             if len(answers) > 1
         ]
     found = agreement(shared)
@@ -311,21 +309,21 @@ def annotator_facts(service: LabelingService) -> Facts:
     }
 
 
-def grid_facts(service: LabelingService, guessed: Guessed) -> Facts:
-    """A screen of items that the model takes for one class."""
+def grid_facts(service: LabelingService, guessed: GuessedItems) -> Facts:
+    """Items with the same predicted class, for the grid."""
     state = service.state
     with state.lock:
         items = []
         for pick in guessed.picks:
             guess = None if state.model is None else state.model.guess(pick.item)
-            described = {} if guess is None else {"guess": guess[0], "probability": guess[1]}
-            items.append({**item_facts(state, pick.item, pick), **described})
+            prediction = {} if guess is None else {"guess": guess[0], "probability": guess[1]}
+            items.append({**item_facts(state, pick.item, pick), **prediction})
     groups = [{"class": name, "items": n} for name, n in guessed.groups]
     return {"class": guessed.label, "items": items, "groups": groups, "waiting": waiting_sentence(service, bool(items))}
 
 
 def waiting_sentence(service: LabelingService, has_items: bool) -> str | None:
-    """Why there is nothing to show."""
+    """Why there is nothing to show; None if there is."""
     state = service.state
     if has_items:
         return None

@@ -131,7 +131,7 @@ def open_source(
             store=store,
             embedder=embedder,
             progress=bar,
-            tell=tell,
+            report=tell,
         )
     if demo and not project.guidelines:
         project = project.with_guidelines(digits.GUIDELINES)
@@ -161,7 +161,8 @@ def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: 
         say(f"listening on {address}, for the server at {asked.public}", quiet=quiet)
         address = f"{asked.public}/"
     service.lock.tell(address)
-    say(f"{len(contents):,} items, {len(service.state.book.labels):,} labelled, in {project.folder}", quiet=quiet)
+    n_labelled = len(service.state.label_table.labels)
+    say(f"{len(contents):,} items, {n_labelled:,} labelled, in {project.folder}", quiet=quiet)
     put([address if asked.token else f"{address}?token={token}"])
     say("label there; Ctrl-C stops, and the same command goes on.", quiet=quiet)
 
@@ -180,16 +181,16 @@ def update_project(path: str, probabilities: str | None, *, none: bool, quiet: b
     from dubito.labeling.contents import read_contents
     from dubito.labeling.creation import project_folder
     from dubito.labeling.project import read_project
-    from dubito.labeling.user_probabilities import drop_own, keep_own
+    from dubito.labeling.user_probabilities import remove_probabilities, save_probabilities
 
     project = read_project(project_folder(path))
     if none == (probabilities is not None):
         raise InvalidArgument("there is nothing to do, or two things", hint="pass --probabilities FILE, or --none.")
     if probabilities is None:
-        drop_own(project)
+        remove_probabilities(project)
         say("the next rounds go by dubito's own model.", quiet=quiet)
         return
-    n_rows = keep_own(project, read_contents(project), probabilities)
+    n_rows = save_probabilities(project, read_contents(project), probabilities)
     say(f"{n_rows:,} rows of {probabilities} are kept; the next rounds go by them.", quiet=quiet)
 
 
@@ -205,4 +206,4 @@ def export_project(folder: str, to: str, output: str, *, force: bool, quiet: boo
     state = read_state(folder)
     found = export_labels(state, check_choice("to", to, tuple(FORMATS)), safe=True)
     write_atomically(output, found.data, new=not force)
-    say(f"{len(state.book.labels)} labels written to {output} for {to}.", quiet=quiet)
+    say(f"{len(state.label_table.labels)} labels written to {output} for {to}.", quiet=quiet)

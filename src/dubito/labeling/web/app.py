@@ -1,4 +1,4 @@
-"""The application: a service's API, the page, and the guard before both."""
+"""The ASGI application: the API of a service, the page, and the guard around both."""
 
 import asyncio
 import hashlib
@@ -24,33 +24,9 @@ from dubito.labeling.thumbnails import FOLDER as THUMBNAILS
 from dubito.labeling.thumbnails import ThumbnailCache
 from dubito.labeling.web.guard import Guard, cookie_name
 from dubito.labeling.web.limits import Limits, TooManyGuesses
-from dubito.labeling.web.routes import changing, reading
+from dubito.labeling.web.routes import read_routes, write_routes
 
-# The one page that everybody may see: it asks for the token, and tells nothing of the project.
-
-
-def asking(page: bytes, *, is_wrong: bool = False) -> Response:
-    """The page; a sentence in it is hidden unless the token was wrong."""
-    return HTMLResponse(page.replace(b" hidden", b"") if is_wrong else page, status_code=403 if is_wrong else 200)
-
-
-def signed_in(request: Request, token: str, guard: Guard) -> Response:
-    """To the page, with a cookie."""
-    response = RedirectResponse("/", status_code=303)
-    is_tls = request.url.scheme == "https" or guard.is_tls
-    name = cookie_name(request.url.port)
-    response.set_cookie(name, quote(token, safe=""), httponly=True, samesite="strict", path="/", secure=is_tls)
-    return response
-
-
-async def sign_in(request: Request, guard: Guard, page: bytes) -> Response:
-    """The form."""
-    found = parse_qs((await request.body()).decode("utf-8", "replace"))
-    token = found.get("token", [""])[0].strip()
-    return signed_in(request, token, guard) if guard.is_right(request.scope, [token]) else asking(page, is_wrong=True)
-
-
-KINDS = {
+MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".mjs": "text/javascript; charset=utf-8",
@@ -63,7 +39,7 @@ KINDS = {
 FORM = b"""<!doctype html><html lang="en"><title>dubito</title><p hidden>That is not the token.</p>
 <form method="post" action="/sign-in"><label>Token <input name="token" type="password"></label><button>Sign in</button>
 </form></html>"""
-"""The sign-in page where there is no other."""
+"""Sign-in page to use if the package has none."""
 STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (Unshowable, 415),
     (Conflict, 409),
@@ -79,13 +55,13 @@ log = logging.getLogger("dubito.labeling.web")
 
 
 def read_page() -> dict[str, tuple[bytes, str]]:
-    """The page's own files, by name: nothing but these is ever served from a disk."""
+    """The files of the page by name, with their media types; no other file is served from disk."""
     folder = files("dubito.labeling.web").joinpath("page")
-    found = {"sign-in.html": (FORM, KINDS[".html"])}
+    found = {"sign-in.html": (FORM, MEDIA_TYPES[".html"])}
     for entry in folder.iterdir() if folder.is_dir() else ():
         suffix = "." + entry.name.rpartition(".")[2]
-        if entry.is_file() and suffix in KINDS:
-            found[entry.name] = entry.read_bytes(), KINDS[suffix]
+        if entry.is_file() and suffix in MEDIA_TYPES:
+            found[entry.name] = entry.read_bytes(), MEDIA_TYPES[suffix]
     return found
 
 
@@ -104,15 +80,15 @@ def make_app(
     service : LabelingService
         Started and closed with the application.
     token : str
-        What a person must have.
+        The secret that every user needs.
     hosts : set of str, optional
-        Names of the server besides localhost.
+        Host names of the server in addition to localhost.
     public : str, optional
-        The origin under which another server passes requests on to this one.
+        The public origin of a reverse proxy in front of this server.
     is_stopping : asyncio.Event, optional
-        Set when event streams are to end.
+        Set to end the event streams.
     limits : Limits, optional
-        How many wrong tokens are taken.
+        Limits on wrong tokens.
     """
     is_stopping = is_stopping or asyncio.Event()
     pictures = Pictures(ThumbnailCache(service.state.project.path(THUMBNAILS)))
@@ -127,8 +103,8 @@ def make_app(
 
     app = FastAPI(title="dubito label", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     guard = Guard(app, token, {"localhost", *(hosts or ())}, public, limits)
-    app.include_router(reading(service, pictures, is_stopping))
-    app.include_router(changing(service))
+    app.include_router(read_routes(service, pictures, is_stopping))
+    app.include_router(write_routes(service))
     _add_page(app, guard)
     _add_errors(app)
     return guard
@@ -141,20 +117,42 @@ def _add_page(app: FastAPI, guard: Guard) -> None:
     @app.get("/", include_in_schema=False)
     async def home(request: Request, token: str | None = None) -> Response:
         if token is not None:
-            is_right = guard.is_right(request.scope, [token])
-            return signed_in(request, token, guard) if is_right else asking(form, is_wrong=True)
-        return _served(page, "index.html", request) if request.state.is_known else asking(form)
+            is_authorized = guard.is_authorized(request.scope, [token])
+            return sign_in_response(request, token, guard) if is_authorized else sign_in_form(form, is_wrong=True)
+        return _page_response(page, "index.html", request) if request.state.is_signed_in else sign_in_form(form)
 
     @app.post("/sign-in", include_in_schema=False)
-    async def signing_in(request: Request) -> Response:
+    async def submit_token(request: Request) -> Response:
         return await sign_in(request, guard, form)
 
     @app.get("/page/{name}", include_in_schema=False)
-    def own_file(name: str, request: Request) -> Response:
-        return _served(page, name, request)
+    def page_file(name: str, request: Request) -> Response:
+        return _page_response(page, name, request)
 
 
-def _served(page: dict[str, tuple[bytes, str]], name: str, request: Request) -> Response:
+def sign_in_form(page: bytes, *, is_wrong: bool = False) -> Response:
+    """The page that asks for the token; its error message is hidden unless the token was wrong."""
+    return HTMLResponse(page.replace(b" hidden", b"") if is_wrong else page, status_code=403 if is_wrong else 200)
+
+
+def sign_in_response(request: Request, token: str, guard: Guard) -> Response:
+    """Redirect to the page and set the cookie."""
+    response = RedirectResponse("/", status_code=303)
+    is_tls = request.url.scheme == "https" or guard.is_tls
+    name = cookie_name(request.url.port)
+    response.set_cookie(name, quote(token, safe=""), httponly=True, samesite="strict", path="/", secure=is_tls)
+    return response
+
+
+async def sign_in(request: Request, guard: Guard, page: bytes) -> Response:
+    """Handle the submitted form."""
+    found = parse_qs((await request.body()).decode("utf-8", "replace"))
+    token = found.get("token", [""])[0].strip()
+    is_authorized = guard.is_authorized(request.scope, [token])
+    return sign_in_response(request, token, guard) if is_authorized else sign_in_form(page, is_wrong=True)
+
+
+def _page_response(page: dict[str, tuple[bytes, str]], name: str, request: Request) -> Response:
     if name not in page:
         return JSONResponse({"error": "There is no such file of the page."}, status_code=404)
     data, media = page[name]
@@ -166,44 +164,44 @@ def _served(page: dict[str, tuple[bytes, str]], name: str, request: Request) -> 
 
 def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(DubitoError)
-    async def refused(request: Request, error: DubitoError) -> Response:
+    async def handle_dubito_error(request: Request, error: DubitoError) -> Response:
         status = next(status for kind, status in STATUSES if isinstance(error, kind))
         headers = {"retry-after": "1"} if status == 503 else None
         return JSONResponse({"error": _sentence(str(error))}, status_code=status, headers=headers)
 
     @app.exception_handler(RequestValidationError)
-    async def misread(request: Request, error: RequestValidationError) -> Response:
-        return JSONResponse({"error": _reported(error.errors())}, status_code=422)
+    async def handle_invalid_request(request: Request, error: RequestValidationError) -> Response:
+        return JSONResponse({"error": _validation_message(error.errors())}, status_code=422)
 
     @app.exception_handler(HTTPException)
-    async def known(request: Request, error: HTTPException) -> Response:
+    async def handle_http_error(request: Request, error: HTTPException) -> Response:
         return JSONResponse({"error": f"{error.detail}."}, status_code=error.status_code, headers=error.headers)
 
     @app.exception_handler(TooManyGuesses)
-    async def guessing(request: Request, error: TooManyGuesses) -> Response:
+    async def handle_guesses(request: Request, error: TooManyGuesses) -> Response:
         return JSONResponse({"error": str(error)}, status_code=429, headers={"retry-after": str(error.seconds)})
 
     @app.exception_handler(ClientDisconnect)
-    async def gone(request: Request, error: ClientDisconnect) -> Response:
-        return Response(status_code=400)  # Nobody is there to read it.
+    async def handle_disconnect(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # The client is gone; nobody reads this.
 
     @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> Response:
-        log.exception("an error that nobody expected")
+    async def handle_unexpected(request: Request, error: Exception) -> Response:
+        log.exception("unexpected error")
         return JSONResponse({"error": "Something went wrong; what was saved is kept."}, status_code=500)
 
 
 def _sentence(text: str) -> str:
-    """With a capital where it begins with a word: a file's name or a path stays as it is."""
+    """Format a message as a sentence; the first word is capitalized unless it is a file name or path."""
     plain = " ".join(text.encode("utf-8", "replace").decode().split())
     first = plain.split(" ", 1)[0].rstrip(",:;")
-    begins = plain[:1].upper() + plain[1:] if first.isalpha() else plain
-    return begins + ("" if plain.endswith((".", "?", "!")) else ".")
+    capitalized = plain[:1].upper() + plain[1:] if first.isalpha() else plain
+    return capitalized + ("" if plain.endswith((".", "?", "!")) else ".")
 
 
-def _reported(problems: Any) -> str:
-    """The first of what is wrong, without what was sent."""
+def _validation_message(problems: Any) -> str:
+    """Describe the first validation error, without the submitted value."""
     first = problems[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
-    place = place.encode("utf-8", "replace").decode()[:100]
-    return _sentence(f"{place or 'the request'}: {first['msg']}")
+    location = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    location = location.encode("utf-8", "replace").decode()[:100]
+    return _sentence(f"{location or 'the request'}: {first['msg']}")

@@ -1,7 +1,7 @@
-"""Connections of clients that nobody knows yet: how many there may be, and how long they may keep the server waiting.
+"""Limits on the number of connections, and timeouts for those that make no progress.
 
-uvicorn has a timeout for idle connections alone. `Connection` counts what uvicorn does not, and `close_stalled`, called
-every second, closes connections that make no progress.
+uvicorn has a timeout for idle connections only. `Connection` records progress, and `close_stalled`, called every
+second, closes connections that make none.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dubito.labeling.web.limits import Limits, client_key
 
-PROGRESS = 16_384
+PROGRESS_BYTES = 16_384
 """Bytes of a body within `Limits.stall_seconds` that count as progress."""
-MOST_FILES, OTHER_FILES = 4096, 256
-"""Files that the process may open, if the system lets it, and those among them that are no connections."""
-AT_ONCE = 32
-"""Connections that asyncio accepts before it looks at any of them: `OTHER_FILES` has room for a few such lots."""
+MAX_FILES, OTHER_FILES = 4096, 256
+"""Limit on open files that the process requests, and how many of them are reserved for other uses than connections."""
+ACCEPT_BATCH = 32
+"""Connections that asyncio accepts in one step; `OTHER_FILES` allows for a few such steps."""
 LINES_PER_MINUTE = 10
 ALL = "in all"
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -29,11 +29,11 @@ log = logging.getLogger("dubito.labeling.web")
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, which counts."""
+    """An uvicorn connection that enforces limits and records progress."""
 
     limits: Limits
     is_direct: bool
-    """Whether clients connect themselves, so that their addresses tell them apart."""
+    """Whether clients connect directly (not through a proxy), so that limits per address apply."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -42,24 +42,24 @@ class Connection(H11Protocol):
         self._since = time.monotonic()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take it, or answer 503 where there are too many; of connections without a request the oldest makes room."""
+        """Accept the connection or answer 503; if the server is full, the oldest idle connection is closed first."""
         peer = transport.get_extra_info("peername")
         self.key = client_key(peer[0]) if isinstance(peer, tuple) else ""
-        full = self._is_full()
-        if full is None or (full == ALL and self._make_room()):
+        exceeded = self._exceeded_limit()
+        if exceeded is None or (exceeded == ALL and self._close_oldest_idle()):
             super().connection_made(transport)
             return
-        log.warning("refused a connection from %s: there are too many %s", self.key, full)
+        log.warning("refused a connection from %s: there are too many %s", self.key, exceeded)
         transport.write(BUSY)
         transport.close()
 
-    def _is_full(self) -> str | None:
+    def _exceeded_limit(self) -> str | None:
         others = [each for each in self.connections if isinstance(each, Connection) and each.key == self.key]
         if self.is_direct and len(others) >= self.limits.connections_per_address:
             return "from there"
         return ALL if len(self.connections) >= self.limits.connections else None
 
-    def _make_room(self) -> bool:
+    def _close_oldest_idle(self) -> bool:
         idle = [each for each in self.connections if isinstance(each, Connection) and each.is_idle]
         if idle:
             min(idle, key=lambda each: each._since).transport.abort()
@@ -72,12 +72,10 @@ class Connection(H11Protocol):
         return is_done and not self.transport.is_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As ever, unless it was refused."""
         if self in self.connections:
             super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """As ever, and count."""
         if self in self.connections:
             self.n_bytes += len(data)
             super().data_received(data)
@@ -92,19 +90,18 @@ class Connection(H11Protocol):
             self.transport.close()
 
     def on_response_complete(self) -> None:
-        """As ever, and count."""
         self.n_answers += 1
         super().on_response_complete()
 
     def stalls(self, now: float) -> bool:
-        """Whether it has been waiting for the same thing for too long; asked again and again."""
-        phase, most = self._waits_for()
+        """Whether the client has made no progress for too long; must be called regularly."""
+        phase, limit = self._waiting_for()
         if phase != self._phase:
             self._phase, self._since = phase, now
-        return most is not None and now - self._since >= most
+        return limit is not None and now - self._since >= limit
 
-    def _waits_for(self) -> tuple[tuple[object, ...], float | None]:
-        """What has to change, and within how many seconds; None for what is not the client's to change."""
+    def _waiting_for(self) -> tuple[tuple[object, ...], float | None]:
+        """What the connection waits for, and the time limit in seconds; None if it waits for the server."""
         limits, unsent = self.limits, self.transport.get_write_buffer_size()
         if unsent:
             return ("answer", self.n_answers, unsent), limits.send_seconds
@@ -113,17 +110,17 @@ class Connection(H11Protocol):
         if self.conn.their_state is h11.SEND_BODY and self.cycle.response_complete:
             return ("ignored body", self.n_answers), limits.head_seconds
         if self.conn.their_state is h11.SEND_BODY and not self.flow.read_paused:
-            return ("body", self.n_answers, self.n_bytes // PROGRESS), limits.stall_seconds
+            return ("body", self.n_answers, self.n_bytes // PROGRESS_BYTES), limits.stall_seconds
         return ("server", self.n_answers), None
 
 
 def connection_class(limits: Limits, *, is_direct: bool) -> type[Connection]:
-    """The class of connections with such limits, of which uvicorn makes its own."""
+    """A `Connection` class with these limits, for uvicorn to instantiate."""
     return type("LimitedConnection", (Connection,), {"limits": limits, "is_direct": is_direct})
 
 
 def close_stalled(connections: Iterable[object]) -> None:
-    """Close what keeps the server waiting."""
+    """Close connections whose client makes no progress."""
     now = time.monotonic()
     for each in list(connections):
         if isinstance(each, Connection) and each.stalls(now):
@@ -131,7 +128,7 @@ def close_stalled(connections: Iterable[object]) -> None:
 
 
 def allowed_connections(wanted: int) -> int:
-    """As many as wanted, or as the system lets the process open; its limit is raised first."""
+    """Raise the limit on open files; returns `wanted`, or fewer if the limit allows no more."""
     try:
         import resource
     except ImportError:  # Windows has no such limit.
@@ -139,36 +136,35 @@ def allowed_connections(wanted: int) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted
-    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
-    if soft < most:
+    target = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft < target:
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-            soft = most
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+            soft = target
         except (OSError, ValueError):
             log.warning("the system's limit of %d open files could not be raised", soft)
     return min(wanted, soft - min(OTHER_FILES, soft // 2))
 
 
-class FewLines(logging.Filter):
-    """Lets `LINES_PER_MINUTE` records of each place in the code through, and then says how many it left out."""
+class RateLimitFilter(logging.Filter):
+    """Passes `LINES_PER_MINUTE` records per source line, and then reports how many were dropped."""
 
     def __init__(self) -> None:
         super().__init__()
         self._windows: dict[tuple[str, int], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is let through."""
-        place, now = (record.pathname, record.lineno), time.monotonic()
-        began, n_records = self._windows.get(place, (now, 0))
+        source, now = (record.pathname, record.lineno), time.monotonic()
+        began, n_records = self._windows.get(source, (now, 0))
         if now - began >= 60.0:
             if n_records > LINES_PER_MINUTE:
                 record.msg = f"({n_records - LINES_PER_MINUTE:,} like the next were left out) {record.msg}"
             began, n_records = now, 0
-        self._windows[place] = began, n_records + 1
+        self._windows[source] = began, n_records + 1
         return n_records < LINES_PER_MINUTE
 
 
-def bound_logs(names: Iterable[str]) -> None:
-    """Keep loggers from writing more than a person reads, whatever clients do."""
+def limit_logs(names: Iterable[str]) -> None:
+    """Limit the rate of log lines, so that clients cannot flood the log."""
     for name in names:
-        logging.getLogger(name).addFilter(FewLines())
+        logging.getLogger(name).addFilter(RateLimitFilter())

@@ -1,6 +1,6 @@
-"""What stands before every request: whose it is, where it comes from, how large it may be; and what every answer says.
+"""Checks every request (token, host, origin, content type, size) and adds security headers to every response.
 
-Plain ASGI, so that nothing a route does can pass it by.
+It is plain ASGI around the whole application, so that no route can bypass it.
 """
 
 import hmac
@@ -20,14 +20,14 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 COOKIE = "dubito-token"
-MOST_SIGN_IN = 4096
-MOST_JSON = 16_000_000
-MOST_UPLOAD = 1_000_000_000
-MOST_COOKIES = 16
-"""Tokens in the cookies of one request; a browser sends those of every port of a host."""
-SAFE = ("GET", "HEAD", "OPTIONS")
-OPEN = {("GET", "/"), ("POST", "/sign-in"), ("GET", "/page/style.css"), ("GET", "/page/icon.svg")}
-"""What needs no token: the page that asks for it."""
+MAX_SIGN_IN_BYTES = 4096
+MAX_JSON_BYTES = 16_000_000
+MAX_UPLOAD_BYTES = 1_000_000_000
+MAX_COOKIES = 16
+"""Maximum number of cookies checked per request; a browser sends those of every port of a host."""
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+PUBLIC_ROUTES = {("GET", "/"), ("POST", "/sign-in"), ("GET", "/page/style.css"), ("GET", "/page/icon.svg")}
+"""Routes that need no token: the sign-in page and its files."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -44,31 +44,30 @@ HEADERS = [
 ]
 
 
-def most_bytes(path: str) -> int:
-    """How large the body of a request may be."""
-    return {"/api/probabilities": MOST_UPLOAD, "/sign-in": MOST_SIGN_IN}.get(path, MOST_JSON)
+def max_body_bytes(path: str) -> int:
+    """Maximum size of a request body."""
+    return {"/api/probabilities": MAX_UPLOAD_BYTES, "/sign-in": MAX_SIGN_IN_BYTES}.get(path, MAX_JSON_BYTES)
 
 
 class TooLarge(Exception):
-    """A body beyond its bound."""
+    """A request body exceeds its maximum size."""
 
 
 class Guard:
-    """Checks each request, and passes on what is right.
+    """ASGI middleware that rejects invalid requests and passes on all others.
 
     Parameters
     ----------
     app : ASGI application
-        What is guarded.
+        The application to protect.
     token : str
-        Who has it may do everything, nobody else anything.
+        The secret that grants full access; without it nothing is accessible.
     hosts : set of str
-        Names by which the server may be called, besides addresses of numbers: a name that somebody else's DNS leads
-        here is none of them.
+        Allowed host names, in addition to IP addresses; other names are rejected to prevent DNS rebinding.
     public : str, optional
-        The origin by which people call a server that passes their requests on to this one.
+        The public origin of a reverse proxy in front of this server.
     limits : Limits, optional
-        How many wrong tokens are taken.
+        Limits on wrong tokens.
     """
 
     def __init__(
@@ -76,14 +75,14 @@ class Guard:
     ) -> None:
         self._app, self._token, self._hosts = app, token.encode(), {host.lower() for host in hosts}
         self._public = None if public is None else public.lower()
-        self._check = TokenCheck(self._fits, limits or Limits())
+        self._check = TokenCheck(self._matches, limits or Limits())
         self.is_tls = self._public is not None and self._public.startswith("https:")
-        """Whether people come by TLS, though this server does not speak it."""
+        """Whether a proxy serves this server over TLS."""
         if self._public is not None:
             self._hosts.add(_without_port(self._public.partition("//")[2]))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse, or pass on."""
+        """Reject the request or pass it on."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -93,81 +92,82 @@ class Guard:
         if refusal is not None:
             await _refuse(send, *refusal)
             return
-        await self._pass_on(scope, receive, send, headers)
+        await self._forward(scope, receive, send, headers)
 
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
-        most = most_bytes(scope["path"])
+    async def _forward(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
+        limit = max_body_bytes(scope["path"])
         n_read, is_too_large = 0, False
 
-        async def bounded() -> Message:
+        async def receive_bounded() -> Message:
             nonlocal n_read, is_too_large
             message = await receive()
             n_read += len(message.get("body", b""))
-            is_too_large = n_read > most
+            is_too_large = n_read > limit
             if is_too_large:
                 raise TooLarge
             return message
 
-        async def with_headers(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if is_too_large:
-                return  # Whatever is made of half a body.
+                return  # Drop the application's response to a partial body.
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *_missing(message.get("headers", []))]
+                message["headers"] = [*message.get("headers", []), *_missing_headers(message.get("headers", []))]
             await send(message)
 
         with suppress(TooLarge):
-            await self._app(scope, bounded, with_headers)
+            await self._app(scope, receive_bounded, send_with_headers)
         if is_too_large:
-            await _refuse(send, 413, f"That is more than the {most:,} bytes that are taken; send less.")
+            await _refuse(send, 413, f"The request exceeds {limit:,} bytes; send less.")
 
-    def is_right(self, scope: Scope, tokens: Iterable[str]) -> bool:
-        """Whether one of a request's tokens is the right one; raises `TooManyGuesses` for a client that guesses."""
+    def is_authorized(self, scope: Scope, tokens: Iterable[str]) -> bool:
+        """Whether one of the tokens is right; raises `TooManyGuesses` for a client that guesses."""
         host, port = scope.get("client") or ("", 0)
         return self._check(host, tokens, port)
 
-    def _fits(self, token: str) -> bool:
-        """Whether it is the token, in a time that tells nothing of it."""
+    def _matches(self, token: str) -> bool:
+        """Compare in constant time."""
         return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str, int | None] | None:
         try:
-            found = self._refused(scope, headers)
+            found = self._check_request(scope, headers)
         except TooManyGuesses as error:
             return 429, str(error), error.seconds
         return None if found is None else (*found, None)
 
-    def _refused(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
-        if not self._is_called_rightly(headers.get("host", "")):
-            return 421, "This server goes by another name; open the address that it printed."
-        scope["state"] = {**scope.get("state", {}), "is_known": self.is_right(scope, _tokens(headers))}
+    def _check_request(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+        if not self._is_allowed_host(headers.get("host", "")):
+            return 421, "This server has another host name; open the address that it printed."
+        scope["state"] = {**scope.get("state", {}), "is_signed_in": self.is_authorized(scope, _tokens(headers))}
         route = (scope["method"], scope["path"])
-        if not scope["state"]["is_known"] and route not in OPEN:
+        if not scope["state"]["is_signed_in"] and route not in PUBLIC_ROUTES:
             return 401, "Sign in first: open the address that dubito label printed, or send the token as a Bearer."
-        if scope["method"] not in SAFE:
-            return self._refused_change(scope, headers)
+        if scope["method"] not in SAFE_METHODS:
+            return self._check_write(scope, headers)
         return None
 
-    def _refused_change(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
-        """A change must come from the server's own page, or from a program that has the token in its hands."""
+    def _check_write(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+        """Check that a write comes from the server's own page (same origin), or from a program that sends the token."""
         origin = headers.get("origin")
-        own = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}"
-        if origin is not None and origin not in (own, self._public):
+        own_origin = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}"
+        if origin is not None and origin not in (own_origin, self._public):
             return 403, "Changes are taken from this server's own page alone."
         if origin is None and _bearer(headers) is None:
             return 403, "A change without an Origin needs the token as a Bearer."
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        wanted = _kinds(scope["path"])
-        if kind not in wanted and not (scope["method"] == "DELETE" and not kind) and not _is_bare(scope, headers):
-            return 415, f"Send it as {wanted[0]}."
+        allowed = _content_types(scope["path"])
+        is_bodyless = scope["method"] == "DELETE" and not kind
+        if kind not in allowed and not is_bodyless and not _is_empty_round_request(scope, headers):
+            return 415, f"Send it as {allowed[0]}."
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit() and len(length) < 19):
-            return 400, "Its Content-Length is no number."
-        most = most_bytes(scope["path"])
-        if int(length) > most:
-            return 413, f"That is more than the {most:,} bytes that are taken; send less."
+            return 400, "Content-Length is not a number."
+        limit = max_body_bytes(scope["path"])
+        if int(length) > limit:
+            return 413, f"The request exceeds {limit:,} bytes; send less."
         return None
 
-    def _is_called_rightly(self, host: str) -> bool:
+    def _is_allowed_host(self, host: str) -> bool:
         name = _without_port(host)
         if name.lower() in self._hosts:
             return True
@@ -182,7 +182,7 @@ def _without_port(host: str) -> str:
     return host.rsplit(":", 1)[0] if not host.endswith("]") and ":" in host else host
 
 
-def _kinds(path: str) -> tuple[str, ...]:
+def _content_types(path: str) -> tuple[str, ...]:
     if path == "/sign-in":
         return ("application/x-www-form-urlencoded",)
     if path == "/api/probabilities":
@@ -192,8 +192,8 @@ def _kinds(path: str) -> tuple[str, ...]:
     return ("application/json",)
 
 
-def _is_bare(scope: Scope, headers: dict[str, str]) -> bool:
-    """A request for a round, which has nothing to say."""
+def _is_empty_round_request(scope: Scope, headers: dict[str, str]) -> bool:
+    """Whether it requests a round, which needs no body."""
     return scope["path"] == "/api/round" and headers.get("content-length", "0") == "0"
 
 
@@ -203,34 +203,35 @@ def _bearer(headers: dict[str, str]) -> str | None:
 
 
 def cookie_name(port: int | str | None) -> str:
-    """The name of the cookie; it has the port, since a browser gives cookies to every port of a host."""
+    """The name of the cookie; includes the port, since browsers share cookies between the ports of a host."""
     return f"{COOKIE}-{port or 80}"
 
 
 def _tokens(headers: dict[str, str]) -> list[str]:
-    """What a request shows as its token: a Bearer, and our own cookies, the one of this port first.
+    """The tokens of a request: the bearer token, then our cookies, starting with the one of this port.
 
-    Cookies of other programs on the same host may hold anything.
+    Cookies of other programs on the same host are ignored.
     """
     parts = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
     ours = [(name, value) for name, _, value in parts if name == COOKIE or name.startswith(f"{COOKIE}-")]
     port = headers.get("host", "").rpartition(":")[2]
     ours.sort(key=lambda each: each[0] != cookie_name(port if port.isdigit() else None))
     bearer = _bearer(headers)
-    found = [unquote(value.strip('"')) for _, value in ours[:MOST_COOKIES]]
+    found = [unquote(value.strip('"')) for _, value in ours[:MAX_COOKIES]]
     return found if bearer is None else [bearer, *found]
 
 
-def _missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _missing_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     known = {name.lower() for name, _ in headers}
-    more = [(name, value) for name, value in HEADERS if name not in known]
-    return more if b"cache-control" in known else [*more, (b"cache-control", b"no-store")]
+    extra = [(name, value) for name, value in HEADERS if name not in known]
+    return extra if b"cache-control" in known else [*extra, (b"cache-control", b"no-store")]
 
 
 async def _refuse(send: Send, status: int, sentence: str, retry_after: int | None = None) -> None:
     body = json.dumps({"error": sentence}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    more = [(b"www-authenticate", b"Bearer")] if status == 401 else []
-    more += [] if retry_after is None else [(b"retry-after", str(retry_after).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, *more, *_missing(headers)]})
+    extra = [(b"www-authenticate", b"Bearer")] if status == 401 else []
+    extra += [] if retry_after is None else [(b"retry-after", str(retry_after).encode())]
+    headers = [*headers, *extra, *_missing_headers(headers)]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

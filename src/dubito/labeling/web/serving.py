@@ -1,4 +1,4 @@
-"""Listening: on this machine alone unless somebody says otherwise, and never without a token."""
+"""Run the server: by default on the loopback interface only, and always with a token."""
 
 import asyncio
 import errno
@@ -15,18 +15,24 @@ import uvicorn
 from dubito.errors import InvalidArgument
 from dubito.labeling.service import LabelingService
 from dubito.labeling.web.app import make_app
-from dubito.labeling.web.connections import AT_ONCE, allowed_connections, bound_logs, close_stalled, connection_class
+from dubito.labeling.web.connections import (
+    ACCEPT_BATCH,
+    allowed_connections,
+    close_stalled,
+    connection_class,
+    limit_logs,
+)
 from dubito.labeling.web.limits import Limits
 
 PORT = 8901
-TRIES = 20
-"""Ports after the first that are tried, where none was asked for."""
-WAITING = 128
-"""Connections that the system holds until they are accepted."""
+N_PORTS = 20
+"""Number of ports to try, starting at `PORT`, if none is given."""
+BACKLOG = 128
+"""Connections that the operating system queues until they are accepted."""
 
 
 def is_local(host: str) -> bool:
-    """Whether an address is this machine's own."""
+    """Whether a host is the loopback interface."""
     if host == "localhost":
         return True
     try:
@@ -36,7 +42,7 @@ def is_local(host: str) -> bool:
 
 
 def read_public(url: str) -> str:
-    """The origin of an address, as a browser sends it.
+    """The origin of a URL, as a browser sends it.
 
     Examples
     --------
@@ -48,16 +54,16 @@ def read_public(url: str) -> str:
         hint = "write https://labels.example.org: a name, perhaps a port, no path."
         raise InvalidArgument("is no address of a server", argument="public", value=url, hint=hint)
     scheme, name, port = found.groups()
-    is_usual = port is None or int(port) == {"https": 443, "http": 80}[scheme]
-    return f"{scheme}://{name}" if is_usual else f"{scheme}://{name}:{int(port)}"
+    is_default = port is None or int(port) == {"https": 443, "http": 80}[scheme]
+    return f"{scheme}://{name}" if is_default else f"{scheme}://{name}:{int(port)}"
 
 
 def open_socket(host: str, port: int | None) -> socket.socket:
-    """A socket that listens; without a port, the first that is free from `PORT` on."""
+    """A listening socket; without a port, on the first free one starting at `PORT`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    wanted = [port] if port is not None else list(range(PORT, PORT + TRIES))
+    wanted = [port] if port is not None else list(range(PORT, PORT + N_PORTS))
     for number in wanted:
-        # Said outright: only of such a socket does asyncio turn Nagle's wait of 40 ms off.
+        # The protocol is explicit because asyncio sets TCP_NODELAY only on such sockets (Nagle delays by 40 ms).
         opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -74,39 +80,38 @@ def open_socket(host: str, port: int | None) -> socket.socket:
                     f"cannot be listened on: {reason}", argument="port", value=number, hint=hint
                 ) from None
             continue
-        opened.listen(WAITING)
+        opened.listen(BACKLOG)
         return opened
     raise AssertionError
 
 
 def address_of(opened: socket.socket, host: str) -> str:
-    """The address that a person opens."""
+    """The URL to open in a browser."""
     shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{opened.getsockname()[1]}/"
 
 
-class Ready(uvicorn.Server):
-    """A server that says when it listens, and closes connections that keep it waiting."""
+class LabelServer(uvicorn.Server):
+    """A server that calls `ready` when it listens, and closes stalled connections."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], stop_streams: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready, self._stop_streams = ready, stop_streams
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As ever, and then say so."""
         await super().startup(sockets)
         for each in sockets or ():
-            each.listen(WAITING)  # uvicorn has just set it to the number that is accepted at once.
+            each.listen(BACKLOG)  # uvicorn has just set the backlog to ACCEPT_BATCH.
         self._ready()
 
     async def on_tick(self, counter: int) -> bool:
-        """As ever; once in a second, look at all connections."""
+        """Check all connections once per second."""
         if counter % 10 == 0:
             close_stalled(self.server_state.connections)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the event streams first, which would otherwise be waited for and then cancelled."""
+        """End the event streams first; otherwise the shutdown waits for them and then cancels them."""
         self._stop_streams()
         await super().shutdown(sockets)
 
@@ -120,8 +125,8 @@ def serve(
     public: str | None = None,
     limits: Limits | None = None,
 ) -> None:
-    """Serve until the process is told to stop. No log has an address in it: the token is in one."""
-    # The thread that writes should not hold up the one that answers.
+    """Serve until the process is stopped. URLs are never logged, since one contains the token."""
+    # Switch threads often, so that the writer does not delay responses.
     sys.setswitchinterval(0.001)
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
@@ -145,8 +150,8 @@ def serve(
         timeout_keep_alive=75,
         lifespan="on",
         ws="none",
-        backlog=AT_ONCE,
+        backlog=ACCEPT_BATCH,
         proxy_headers=public is not None,
     )
-    bound_logs(("dubito.labeling.web", "uvicorn.error", "asyncio"))
-    Ready(config, ready, stop_streams).run([opened])
+    limit_logs(("dubito.labeling.web", "uvicorn.error", "asyncio"))
+    LabelServer(config, ready, stop_streams).run([opened])
