@@ -17,7 +17,7 @@ from dubito.experiments.data import Dataset
 from dubito.experiments.models.networks.learner import Learner, Split, state_of
 from dubito.experiments.models.networks.training import Steps, Training
 from dubito.experiments.models.networks.vgg16 import vgg16
-from dubito.experiments.side_by_side import Bank, Lane, train_side_by_side, tuned
+from dubito.experiments.side_by_side import DeviceData, StreamLearner, cudnn_benchmark, train_in_lockstep
 from dubito.matrix import FloatArray, IntArray
 
 HERE = Path(__file__).parent
@@ -71,16 +71,16 @@ def measure() -> dict[str, Any]:
     labels = rng.integers(0, 10, IMAGES)
     data = Dataset("noise", pixels, labels, tuple("0123456789"), pixels[:1], labels[:1])
     training = Training(epochs=1, later_epochs=1, learning_rate=1e-4, decay=False, batch=BATCH, device="cuda")
-    network, bank, rows = vgg16(10, "none"), Bank({0: data}, "cuda"), []
-    with tuned():
+    network, bank, rows = vgg16(10, "none"), DeviceData({0: data}, "cuda"), []
+    with cudnn_benchmark():
         for is_compiled in (False, True):
             split = Split(network, "head", training, is_training=True)
             answer = torch.compile(split.__call__) if is_compiled else split
-            lanes: list[Lane] = []
+            lanes: list[StreamLearner] = []
             for count in LANES:
                 started = time.perf_counter()
                 while len(lanes) < count:
-                    lanes.append(Lane(Learner(network, answer, bank.rows, bank.labels, training, 200)))
+                    lanes.append(StreamLearner(Learner(network, answer, bank.rows, bank.labels, training, 200)))
                 ready = time.perf_counter() - started
                 rates = [images_a_second(lanes, state_of(network.to("cuda")), training) for _ in range(REPEATS)]
                 rows.append({"compiled": is_compiled, "lanes": count, "set_up": ready, "images_a_second": rates})
@@ -94,7 +94,7 @@ def measure() -> dict[str, Any]:
     }
 
 
-def images_a_second(lanes: list[Lane], weights: dict[str, Any], training: Training) -> float:
+def images_a_second(lanes: list[StreamLearner], weights: dict[str, Any], training: Training) -> float:
     """One epoch of every lane, waited for."""
     import torch
 
@@ -103,7 +103,7 @@ def images_a_second(lanes: list[Lane], weights: dict[str, Any], training: Traini
         lane.begin(weights, steps)
     torch.cuda.synchronize()
     started = time.perf_counter()
-    train_side_by_side(lanes, steps.count)
+    train_in_lockstep(lanes, steps.count)
     return len(lanes) * steps.count * training.batch / (time.perf_counter() - started)
 
 

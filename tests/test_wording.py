@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito.cli.output import in_words_of
+from dubito.cli.output import command_wording
 from dubito.errors import (
     MARKS,
     PASS,
@@ -18,7 +18,7 @@ from dubito.errors import (
     render,
 )
 
-IN_COMMAND = in_words_of({"--budget", "--beam-width", "--strategy", "--doubt"})
+IN_COMMAND = command_wording({"--budget", "--beam-width", "--strategy", "--doubt"})
 
 
 @pytest.mark.parametrize(

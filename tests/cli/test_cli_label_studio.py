@@ -78,7 +78,7 @@ def test_picks_go_with_guesses_where_a_pool_and_labels_are_named() -> None:
 
 
 def test_watching_picks_as_select_does(run: Program) -> None:
-    method = read_method("4", "auto", {}, "euclidean", "auto", None, "0").fitting("linear")
+    method = read_method("4", "auto", {}, "euclidean", "auto", None, "0").with_model("linear")
     picker = read_picker("pool.csv", TEXTS, [], COLUMNS, method, "auto", guesses=True)
     first = [pick.item.name for pick in picker({}, set(), 4)]
     assert run("select", "pool.csv", "--ignore-columns", "text", "-b", "4", "-o", "first.csv", "-q").code == 0
@@ -109,7 +109,7 @@ def test_watching_picks_as_select_does(run: Program) -> None:
 
 
 def test_items_of_another_pool_are_refused_by_name() -> None:
-    method = read_method("4", "auto", {}, "euclidean", "auto", None, "0").fitting("linear")
+    method = read_method("4", "auto", {}, "euclidean", "auto", None, "0").with_model("linear")
     picker = read_picker("pool.csv", TEXTS, ["labels.csv"], COLUMNS, method, "auto", guesses=False)
     assert {pick.item.name for pick in picker({}, set(), 16)}.isdisjoint({"r0", "r1", "r2", "r3"})
     assert picker({}, {f"r{row}" for row in range(20)}, 3) == []

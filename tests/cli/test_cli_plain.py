@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dubito.cli.output import STEERING, plain, plain_data
+from dubito.cli.output import CONTROL_CHARACTERS, plain, plain_data
 
 from .conftest import Program, Ran, read_terminal
 
@@ -25,16 +25,16 @@ CLI = Path(__file__).parents[2] / "src" / "dubito" / "cli"
 
 def check_plain(ran: Ran, *shown: str) -> None:
     for text in (ran.out, ran.err):
-        assert STEERING.search(text.replace("\n", "")) is None, text
+        assert CONTROL_CHARACTERS.search(text.replace("\n", "")) is None, text
     for part in shown:
         assert part in ran.out + ran.err
 
 
 @given(st.text())
 def test_nothing_that_steers_is_left(text: str) -> None:
-    assert STEERING.search(plain(text)) is None
+    assert CONTROL_CHARACTERS.search(plain(text)) is None
     kept = plain_data(text)
-    assert STEERING.search(kept.replace("\n", "").replace("\t", "")) is None
+    assert CONTROL_CHARACTERS.search(kept.replace("\n", "").replace("\t", "")) is None
     assert (kept.count("\n"), kept.count("\t")) == (text.count("\n"), text.count("\t"))
 
 
@@ -90,7 +90,7 @@ def test_ids_steer_no_terminal_and_reach_a_pipe_as_they_are(
         assert run(*command).code == 0
     shown = read_terminal(ours).replace("\r\n", "\n")
     os.close(ours)
-    assert STEERING.search(shown.replace("\n", "")) is None
+    assert CONTROL_CHARACTERS.search(shown.replace("\n", "")) is None
     assert "[31m[bold]" in shown
 
 

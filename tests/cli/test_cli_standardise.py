@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dubito
-from dubito.cli.options import spelled_out
+from dubito.cli.options import fill_in_values
 from dubito.matrix import FloatArray
 
 from .conftest import Program
@@ -142,6 +142,6 @@ def test_another_word_is_refused(run: Program) -> None:
 
 
 def test_only_an_option_that_stands_alone_is_spelled_out() -> None:
-    assert spelled_out(["--standardise"]) == ["--standardise", "yes"]
-    assert spelled_out(["--standardise=no", "-b", "3"]) == ["--standardise=no", "-b", "3"]
-    assert spelled_out(["a.csv", "--seed", "3"]) == ["a.csv", "--seed", "3"]
+    assert fill_in_values(["--standardise"]) == ["--standardise", "yes"]
+    assert fill_in_values(["--standardise=no", "-b", "3"]) == ["--standardise=no", "-b", "3"]
+    assert fill_in_values(["a.csv", "--seed", "3"]) == ["a.csv", "--seed", "3"]

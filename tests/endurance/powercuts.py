@@ -124,7 +124,7 @@ def work(folder: Path, n_labels: int) -> None:
     for number, step in enumerate(steps(n_labels), start=1):
         service = _do(step, service)
         os.write(acknowledged, f"{number}\n".encode())
-    os._exit(0)  # As a kill would, with nothing tidied up.
+    os._exit(0)  # As a kill would, with nothing build_program up.
 
 
 def _do(step: Step, service: LabelingService) -> LabelingService:

@@ -255,7 +255,7 @@ def test_labels_stay_with_their_items_if_project_toml_is_gone_and_the_pool_was_r
     (Path(made.folder) / "project.toml").unlink()  # As a kill just before the end leaves it.
     write(rows[::-1])
     service = LabelingService(*open_project(str(path)))
-    found = {service.state.contents.ids[item]: label for item, label in service.state.book.labels.items()}
+    found = {service.state.contents.ids[item]: label for item, label in service.state.label_table.labels.items()}
     service.close()
     assert found == dict.fromkeys(["id-0", "id-1", "id-2", "id-3"], "low")
 
@@ -263,6 +263,6 @@ def test_labels_stay_with_their_items_if_project_toml_is_gone_and_the_pool_was_r
 def test_classes_are_not_said_to_be_added_while_a_server_has_the_project_open(tmp_path: Path) -> None:
     service, said = LabelingService(*make_project(tmp_path)), list[str]()
     with pytest.raises(InvalidArgument, match="another dubito label has"):
-        open_project(service.state.project.folder, classes=["up"], tell=said.append)
+        open_project(service.state.project.folder, classes=["up"], report=said.append)
     service.close()
     assert said == []

@@ -24,8 +24,8 @@ from dubito.cli.commands.select import select
 from dubito.cli.commands.simulate import simulate
 from dubito.cli.commands.status import status
 from dubito.cli.commands.update import update
-from dubito.cli.options import spelled_out
-from dubito.cli.output import HELP_NAMES, exit_code_of, in_words_of, tidied
+from dubito.cli.options import fill_in_values
+from dubito.cli.output import HELP_NAMES, build_program, command_wording, exit_code_of
 
 __all__ = ["app", "main"]
 
@@ -88,6 +88,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dubito 0.1.0
     0
     """
-    given, command = spelled_out(sys.argv[1:] if arguments is None else arguments), tidied(app)
-    interface = in_words_of(command.options_of(given))
+    given, command = fill_in_values(sys.argv[1:] if arguments is None else arguments), build_program(app)
+    interface = command_wording(command.options_of(given))
     return exit_code_of(lambda: command.call(args=given, prog_name="dubito", standalone_mode=False), interface)

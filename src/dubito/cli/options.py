@@ -1,11 +1,11 @@
-"""Every option, so that each reads the same in all commands. Numbers come as text: the library checks them."""
+"""Command line options shared by several commands. Numbers are passed on as text; the library checks them."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-# Options that say what is read: the pool, what belongs to it, and which of their columns.
+# Input files and their columns.
 
 FILES = "Files"
 
@@ -131,20 +131,20 @@ Missing = Annotated[
     ),
 ]
 
-# Options that say how to pick, and the names that a shell completes.
+# How to pick.
 
 METHOD = "Method"
 
 
 def strategy_names(incomplete: str) -> list[str]:
-    """Completions of ``--strategy``."""
+    """Shell completions of ``--strategy``."""
     from dubito.strategies import STRATEGIES
 
     return [name for name in STRATEGIES.names() if name.startswith(incomplete)]
 
 
 def engine_names(incomplete: str) -> list[str]:
-    """Completions of ``--engine``."""
+    """Shell completions of ``--engine``."""
     from dubito.engines.dispatch import installed_engines
 
     return [name for name in ("auto", *installed_engines()) if name.startswith(incomplete)]
@@ -264,7 +264,7 @@ MemoryLimit = Annotated[
 ]
 Seed = Annotated[str, typer.Option("--seed", metavar="N", rich_help_panel=METHOD, help="For what is drawn at random.")]
 
-# Options that say what comes out, and where it goes.
+# Output.
 
 OUTPUT = "Output"
 
@@ -343,7 +343,7 @@ Plot = Annotated[
     typer.Option("--plot", metavar="FILE", rich_help_panel=OUTPUT, help="Draw it, too: a .png or a .svg."),
 ]
 
-# Options for what picks may cost, how many of a class they may be, and how sure a model is taken to be.
+# Costs, quotas, temperature and model.
 
 Costs = Annotated[
     str | None,
@@ -401,24 +401,24 @@ Model = Annotated[
     ),
 ]
 
-# Options that may stand without a value.
+# Options that may be given without a value.
 
-WITHOUT_A_VALUE = {"--standardise": "yes", "--standardize": "yes"}
-"""Options that may stand alone, and what they say then."""
+OPTIONAL_VALUES = {"--standardise": "yes", "--standardize": "yes"}
+"""Options whose value may be omitted, and the value they get then."""
 
 
-def spelled_out(arguments: Sequence[str]) -> list[str]:
-    """The command line with a value for every option that may stand alone.
+def fill_in_values(arguments: Sequence[str]) -> list[str]:
+    """Add the default value to every option that was given without one.
 
     Examples
     --------
-    >>> spelled_out(["select", "--standardise", "-b", "5"]), spelled_out(["--standardise", "no"])
+    >>> fill_in_values(["select", "--standardise", "-b", "5"]), fill_in_values(["--standardise", "no"])
     (['select', '--standardise', 'yes', '-b', '5'], ['--standardise', 'no'])
     """
     spelled: list[str] = []
-    for place, each in enumerate(arguments):
-        after = arguments[place + 1] if place + 1 < len(arguments) else "-"
-        spelled += [each, WITHOUT_A_VALUE[each]] if each in WITHOUT_A_VALUE and after.startswith("-") else [each]
+    for i, each in enumerate(arguments):
+        after = arguments[i + 1] if i + 1 < len(arguments) else "-"
+        spelled += [each, OPTIONAL_VALUES[each]] if each in OPTIONAL_VALUES and after.startswith("-") else [each]
     return spelled
 
 
@@ -476,6 +476,6 @@ __all__ = [
     "Workers",
     "WorkersPerGpu",
     "engine_names",
-    "spelled_out",
+    "fill_in_values",
     "strategy_names",
 ]

@@ -1,4 +1,4 @@
-"""What a person sees while a command runs: notes and a progress bar, both on stderr."""
+"""Terminal output of the command line: help, notes, progress bars, standard streams and errors."""
 
 import errno
 import io
@@ -26,92 +26,90 @@ if TYPE_CHECKING:
 
     from dubito.experiments.runner import Standing
 
-# The program as ``--help`` shows it: flags without a ``<bool>``, arguments by their names alone.
+# Cleanup of ``--help``: flags without ``<bool>``, arguments shown by name only.
 
 HELP_NAMES = ["-h", "--help"]
 
 
 class Program(NamedTuple):
-    """What to call, and the names of each command's options, such as ``--beam-width``."""
+    """The program to call, and the option names of each command, such as ``--beam-width``."""
 
     call: Callable[..., object]
     options: Mapping[str, frozenset[str]]
 
     def options_of(self, arguments: Sequence[str]) -> frozenset[str]:
-        """The options of the command that is called."""
         return next((self.options[each] for each in arguments if each in self.options), frozenset())
 
 
 @cache
-def tidied(app: typer.Typer) -> Program:
-    """The program to call, built once: a process may call it many times.
+def build_program(app: typer.Typer) -> Program:
+    """Build the program once; a process may call it many times.
 
-    Newer typers write ``{POOL}`` and ``POOL <str>`` for an argument that has a metavar. Older ones do not, and have no
-    method to replace: nothing changes there.
+    Newer versions of typer show ``{POOL}`` and ``POOL <str>`` for an argument with a metavar. Older versions do not,
+    and ignore the replaced methods.
     """
     program = typer.main.get_command(app)
     children = program.commands if isinstance(program, TyperGroup) else {}
-    options = {name: _tidied(command) for name, command in children.items()}
-    return Program(program, {"": _tidied(program, alone=True), **options})
+    options = {name: _clean_up_help(command) for name, command in children.items()}
+    return Program(program, {"": _clean_up_help(program, alone=True), **options})
 
 
-def _tidied(command: Any, *, alone: bool = False) -> frozenset[str]:
-    """The names of a command's options, and of those of a group's commands, once they are as ``--help`` shows them."""
+def _clean_up_help(command: Any, *, alone: bool = False) -> frozenset[str]:
+    """Clean up the help of a command and its subcommands, and return the names of their options."""
     parameters = command.get_params(typer.Context(command, help_option_names=HELP_NAMES))
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
         elif parameter.param_type_name == "argument" and parameter.metavar:
-            vars(parameter).update(named_alone(parameter.metavar))
+            vars(parameter).update(hide_type(parameter.metavar))
     own = frozenset(option for parameter in parameters for option in parameter.opts)
     children = command.commands.values() if isinstance(command, TyperGroup) and not alone else ()
-    return own.union(*map(_tidied, children))
+    return own.union(*map(_clean_up_help, children))
 
 
-def named_alone(name: str) -> dict[str, Callable[..., object]]:
-    """What an argument called ``name`` answers when asked for its type, and for its part of the usage line."""
+def hide_type(name: str) -> dict[str, Callable[..., object]]:
+    """Methods that make typer show an argument as ``name``, without a type."""
     return {"display_type_rich": lambda ctx: None, "get_usage_pieces": lambda ctx: [name]}
 
 
-# Text that came from a file, made safe to show: what would steer a terminal is written out instead of done.
-#
-# Names of columns, labels, ids and paths are whatever their author put there; so are messages of libraries that quote
-# them. Control characters (of ASCII and of Latin-1) move the cursor, change colours or rename the window; marks of
-# direction show text in another order than it is read; rich takes brackets for markup.
+# Escaping of untrusted text (column names, labels, ids, paths): control characters could drive the terminal,
+# direction marks reorder text, and rich reads brackets as markup.
 
-STEERING = re.compile(
-    "[\x00-\x1f\x7f-\x9f"  # Controls: C0, delete, C1.
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # Marks of direction.
-    "\u2028\u2029\ufeff"  # Ends of lines and paragraphs, and a mark that no one sees.
-    "\ud800-\udfff\U000e0000-\U000e007f]"  # Bytes that were no text, and letters that no one sees.
+CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # Control characters: C0, delete, C1.
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # Direction marks.
+    "\u2028\u2029\ufeff"  # Line and paragraph separators, and the byte order mark.
+    "\ud800-\udfff\U000e0000-\U000e007f]"  # Surrogates (undecodable bytes) and invisible tag characters.
 )
 
 
 def plain(text: str) -> str:
-    r"""The text in one line, with whatever steers a terminal written as Python would write it.
+    r"""The text on one line, with control characters escaped as in Python literals.
 
     Examples
     --------
     >>> print(plain("red \x1b[31m, back\u202eward"), plain("Größe"))
     red \x1b[31m, back\u202eward Größe
     """
-    return STEERING.sub(lambda match: repr(match.group())[1:-1], text)
+    return CONTROL_CHARACTERS.sub(lambda match: repr(match.group())[1:-1], text)
 
 
 def plain_data(text: str) -> str:
-    """The same for a table of data: its lines and tabs stay."""
-    return STEERING.sub(lambda match: match.group() if match.group() in "\n\t" else plain(match.group()), text)
+    """Like `plain`, but keeps newlines and tabs."""
+    return CONTROL_CHARACTERS.sub(
+        lambda match: match.group() if match.group() in "\n\t" else plain(match.group()), text
+    )
 
 
 def put(lines: Iterable[str]) -> None:
-    """Lines for a person, on stdout."""
+    """Print lines on stdout, escaped."""
     for line in lines:
         print(plain(line))
     sys.stdout.flush()
 
 
-def put_data(data: bytes) -> None:
-    """Data on stdout: as it is, but on a terminal nothing in it steers."""
+def write_data(data: bytes) -> None:
+    """Write data to stdout; unchanged, except that control characters are escaped on a terminal."""
     if sys.stdout.isatty():
         data = plain_data(data.decode("utf-8", "replace")).encode()
     sys.stdout.buffer.write(data)
@@ -119,42 +117,42 @@ def put_data(data: bytes) -> None:
 
 
 def plain_cells(*texts: str) -> "list[Text]":
-    """Cells of a table as they are read: no markup, nothing that steers."""
+    """Cells of a rich table, escaped and without markup."""
     from rich.text import Text
 
     return [Text(plain(text)) for text in texts]
 
 
 PATIENCE = 1.0
-"""Seconds before a bar appears."""
+"""Seconds before a progress bar appears."""
 OFF_TERMINAL = 400
-"""Columns where there is no terminal to fit."""
+"""Table width in characters if stdout is not a terminal."""
 
 
 def say(message: str, *, quiet: bool = False) -> None:
-    """A note on stderr, so that stdout holds nothing but data."""
+    """Print a note on stderr; stdout is for data."""
     if not quiet:
         print(f"dubito: {plain(message)}", file=sys.stderr)
 
 
 def show(table: "Table") -> None:
-    """Print a table on stdout; off a terminal no line is cut or folded."""
+    """Print a table on stdout; lines are wrapped only on a terminal."""
     from rich.console import Console
 
     Console(highlight=False, width=None if sys.stdout.isatty() else OFF_TERMINAL).print(table)
 
 
 class Bar:
-    """A progress bar with rate and time left; it appears after a second, and only on a terminal.
+    """A progress bar with rate and time left; shown after a second, and only on a terminal.
 
-    Called as `dubito.select` calls its ``progress``: done, total, radius or None, seconds.
+    Call it like the ``progress`` argument of `dubito.select`: done, total, radius or None, seconds.
     """
 
     def __init__(self, verb: str, *, quiet: bool = False) -> None:
         self.verb = verb
         self.wanted = sys.stderr.isatty() and not quiet
         self.before = 0
-        """What an earlier run had done, which counts in no rate."""
+        """Items done by an earlier run, excluded from the rate."""
         self.drawn: tuple[Progress, TaskID] | None = None
 
     def __enter__(self) -> Self:
@@ -167,7 +165,6 @@ class Bar:
             self.drawn[0].stop()
 
     def __call__(self, done: int, total: int, radius: float | None, seconds: float, /) -> None:
-        """Draw where the run stands."""
         if not self.wanted or seconds < PATIENCE:
             return
         if self.drawn is None:
@@ -180,7 +177,6 @@ class Bar:
 
 
 def new_progress() -> "Progress":
-    """Verb, bar, count, rate, time left and radius."""
     from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
     left = TimeRemainingColumn(elapsed_when_finished=True)
@@ -188,7 +184,7 @@ def new_progress() -> "Progress":
 
 
 def new_bars(*columns: "ProgressColumn") -> "Progress":
-    """A name, a bar and these columns on stderr; they clear themselves away in the end."""
+    """Progress bars on stderr with these columns after name and bar; they disappear when done."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -197,7 +193,7 @@ def new_bars(*columns: "ProgressColumn") -> "Progress":
 
 
 def program_name() -> str:
-    """``dubito`` where the shell would find this one, else this Python and ``-m dubito``."""
+    """``dubito`` if the shell would run this installation, else this Python with ``-m dubito``."""
     found = shutil.which("dubito")
     if found and os.path.dirname(os.path.realpath(found)) == os.path.dirname(os.path.abspath(sys.executable)):
         return "dubito"
@@ -205,11 +201,11 @@ def program_name() -> str:
     return f"{shlex.quote(min(near, sys.executable, key=len))} -m dubito"
 
 
-# The live display of a run: a bar for the whole, and one for each strategy, over seeds and rounds.
+# Live progress of an experiment: a bar for each strategy, and one for the total.
 
 
 class Board:
-    """Called with a `Standing`; it appears after a second, and only on a terminal."""
+    """Progress display of an experiment; shown after a second, and only on a terminal."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.wanted = sys.stderr.isatty() and not quiet
@@ -227,12 +223,11 @@ class Board:
             self.drawn.stop()
 
     def __call__(self, standing: "Standing", /) -> None:
-        """Draw where the run stands."""
         self.last = standing
         if not self.wanted or standing.seconds < PATIENCE:
             return
         if self.drawn is None:
-            self.drawn = new_board()
+            self.drawn = new_run_bars()
             self.drawn.start()
             each = standing.total // len(standing.by_strategy)
             self.tasks = {name: self.drawn.add_task(plain(name), total=each, note="") for name in standing.by_strategy}
@@ -243,7 +238,7 @@ class Board:
 
 
 def pace(standing: "Standing") -> str:
-    """Rate and time left, by what this run has done itself."""
+    """Rate and time left, from what this run has done itself."""
     done = standing.done - standing.resumed
     if done <= 0:
         return ""
@@ -252,7 +247,7 @@ def pace(standing: "Standing") -> str:
 
 
 def describe_time(seconds: float) -> str:
-    """Seconds as a clock tells them.
+    """Seconds as minutes:seconds or hours:minutes:seconds.
 
     Examples
     --------
@@ -264,88 +259,85 @@ def describe_time(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def new_board() -> "Progress":
-    """Name, bar, count and note."""
+def new_run_bars() -> "Progress":
     from rich.progress import MofNCompleteColumn, TextColumn
 
     return new_bars(MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
 
 
-# Standard output and error that are written whole, or say that they could not be.
-#
-# Python's own may do neither: with ``PYTHONUNBUFFERED`` a write that a full disk cuts short passes for whole, and a
-# stream that the shell closed is None, for which ``print`` takes the other one or nothing at all.
+# Standard streams that report every failed write. Python's own do not: with ``PYTHONUNBUFFERED`` a write cut short by
+# a full disk counts as complete, and a stream that the shell closed is None, which ``print`` ignores.
 
 
 class Raw(io.FileIO):
-    """A file descriptor whose errors say which stream they come from; the buffer above it sees to short writes."""
+    """A file descriptor whose errors name the stream; the buffer on top of it retries short writes."""
 
-    def __init__(self, file: int, called: str, *, closefd: bool = False) -> None:
+    def __init__(self, file: int, stream_name: str, *, closefd: bool = False) -> None:
         super().__init__(file, "wb", closefd=closefd)
-        self.called = called
+        self.stream_name = stream_name
         self.given_up = False
-        """Set, everything is dropped: what is left in the buffer must not fail a second time."""
+        """If set, all data is dropped, so that the rest of the buffer does not fail a second time."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        """Write some of the data."""
         if self.given_up:
             return memoryview(data).nbytes
         try:
             return super().write(data)
         except OSError as error:
-            error.filename = self.called
+            error.filename = self.stream_name
             if error.errno == errno.EBADF:
                 error.strerror = "it is closed"
             raise
 
 
 @contextmanager
-def whole_streams() -> Iterator[None]:
-    """Standard output and error that fail aloud, while the block runs."""
+def checked_streams() -> Iterator[None]:
+    """Replace stdout and stderr by streams that report failed writes while the block runs."""
     before = sys.stdout, sys.stderr
-    ours = made_whole(sys.stdout, "stdout"), made_whole(sys.stderr, "stderr")
-    sys.stdout, sys.stderr = ours
+    replaced = with_checked_writes(sys.stdout, "stdout"), with_checked_writes(sys.stderr, "stderr")
+    sys.stdout, sys.stderr = replaced
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
-        for stream in set(ours) - set(before):
+        for stream in set(replaced) - set(before):
             with suppress(OSError):
                 stream.close()
 
 
-def made_whole(stream: TextIO | None, called: str) -> TextIO:
-    """The same stream through a buffer of ours; one that is no file stays as it is."""
+def with_checked_writes(stream: TextIO | None, stream_name: str) -> TextIO:
+    """The stream with a `Raw` file below it; unchanged if it is not a file."""
     if stream is None:
-        return closed_stream(called)
+        return closed_stream(stream_name)
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     try:
         file = stream.fileno()
     except OSError:
-        # A δ on a terminal that knows only ASCII is no reason to fail.
+        # Do not fail on a δ if the terminal supports only ASCII.
         stream.reconfigure(errors="replace")
         return stream
     stream.flush()
     by_line = stream.line_buffering or stream.write_through
-    return io.TextIOWrapper(io.BufferedWriter(Raw(file, called)), stream.encoding, "replace", line_buffering=by_line)
+    return io.TextIOWrapper(
+        io.BufferedWriter(Raw(file, stream_name)), stream.encoding, "replace", line_buffering=by_line
+    )
 
 
-def closed_stream(called: str) -> TextIO:
-    """In place of a stream that the shell closed: notes go nowhere, as was wished, and data is refused."""
-    mode = os.O_WRONLY if called == "stderr" else os.O_RDONLY
-    raw = Raw(os.open(os.devnull, mode), called, closefd=True)
+def closed_stream(stream_name: str) -> TextIO:
+    """A replacement for a stream that the shell closed: notes are dropped, data raises an error."""
+    mode = os.O_WRONLY if stream_name == "stderr" else os.O_RDONLY
+    raw = Raw(os.open(os.devnull, mode), stream_name, closefd=True)
     return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "replace", line_buffering=True)
 
 
-def let_go() -> bool:
-    """Write what the buffers hold; False, and it is dropped, where that fails."""
-    written = [is_written(stream) for stream in (sys.stdout, sys.stderr)]
+def flush_streams() -> bool:
+    """Flush both streams; if that fails, drop the data and return False."""
+    written = [flush(stream) for stream in (sys.stdout, sys.stderr)]
     return all(written)
 
 
-def is_written(stream: TextIO) -> bool:
-    """Whether a stream has written all it was given."""
+def flush(stream: TextIO) -> bool:
     try:
         stream.flush()
     except OSError:
@@ -357,79 +349,76 @@ def is_written(stream: TextIO) -> bool:
     return True
 
 
-# The one place where errors become a line on stderr and an exit code.
-#
-# 0 done, 1 failed, 2 the fix is another command line, 3 the fix is another file, 130 interrupted.
+# Errors become one line on stderr and an exit code: 0 success, 1 failure, 2 wrong command line, 3 wrong file,
+# 130 interrupted.
 
 FAILED, INTERRUPTED = 1, 130
 TRACEBACK = "DUBITO_TRACEBACK"
-"""Set in the environment, it lets an unexpected error through with its traceback."""
-OF_POOL = ("pool", "probabilities", "logits", "doubt", "costs", "classes")
-"""Arguments that have a row for each row of the pool."""
+"""Environment variable: if set, unexpected errors are shown with their traceback."""
+PER_ROW_ARGUMENTS = ("pool", "probabilities", "logits", "doubt", "costs", "classes")
+"""Arguments with one row for each row of the pool."""
 
-Place = Callable[[int], str]
-"""How a row of the pool is spoken of."""
+RowDescriber = Callable[[int], str]
+"""Returns the name of a row of the pool for error messages."""
 
 
 class Stopped(Exception):
-    """Ctrl-C, after a command has put its affairs in order; the message says how."""
+    """Ctrl-C, after the command saved its results; the message says where."""
 
 
 def exit_code_of(program: Callable[[], object], interface: Interface = in_library) -> int:
-    """Run the program and return its exit code; a failure prints one line on stderr, worded for the interface.
+    """Run the program, print one line on stderr if it fails, and return its exit code.
 
-    What could not be written in the end makes a success a failure.
+    Success becomes failure if the output cannot be flushed.
     """
-    with whole_streams():
-        code = attempt(program, interface)
-        return code if let_go() else code or FAILED
+    with checked_streams():
+        code = run_program(program, interface)
+        return code if flush_streams() else code or FAILED
 
 
-def attempt(program: Callable[[], object], interface: Interface) -> int:
-    """The exit code of the program, whatever happens in it."""
+def run_program(program: Callable[[], object], interface: Interface) -> int:
     try:
         code = program()
         sys.stdout.flush()
-        # Newer typers turn Ctrl-C into an exit code before it gets here.
-        return complain("interrupted.", INTERRUPTED) if code == INTERRUPTED else code if isinstance(code, int) else 0
+        # Newer versions of typer turn Ctrl-C into an exit code.
+        return print_error("interrupted.", INTERRUPTED) if code == INTERRUPTED else code if isinstance(code, int) else 0
     except Stopped as stopped:
-        return complain(str(stopped), INTERRUPTED)
+        return print_error(str(stopped), INTERRUPTED)
     except DubitoError as error:
-        return complain(error.render(interface), error.exit_code)
+        return print_error(error.render(interface), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return complain("interrupted.", INTERRUPTED)
+        return print_error("interrupted.", INTERRUPTED)
     except BrokenPipeError:
-        return FAILED  # The reader went away, as ``head`` does; that is no news to the person.
+        return FAILED  # The reader closed the pipe, as ``head`` does; no message needed.
     except MemoryError:
-        return complain("not enough memory; pass a smaller pool, or --memory-limit.", 1)
+        return print_error("not enough memory; pass a smaller pool, or --memory-limit.", 1)
     except OSError as error:
-        return complain(f"{error.filename or 'input or output'}: {error.strerror or error}.", 1)
+        return print_error(f"{error.filename or 'input or output'}: {error.strerror or error}.", 1)
     except Exception as error:
         if is_usage_error(error):
-            return complain(usage_message(error), 2)
+            return print_error(usage_message(error), 2)
         if os.environ.get(TRACEBACK):
             raise
-        return complain(
+        return print_error(
             f"unexpected {type(error).__name__}: {error}. This is a fault in dubito or a plug-in; "
             f"set {TRACEBACK}=1 to see where.",
             1,
         )
 
 
-def complain(message: str, code: int) -> int:
-    """Print the error as one line, and hand its exit code back."""
-    with suppress(OSError):  # Where stderr is the one that is full, the code alone can tell.
+def print_error(message: str, code: int) -> int:
+    """Print the error as one line and return the exit code."""
+    with suppress(OSError):  # If stderr cannot be written, only the exit code remains.
         print(f"dubito: error: {plain(' '.join(message.split()))}", file=sys.stderr)
     return code
 
 
 def is_usage_error(error: Exception) -> bool:
-    """Whether typer refused the command line; by name, as older typers raise click's errors and newer their own."""
+    """Whether typer rejected the command line; checked by name, as the class depends on the version of typer."""
     return any(kind.__name__ == "ClickException" for kind in type(error).__mro__)
 
 
 def usage_message(error: Exception) -> str:
-    """Typer's complaint, and where to look."""
     context = getattr(error, "ctx", None)
     command = "dubito" if context is None else context.command_path
     message = str(getattr(error, "format_message", lambda: error)())
@@ -437,14 +426,14 @@ def usage_message(error: Exception) -> str:
     return f"{message.rstrip('.')}{stop} see {command} --help."
 
 
-def in_words_of(options: Collection[str]) -> Interface:
-    """The interface of a command line that has these options; what is none of them keeps the library's words.
+def command_wording(options: Collection[str]) -> Interface:
+    """Words errors for a command with these options: ``--beam-width 0`` for ``beam_width=0``.
 
     Examples
     --------
     >>> from dubito.errors import InvalidArgument
     >>> error = InvalidArgument("is too small", argument="beam_width", value=0, hint="pass 1.")
-    >>> error.render(in_words_of({"--beam-width"})), error.render(in_words_of({"--budget"}))
+    >>> error.render(command_wording({"--beam-width"})), error.render(command_wording({"--budget"}))
     ('--beam-width 0 is too small; pass 1.', 'beam_width=0 is too small; pass 1.')
     """
 
@@ -456,22 +445,22 @@ def in_words_of(options: Collection[str]) -> Interface:
 
 
 @contextmanager
-def naming_files(files: Mapping[str, str], place: Place | None = None) -> Iterator[None]:
-    """Let an error about what was handed in say which file it came from, and what its row is called.
+def name_files_in_errors(files: Mapping[str, str], describe_row: RowDescriber | None = None) -> Iterator[None]:
+    """Add the file name and the name of the row to errors about an argument.
 
-    ``place`` gives the words for a row of the pool; files are joined by ids, and their own rows have other numbers.
+    ``describe_row`` names a row of the pool; files are joined by id, so their own row numbers differ.
 
     Examples
     --------
-    >>> with naming_files({"pool": "a.npy"}):
+    >>> with name_files_in_errors({"pool": "a.npy"}):
     ...     raise DubitoError("holds nan at row 3, column 0", argument="pool", hint="remove such rows.")
     Traceback (most recent call last):
     dubito.errors.DubitoError: pool (a.npy) holds nan at row 3, column 0; remove such rows.
     """
 
     def with_file(span: Span) -> str:
-        if place is not None and span.argument == ROW:
-            return place(int(span.library.removeprefix(f"{ROW} ")))
+        if describe_row is not None and span.argument == ROW:
+            return describe_row(int(span.library.removeprefix(f"{ROW} ")))
         is_from_file = span.is_noun and span.argument in files
         return f"{span.argument} ({files[span.argument]})" if is_from_file else span.marked()
 
@@ -480,5 +469,5 @@ def naming_files(files: Mapping[str, str], place: Place | None = None) -> Iterat
     except DubitoError as error:
         if error.argument not in files:
             raise
-        place = place if error.argument in OF_POOL else None
+        describe_row = describe_row if error.argument in PER_ROW_ARGUMENTS else None
         raise error.reworded(with_file) from error

@@ -1,12 +1,11 @@
-"""The journal of an experiment: JSON lines, added one by one, that survive a kill at any byte.
+"""The journal of an experiment: JSON lines that survive a kill at any byte.
 
-A line is added under a lock on the file, in one write, and ends with a checksum over itself. A kill in the middle
-leaves a torn last line: readers pass it over, and the next to add a line cuts it off. Anything else that is no record,
-or not the record that was written, is an error that names the line. Journals of the first versions have no checksums;
-once a line has one, those below it must.
+A line is appended under a file lock, in one write, and ends with its checksum. A kill in the middle leaves a torn last
+line, which readers skip and the next writer truncates. Any other damaged line raises an error that names it. Journals
+of the first versions have no checksums; after the first line with a checksum, all lines must have one.
 
-The file is synced to disk at most once a second, so that quick rounds do not wait for the disk: a power cut may cost
-the last second's rounds, which are then done again.
+The file is synced to disk at most once a second, so that short rounds do not wait for the disk. A power failure may
+lose the rounds of the last second, which are then repeated.
 """
 
 import hashlib
@@ -44,16 +43,16 @@ Record = dict[str, object]
 NAME = "journal.jsonl"
 TAIL_BYTES = 1 << 16
 SYNC_SECONDS = 1.0
-"""Between syncs to disk, at least."""
+"""Minimum time between syncs to disk."""
 CHECK = "check"
-"""The last key of a line: a checksum over all that stands before it."""
+"""The last key of a line: a checksum of everything before it."""
 SEALED = re.compile(rb'(.+), "check": "([0-9a-f]{16})"\}\n', re.DOTALL)
 
 
 class Journal:
-    """A file of records that grows line by line.
+    """An append-only file of JSON records.
 
-    Several processes may add to one journal at once, also over a network file system that knows ``flock``.
+    Several processes may append to one journal, also over a network file system that supports ``flock``.
 
     Examples
     --------
@@ -70,7 +69,7 @@ class Journal:
         self.synced = -SYNC_SECONDS
 
     def append(self, record: Mapping[str, object]) -> None:
-        """Add a record, whole or not at all."""
+        """Append a record atomically."""
         line = sealed(record)
         with explain_disk_full(self.path), locked(self.path) as file:
             end, size = _end_of_records(file), os.fstat(file).st_size
@@ -89,40 +88,40 @@ class Journal:
             self.synced = time.monotonic()
 
     def drop(self, unwanted: Callable[[Record], bool]) -> None:
-        """Take records out: the file is replaced whole by one that has all others, as they are."""
+        """Remove records by replacing the file atomically."""
         with explain_disk_full(self.path), locked(self.path) as file:
             lines = lines_of(os.pread(file, os.fstat(file).st_size, 0))
             kept = [line for line in lines if not is_torn(line) and not unwanted(parsed(line) or {})]
             write_atomically(str(self.path), b"".join(kept))
 
     def close(self) -> None:
-        """Have everything on the disk."""
+        """Sync the file to disk."""
         with explain_disk_full(self.path), locked(self.path) as file:
             os.fsync(file)
 
     def read(self) -> list[Record]:
-        """Every record; a torn last line is passed over."""
-        return list(JournalReader(self.path).news())
+        """All records, without a torn last line."""
+        return list(JournalReader(self.path).new_records())
 
 
 class JournalReader:
-    """Reads a journal as it grows."""
+    """Reads a growing journal incrementally."""
 
     def __init__(self, path: Path, forget: Callable[[], None] = lambda: None) -> None:
         self.path = path
         self.forget = forget
-        """Called where the file was replaced, so that everything comes once more."""
+        """Called if the file was replaced, before all records are returned again."""
         self.file: tuple[int, int] | None = None
-        """Which file it was."""
+        """Device and inode of the file read last."""
         self.offset = 0
         self.line = 0
-        """The line read last, from 1."""
+        """Number of the line read last, from 1."""
         self.is_sealed = False
-        """Whether a line had a checksum, so that all below it must."""
+        """Whether a line had a checksum, so that all later lines must have one."""
         self.unsealed = 0
-        """Lines without one, as the first versions wrote them."""
+        """Number of lines without a checksum, as the first versions wrote them."""
 
-    def news(self) -> Iterator[Record]:
+    def new_records(self) -> Iterator[Record]:
         """Records added since the last call."""
         if not self.path.exists():
             return
@@ -134,8 +133,8 @@ class JournalReader:
             self.file = found.st_dev, found.st_ino
             file.seek(self.offset)
             lines = lines_of(file.read())
-        for place, line in enumerate(lines, start=1):
-            if place == len(lines) and is_torn(line):
+        for number, line in enumerate(lines, start=1):
+            if number == len(lines) and is_torn(line):
                 return
             record = self._record(line)
             self.offset, self.line = self.offset + len(line), self.line + 1
@@ -154,16 +153,15 @@ class JournalReader:
 
 
 class DamagedLine(Exception):
-    """What is wrong with a line; whoever reads the file says with which."""
+    """What is wrong with a line; the reader adds the line number."""
 
 
 def lines_of(content: bytes) -> list[bytes]:
-    """Lines with their ends; the last may have none."""
+    """Lines with their newlines; the last may have none."""
     return re.findall(rb"[^\n]*\n|[^\n]+", content)
 
 
 def damaged(path: Path, line: int, what: str) -> InvalidData:
-    """The error for a line that is not what was written."""
     return InvalidData(
         f"line {line} of {path} {what}: the file was changed or damaged",
         hint="delete that line and resume: what it held is done again.",
@@ -183,7 +181,7 @@ def sealed(record: Mapping[str, object]) -> bytes:
 
 
 def unsealed(line: bytes) -> tuple[Record, bool]:
-    """The record of a line, and whether a checksum vouches for it, as one that says ``"checks": true`` must have."""
+    """The record of a line, and whether it has a checksum; one with ``"checks": true`` must have one."""
     found, record = SEALED.fullmatch(line), parsed(line)
     if record is None:
         raise DamagedLine("is no record")
@@ -196,7 +194,7 @@ def unsealed(line: bytes) -> tuple[Record, bool]:
 
 
 def digest(body: bytes) -> bytes:
-    """Sixteen hexadecimal digits that change with any byte."""
+    """A checksum of sixteen hexadecimal digits."""
     return hashlib.blake2b(body, digest_size=8).hexdigest().encode()
 
 
@@ -210,12 +208,12 @@ def parsed(line: bytes) -> Record | None:
 
 
 def is_torn(line: bytes) -> bool:
-    """Whether a last line was never written to its end: a kill cuts it, a cut of power may leave zeros in it."""
+    """Whether the last line is incomplete: a kill truncates it, a power failure may leave zeros in it."""
     return not line.endswith(b"\n") or b"\0" in line
 
 
 def _end_of_records(file: int) -> int:
-    """Where the last whole line ends; what follows was torn off by a kill."""
+    """Offset of the end of the last complete line."""
     size, window = os.fstat(file).st_size, TAIL_BYTES
     while True:
         start = max(0, size - window)
@@ -228,51 +226,51 @@ def _end_of_records(file: int) -> int:
     return start + (begin if end == len(tail) and is_torn(tail[begin:]) else end)
 
 
-# Rounds out of a journal, checked as data from outside: a line may be JSON, and yet nothing that a run could write.
+# Validation of rounds: a line may be valid JSON and still be impossible.
 
-MOST_ROWS = 2**62
-"""Beyond any pool; a number that large is damage."""
+MAX_ROWS = 2**62
+"""Larger than any pool."""
 COUNTS = "seed", "turn", "labels"
 SHARES = "test_accuracy", "train_accuracy"
 AMOUNTS = "core_set_loss", "train_seconds", "select_seconds"
-PERHAPS = "radius", "scaled_radius", "uncertainty"
-"""Amounts that may be missing."""
+OPTIONAL_AMOUNTS = "radius", "scaled_radius", "uncertainty"
+"""Amounts that may be null."""
 
 
-class ImpossibleRound(Exception):
-    """What is wrong with a line; whoever reads the journal says with which."""
+class InvalidRound(Exception):
+    """What is wrong with a round; the reader adds the line number."""
 
 
 def round_of(record: Mapping[str, object]) -> Round:
-    """A round, every value of its type and within its range; an error says which is not.
+    """Convert a record to a round; raise if a value has the wrong type or is out of range.
 
     Examples
     --------
     >>> round_of({"strategy": "random", "seed": True})
     Traceback (most recent call last):
-    dubito.experiments.journal.ImpossibleRound: its 'seed' is no number of things
+    dubito.experiments.journal.InvalidRound: its 'seed' is no number of things
     """
     if not isinstance(record.get("strategy"), str):
-        raise ImpossibleRound("its 'strategy' is no name")
+        raise InvalidRound("its 'strategy' is no name")
     for name in COUNTS:
         if not _is_count(record.get(name)):
-            raise ImpossibleRound(f"its {name!r} is no number of things")
-    for name in (*SHARES, *AMOUNTS, *PERHAPS):
+            raise InvalidRound(f"its {name!r} is no number of things")
+    for name in (*SHARES, *AMOUNTS, *OPTIONAL_AMOUNTS):
         value = record.get(name)
         if not _is_amount(value, 1.0 if name in SHARES else math.inf) and not (
-            value is None and name in PERHAPS and name in record
+            value is None and name in OPTIONAL_AMOUNTS and name in record
         ):
-            raise ImpossibleRound(f"its {name!r} is out of range")
+            raise InvalidRound(f"its {name!r} is out of range")
     recall, picked = record.get("recall"), record.get("picked")
     if not isinstance(recall, list) or not all(each is None or _is_amount(each, 1.0) for each in recall):
-        raise ImpossibleRound("its 'recall' holds what is no share")
+        raise InvalidRound("its 'recall' holds what is no share")
     if not isinstance(picked, list) or not all(map(_is_count, picked)) or len(set(picked)) < len(picked):
-        raise ImpossibleRound("its 'picked' are no rows, or not each once")
+        raise InvalidRound("its 'picked' are no rows, or not each once")
     return Round.from_dict(dict(record))
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and type(value) is not bool and 0 <= value < MOST_ROWS
+    return isinstance(value, int) and type(value) is not bool and 0 <= value < MAX_ROWS
 
 
 def _is_amount(value: object, most: float) -> bool:
@@ -280,54 +278,52 @@ def _is_amount(value: object, most: float) -> bool:
 
 
 def check_planned(found: Round, experiment: Experiment) -> None:
-    """Refuse a round that the experiment does not have."""
+    """Raise if the round is not part of the experiment."""
     schedule, names = experiment.schedule, [arm.name for arm in experiment.strategies]
     if found.strategy not in names or found.seed not in experiment.seeds or found.turn > schedule.rounds:
-        raise ImpossibleRound("it is no round of this experiment")
+        raise InvalidRound("it is no round of this experiment")
     if found.labels != schedule.initial + schedule.budget * found.turn:
-        raise ImpossibleRound("its 'labels' are not those of its turn")
+        raise InvalidRound("its 'labels' are not those of its turn")
     if len(found.picked) != (schedule.budget if found.turn < schedule.rounds else 0):
-        raise ImpossibleRound("its 'picked' are not as many as its turn asks for")
+        raise InvalidRound("its 'picked' are not as many as its turn asks for")
 
 
-def check_unasked(found: Round, others: Iterable[Round]) -> None:
-    """Refuse a round that asks for rows which other turns of its cell asked for."""
+def check_not_repeated(found: Round, others: Iterable[Round]) -> None:
+    """Raise if the round picks rows that other turns of its run picked."""
     asked = {row for each in others for row in each.picked}
     if not asked.isdisjoint(found.picked):
-        raise ImpossibleRound(f"it asks for row {min(asked.intersection(found.picked))} again")
+        raise InvalidRound(f"it asks for row {min(asked.intersection(found.picked))} again")
 
 
-# Cells: one strategy under one seed. Who plays a cell, and what it saves between turns.
-#
-# A cell is claimed by a lock on a file that the living process holds; when the process dies the lock is gone. The
-# holder removes the file when the cell is done, so a claim counts only while the file is still the one in the folder.
+# Claims and checkpoints of runs. A process claims a run by locking a file; the lock is released if the process dies.
+# The holder deletes the file when the run is finished, so a lock counts only while its file is still in the folder.
 
 CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One strategy under one seed; its turns come one after another."""
+class Run:
+    """One strategy with one seed."""
 
     arm: Arm
     seed: int
 
     @property
     def file_name(self) -> str:
-        """What its files are called: readable, and different for every name of a strategy."""
+        """Base name of its files: readable, and unique for each strategy name."""
         readable = re.sub(r"[^A-Za-z0-9.=-]+", "_", self.arm.name)[:20]
         return f"{readable}-{hashlib.sha256(self.arm.name.encode()).hexdigest()[:6]}-{self.seed}"
 
 
-def cells_of(experiment: Experiment) -> tuple[Cell, ...]:
-    """Every cell, seed by seed: what is done early can be compared early."""
-    return tuple(Cell(arm, seed) for seed in experiment.seeds for arm in experiment.strategies)
+def runs_of(experiment: Experiment) -> tuple[Run, ...]:
+    """All runs, sorted by seed, so that strategies can be compared early."""
+    return tuple(Run(arm, seed) for seed in experiment.seeds for arm in experiment.strategies)
 
 
 @contextmanager
-def claim(cell: Cell, folder: Path) -> Iterator[bool]:
-    """Whether the cell is ours while the block runs; False where another process has it."""
-    path = folder / CHECKPOINTS / f"{cell.file_name}.lock"
+def claim(run: Run, folder: Path) -> Iterator[bool]:
+    """Claim the run while the block runs; yields False if another process has it."""
+    path = folder / CHECKPOINTS / f"{run.file_name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
@@ -338,89 +334,87 @@ def claim(cell: Cell, folder: Path) -> Iterator[bool]:
         os.close(file)
 
 
-def clear(cell: Cell, folder: Path) -> None:
-    """Remove what a finished cell left; only the holder of its claim may."""
+def clear(run: Run, folder: Path) -> None:
+    """Remove the files of a finished run; only for the holder of its claim."""
     for path in (folder / CHECKPOINTS).iterdir():
-        if path.name.lstrip(".").startswith(cell.file_name + "."):
+        if path.name.lstrip(".").startswith(run.file_name + "."):
             path.unlink(missing_ok=True)
 
 
 def clear_all(folder: Path) -> None:
-    """Remove what processes that died left; only where every cell is done."""
+    """Remove the files that dead processes left; only if every run is finished."""
     for path in (folder / CHECKPOINTS).iterdir():
         path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """The model's state after each turn of a cell, of which the last is kept."""
+    """Saved states of a run's model after each turn; only the last is kept."""
 
-    cell: Cell
+    run: Run
     folder: Path
 
     def path(self, turn: int) -> Path:
-        """Where a turn's state is."""
-        return self.folder / CHECKPOINTS / f"{self.cell.file_name}.{turn}.npz"
+        return self.folder / CHECKPOINTS / f"{self.run.file_name}.{turn}.npz"
 
     def save(self, turn: int, state: State) -> None:
-        """Write the state whole or not at all, before the turn's line goes into the journal."""
+        """Save the state atomically, before the turn is journaled."""
         with explain_disk_full(self.path(turn)):
             save_sealed(str(self.path(turn)), state)
 
     def forget_before(self, turn: int) -> None:
-        """Remove the states of earlier turns."""
         for earlier in range(turn):
             self.path(earlier).unlink(missing_ok=True)
 
     def load(self, turn: int) -> State | None:
-        """The state after a turn; None where the file is missing, torn or damaged, and the turn is trained again."""
+        """The state after a turn; None if the file is missing or damaged, so that the turn is trained again."""
         try:
             return load_sealed(str(self.path(turn)), needed=True)
         except DubitoError:
             return None
 
 
-# What an experiment's journal says: who worked on it, and which rounds are done.
+# The state of an experiment according to its journal.
 
 PACKAGES = ("dubito", "numpy", "scipy", "scikit-learn")
 
 
 class Ledger:
-    """The journal of a folder, read as it grows."""
+    """Headers and rounds of an experiment, read from its growing journal."""
 
     def __init__(self, folder: Path, experiment: Experiment | None = None) -> None:
-        self.reader = JournalReader(folder / NAME, self._forget)
+        self.reader = JournalReader(folder / NAME, self._reset)
         self.journal = Journal(folder / NAME)
         self.experiment = experiment
         self.headers: list[Record] = []
         self.turns: dict[tuple[str, int], dict[int, Round]] = {}
 
     def refresh(self) -> None:
-        """Take in what was added since."""
-        for record in self.reader.news():
+        """Read the records added since the last call."""
+        for record in self.reader.new_records():
             kind = record.get("kind")
             try:
                 if kind == "header":
                     self._check(record)
                     self.headers.append(record)
                 elif kind == "round":
-                    self._take_in(round_of(record))
+                    self._add(round_of(record))
                 elif not self.reader.is_sealed:
-                    raise ImpossibleRound("its 'kind' is not known")
-            except ImpossibleRound as error:
+                    raise InvalidRound("its 'kind' is not known")
+            except InvalidRound as error:
                 raise damaged(self.reader.path, self.reader.line, f"is no whole {kind} ({error})") from None
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self.headers.clear()
         self.turns.clear()
 
-    def _take_in(self, found: Round) -> None:
-        """A turn that is there twice counts once."""
+    def _add(self, found: Round) -> None:
+        """Add a round; duplicates are ignored."""
         if self.experiment is not None:
             check_planned(found, self.experiment)
         turns = self.turns.setdefault((found.strategy, found.seed), {})
         if found.turn not in turns:
-            check_unasked(found, turns.values())
+            check_not_repeated(found, turns.values())
             turns[found.turn] = found
 
     def _check(self, header: Record) -> None:
@@ -436,36 +430,35 @@ class Ledger:
                 hint="bring back the experiment.toml it was begun with, or run this one in another folder.",
             )
 
-    def played(self, cell: Cell) -> list[Round]:
-        """The rounds of a cell from turn 0 on, up to the first that is missing."""
-        by_turn = self.turns.get((cell.arm.name, cell.seed), {})
-        played: list[Round] = []
-        while len(played) in by_turn:
-            played.append(by_turn[len(played)])
-        return played
+    def completed(self, run: Run) -> list[Round]:
+        """The rounds of a run from turn 0 to the first missing turn."""
+        by_turn = self.turns.get((run.arm.name, run.seed), {})
+        completed: list[Round] = []
+        while len(completed) in by_turn:
+            completed.append(by_turn[len(completed)])
+        return completed
 
-    def rounds(self, cells: Iterable[Cell]) -> list[Round]:
-        """Every round of these cells, in their order."""
-        return [each for cell in cells for each in self.played(cell)]
+    def rounds(self, runs: Iterable[Run]) -> list[Round]:
+        return [each for run in runs for each in self.completed(run)]
 
     def write_round(self, done: Round) -> None:
-        """Add a round to the journal, unless it is there already.
+        """Append a round to the journal, unless it is there already.
 
-        Turns after it are there only where somebody deleted a line before them. They may not follow from this one, as
-        what is done again on a GPU may come out otherwise: they are taken out, and done again in their turn.
+        Later turns exist only if somebody deleted a line before them. They may not follow from this round, because
+        training on a GPU is not reproducible, so they are removed and repeated.
         """
         self.refresh()
-        there = self.turns.get((done.strategy, done.seed), {})
-        if done.turn in there and timeless(there[done.turn]) == timeless(done):
+        existing = self.turns.get((done.strategy, done.seed), {})
+        if done.turn in existing and timeless(existing[done.turn]) == timeless(done):
             return
-        later = [turn for turn in there if turn >= done.turn]
+        later = [turn for turn in existing if turn >= done.turn]
         if later:
-            cell = done.strategy, done.seed
-            self.journal.drop(lambda each: (each.get("strategy"), each.get("seed")) == cell and each["turn"] in later)
+            run = done.strategy, done.seed
+            self.journal.drop(lambda each: (each.get("strategy"), each.get("seed")) == run and each["turn"] in later)
         self.journal.append({"kind": "round", **done.as_dict()})
 
     def write_header(self, experiment: Experiment, data: str, classes: Sequence[str] = ()) -> None:
-        """Say who is going to work on this, with what, and on which data (a fingerprint, and the classes' names)."""
+        """Append a header with the data's fingerprint; raise if this process cannot continue the experiment."""
         first, header = self.headers[0] if self.headers else {}, header_of(experiment, data, classes)
         refusal = experiment.model.refusal(first, header, experiment.schedule.labels) if first else None
         if refusal is not None:
@@ -479,12 +472,12 @@ class Ledger:
 
 
 def timeless(each: Round) -> Round:
-    """A round without the times it took, which differ between runs that are the same."""
+    """A round with its times set to 0, for comparisons."""
     return replace(each, train_seconds=0.0, select_seconds=0.0)
 
 
 def header_of(experiment: Experiment, data: str, classes: Sequence[str] = ()) -> Record:
-    """Everything besides the experiment that could tell why results differ."""
+    """Everything other than the plan that may explain differences between results."""
     return {
         "kind": "header",
         "schema": SCHEMA,
@@ -504,7 +497,6 @@ def header_of(experiment: Experiment, data: str, classes: Sequence[str] = ()) ->
 
 
 def version_of(package: str) -> str | None:
-    """The version that is installed; None where none is."""
     try:
         return version(package)
     except PackageNotFoundError:

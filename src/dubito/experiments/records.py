@@ -1,4 +1,4 @@
-"""What an experiment writes down: a `Round` for every training, and the `Curve` of a strategy over seeds."""
+"""Results of an experiment: a `Round` for each training, and a `Curve` for each strategy."""
 
 import operator
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from dubito.matrix import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One training of one strategy under one seed, and what was asked for next."""
+    """One training of one strategy with one seed, and the rows picked afterwards."""
 
     strategy: str
     """The arm's name, such as ``doubt-coreset:strength=0.5``."""
@@ -21,31 +21,31 @@ class Round:
     turn: int
     """0 is the training on the initial labels."""
     labels: int
-    """Labels trained on."""
+    """Number of labels trained on."""
     test_accuracy: float
     train_accuracy: float
     recall: tuple[float | None, ...]
-    """Share of each class's test items that is right; None for a class the test set lacks."""
+    """Share of correct test items for each class; None for a class without test items."""
     core_set_loss: float
-    """Mean loss over the whole training set, labelled or not."""
+    """Mean loss over the whole training set, labeled or not."""
     radius: float | None
-    """δ: largest unscaled distance of a training item to its nearest labelled one, before this turn's picks."""
+    """δ: largest unscaled distance of a training item to its nearest labeled item, before this turn's picks."""
     scaled_radius: float | None
-    """δ̂: largest distance times doubt (strength 1, whatever the strategy) before this turn's picks."""
+    """δ̂: largest distance times doubt (strength 1 for every strategy), before this turn's picks."""
     uncertainty: float | None
     """U(s) of this turn's picks; None in the last turn."""
     picked: tuple[int, ...]
-    """Rows of the training data asked for after this training; empty in the last turn."""
+    """Rows of the training data picked after this training; empty in the last turn."""
     train_seconds: float
     select_seconds: float
 
     def as_dict(self) -> dict[str, object]:
-        """As JSON holds it."""
+        """The round as a JSON-serializable dictionary."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def from_dict(cls, record: dict[str, object]) -> "Round":
-        """Out of what JSON held; keys this version does not know are passed over."""
+        """Inverse of `as_dict`; unknown keys are ignored."""
         known: dict[str, Any] = {each.name: record[each.name] for each in fields(cls)}
         known["recall"] = tuple(known["recall"])
         known["picked"] = tuple(operator.index(row) for row in known["picked"])
@@ -54,17 +54,17 @@ class Round:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """A strategy's accuracy against labels, over seeds."""
+    """Accuracy of a strategy by number of labels, for all seeds."""
 
     name: str
     labels: IntArray
     """(r + 1,)"""
     accuracy: FloatArray
-    """(seeds, r + 1) share of the test set that is right."""
+    """(seeds, r + 1) test accuracy."""
 
     @property
     def mean(self) -> FloatArray:
-        """(r + 1,) over seeds."""
+        """(r + 1,) mean over seeds."""
         return np.asarray(self.accuracy.mean(axis=0))
 
     @property
@@ -74,21 +74,21 @@ class Curve:
 
 
 def curves(rounds: Iterable[Round]) -> tuple[Curve, ...]:
-    """A curve for each strategy, in the order they first appear, over the seeds that all of them finished.
+    """A curve for each strategy, in order of first appearance, over the seeds that all strategies finished.
 
-    Turns beyond those that every strategy and seed has are left out, so that curves compare equal things.
+    Unfinished seeds are left out, so that all curves cover the same seeds and turns.
     """
-    cells: dict[str, dict[int, list[Round]]] = {}
+    by_strategy: dict[str, dict[int, list[Round]]] = {}
     for each in rounds:
-        cells.setdefault(each.strategy, {}).setdefault(each.seed, []).append(each)
-    if not cells:
+        by_strategy.setdefault(each.strategy, {}).setdefault(each.seed, []).append(each)
+    if not by_strategy:
         raise InvalidArgument("is empty: nothing was run yet", argument="rounds", hint="run the experiment first.")
-    turns = max(len(played) for seeds in cells.values() for played in seeds.values())
-    whole = [{seed for seed, played in seeds.items() if len(played) == turns} for seeds in cells.values()]
-    seeds = sorted(set.intersection(*whole))
+    turns = max(len(played) for seeds in by_strategy.values() for played in seeds.values())
+    finished = [{seed for seed, played in seeds.items() if len(played) == turns} for seeds in by_strategy.values()]
+    seeds = sorted(set.intersection(*finished))
     if not seeds:
         raise InvalidArgument("no seed was finished by every strategy yet", hint="resume the experiment first.")
-    return tuple(_curve(name, [played[seed] for seed in seeds]) for name, played in cells.items())
+    return tuple(_curve(name, [played[seed] for seed in seeds]) for name, played in by_strategy.items())
 
 
 def _curve(name: str, seeds: Sequence[Sequence[Round]]) -> Curve:

@@ -1,4 +1,4 @@
-"""A round, put together in one place wherever its model was trained: its worth, what is asked for, what that took."""
+"""The rounds of one run: train, measure, pick rows, and repeat."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from dubito.core.distances import read_rows, settle
 from dubito.doubt import doubt_from_probabilities, uncertainty
 from dubito.errors import PASS, InvalidArgument, InvalidData, named
 from dubito.experiments.data import Dataset
-from dubito.experiments.journal import Cell, Checkpoints
+from dubito.experiments.journal import Checkpoints, Run
 from dubito.experiments.models.base import Fitted, Lesson, State, committee_proba
 from dubito.experiments.plan import DEFAULT_TEST_SHARE, Arm, Experiment, heard
 from dubito.experiments.pools import make_pool
@@ -20,25 +20,25 @@ from dubito.experiments.seeds import draw
 from dubito.matrix import AnyArray, FloatArray, IntArray, blocks
 from dubito.pool import Pool
 
-# What a round is measured by: accuracy, recall, the core-set loss, and how far the data lies from its labels.
+# Metrics of a round.
 
-LEAST_PROBABILITY = 1e-12
-"""What a class that cannot be is taken to have, so that the loss stays finite."""
-FIRST_SEEN = 64
-"""Labelled rows that every row is measured against at first."""
+MIN_PROBABILITY = 1e-12
+"""Lower bound on probabilities, so that the loss stays finite."""
+FIRST_COMPARED = 64
+"""Labeled rows that each row is compared with first."""
 GROWTH = 8
-"""How many times as many labelled rows a row is measured against when that did not settle it."""
-LOOK_ROWS = 1024
+"""Factor by which the number of labeled rows grows if that is not enough."""
+BLOCK_ROWS = 1024
 ROWS_AT_ONCE = 32
-"""Rows measured before looking again who could be farthest; then twice as many, and so on."""
+"""Rows measured before the bounds are checked again; doubled each time."""
 PAIRS_BYTES = 8 << 20
-"""Of pairs of rows whose distance is settled at once."""
+"""Memory for pairs of rows whose exact distance is computed at once."""
 SMALL = 1 << 23
-"""Multiplications below which measuring every row costs less than finding out which to measure."""
+"""Number of multiplications below which measuring every row is cheaper than using bounds."""
 
 
 def accuracy(probabilities: FloatArray, labels: IntArray) -> float:
-    """Share of rows whose most probable class is right.
+    """Share of rows whose most probable class is correct.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def accuracy(probabilities: FloatArray, labels: IntArray) -> float:
 
 
 def recall(probabilities: FloatArray, labels: IntArray) -> tuple[float | None, ...]:
-    """Share of each class's rows that is right; None for a class without rows.
+    """Share of correct rows for each class; None for a class without rows.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def recall(probabilities: FloatArray, labels: IntArray) -> tuple[float | None, .
 
 
 def core_set_loss(probabilities: FloatArray, labels: IntArray) -> float:
-    """Mean cross-entropy over all rows, labelled or not, in nats.
+    """Mean cross-entropy over all rows, labeled or not, in nats.
 
     Examples
     --------
@@ -71,16 +71,16 @@ def core_set_loss(probabilities: FloatArray, labels: IntArray) -> float:
     0.3466
     """
     given = probabilities[np.arange(len(labels)), labels]
-    return float(-np.log(np.maximum(given, LEAST_PROBABILITY)).mean() + 0.0)
+    return float(-np.log(np.maximum(given, MIN_PROBABILITY)).mean() + 0.0)
 
 
 class NearestLabelled:
-    """How far each row is from its nearest labelled one, known only as well as was asked.
+    """Distance of each row to its nearest labeled row, computed lazily.
 
-    Distances once measured are upper bounds for ever: labelled rows only come to be more. A question for the largest
-    measures the rows whose bounds are largest, against the labelled rows they have not met, until no other bound can
-    beat what was found. Where there is little to measure, it is done at once. The answer depends on the labelled rows
-    and the batches they came in, not on what was asked before. O(n) memory.
+    Labeled rows are only ever added, so a measured distance remains an upper bound. `largest` measures the rows with
+    the largest bounds against the labeled rows they have not been compared with, until no other bound can exceed the
+    result. Small problems are measured at once. The result depends on the labeled rows and the batches they were added
+    in, not on earlier queries. O(n) memory.
 
     Examples
     --------
@@ -94,109 +94,109 @@ class NearestLabelled:
         self.features = features
         self.references = np.empty(0, dtype=np.int64)
         self.squared = np.full(len(features), np.inf)
-        self.seen = np.zeros(len(features), dtype=np.int64)
+        self.compared = np.zeros(len(features), dtype=np.int64)
         self.centred: tuple[FloatArray, FloatArray] | None = None
         self.near = features[:0].astype(np.promote_types(features.dtype, np.float32))
-        """The labelled rows about the first of them, as many as were needed yet: what a quick look is taken at."""
+        """Labeled rows relative to the first one, in low precision; extended on demand."""
 
     def copy(self) -> "NearestLabelled":
-        """The same knowledge, to go on from on its own."""
-        twin = NearestLabelled(self.features)
-        twin.references, twin.squared, twin.seen = self.references, self.squared.copy(), self.seen.copy()
-        twin.centred, twin.near = self.centred, self.near
-        return twin
+        """An independent copy with the same bounds."""
+        copied = NearestLabelled(self.features)
+        copied.references, copied.squared, copied.compared = self.references, self.squared.copy(), self.compared.copy()
+        copied.centred, copied.near = self.centred, self.near
+        return copied
 
     def add(self, rows: IntArray) -> None:
-        """These rows are labelled from now on."""
+        """Add labeled rows."""
         is_small = self.features.size * len(rows) <= SMALL
-        if is_small and len(rows) and (self.seen == len(self.references)).all():
+        if is_small and len(rows) and (self.compared == len(self.references)).all():
             np.minimum(self.squared, self._squared_to_nearest(rows), out=self.squared)
-            self.seen += len(rows)
+            self.compared += len(rows)
         self.references = np.concatenate([self.references, rows])
         self.squared[rows] = 0.0
 
     def largest(self, doubt: FloatArray | None = None) -> float:
-        """δ, the largest distance; or δ̂, the largest distance times doubt."""
+        """δ, the largest distance; with doubt δ̂, the largest distance times doubt."""
         weights = np.ones(len(self.squared)) if doubt is None else doubt * doubt
         most = ROWS_AT_ONCE
         while len(rows := self._unsettled(weights, most)):
             self._measure(rows)
-            most *= 2 if self.seen[rows[0]] == len(self.references) else 1
+            most *= 2 if self.compared[rows[0]] == len(self.references) else 1
         return float(np.sqrt(self._scaled(weights).max()))
 
     def tighten(self) -> None:
-        """Bring every bound near the truth by one quick look at all labelled rows.
+        """Tighten every bound by one approximate pass over all labeled rows.
 
-        Worth it where many questions follow. Θ(n·m·d) in float32.
+        Pays off before many calls of `largest`. Θ(n·m·d) time in float32.
         """
-        if (self.seen == len(self.references)).all():
+        if (self.compared == len(self.references)).all():
             return
         origin = self.features.mean(axis=0, dtype=np.float64)
         references = (self.features[self.references] - origin).astype(np.float32)
         sizes = np.einsum("ij,ij->i", references, references)
-        for span in blocks(len(self.features), LOOK_ROWS):
+        for span in blocks(len(self.features), BLOCK_ROWS):
             near = (self.features[span] - origin).astype(np.float32)
             nearest = self.references[(sizes - 2.0 * near @ references.T).argmin(axis=1)]
-            # Whichever row that look takes for the nearest, the distance to it bounds the one to the nearest.
+            # The exact distance to any labeled row is an upper bound, even if rounding chose the wrong one.
             bound = settle(read_rows(self.features, span), read_rows(self.features, nearest))
             self.squared[span] = np.minimum(self.squared[span], bound)
 
     def _scaled(self, weights: FloatArray) -> FloatArray:
         scaled = np.zeros_like(weights)
-        np.multiply(self.squared, weights, out=scaled, where=weights > 0)  # Nothing times infinity is nothing here.
+        np.multiply(self.squared, weights, out=scaled, where=weights > 0)  # 0 times infinity counts as 0.
         return scaled
 
     def _unsettled(self, weights: FloatArray, most: int) -> IntArray:
-        """The rows of largest bound that could still be farthest, all having met as many labelled ones."""
-        is_exact = (self.seen == len(self.references)) | (self.squared == 0)
+        """Rows that could still be farthest, all compared with the same number of labeled rows."""
+        is_exact = (self.compared == len(self.references)) | (self.squared == 0)
         if is_exact.all():
             return np.empty(0, dtype=np.int64)
         scaled = self._scaled(weights)
         rows = np.flatnonzero(~is_exact & (scaled > scaled[is_exact].max(initial=0.0)))
         if len(rows) > most and np.isfinite(self.squared).all():
             rows = rows[np.argpartition(-scaled[rows], most)[:most]]
-        return rows[self.seen[rows] == self.seen[rows].min()] if len(rows) else rows
+        return rows[self.compared[rows] == self.compared[rows].min()] if len(rows) else rows
 
     def _measure(self, rows: IntArray) -> None:
-        """Measure rows against the next labelled ones they have not met, in blocks."""
-        start = int(self.seen[rows[0]])
-        stop = min(len(self.references), max(FIRST_SEEN, GROWTH * start))
-        for span in blocks(len(rows), LOOK_ROWS):
-            for others in blocks(stop - start, LOOK_ROWS):
+        """Compare rows with the next labeled rows, in blocks."""
+        start = int(self.compared[rows[0]])
+        stop = min(len(self.references), max(FIRST_COMPARED, GROWTH * start))
+        for span in blocks(len(rows), BLOCK_ROWS):
+            for others in blocks(stop - start, BLOCK_ROWS):
                 first, last = start + others.start, min(start + others.stop, stop)
                 self._lower(rows[span], first, last)
-        self.seen[rows] = stop
+        self.compared[rows] = stop
 
     def _lower(self, rows: IntArray, first: int, last: int) -> None:
-        """Lower the bounds of rows by some labelled ones: a product finds which can be nearest, `settle` decides."""
+        """Lower the bounds of rows: a matrix product finds which labeled rows can be nearest, `settle` is exact."""
         others = self._near_references(last)[first:last]
         with np.errstate(over="ignore", invalid="ignore"):
-            near = self._about_the_first(rows)
+            near = self._relative_to_first(rows)
             sizes, other_sizes = np.einsum("ij,ij->i", near, near), np.einsum("ij,ij->i", others, others)
             squared = other_sizes - 2.0 * near @ others.T
-            # Rounding grows with the sizes; generous, since what it lets through is only settled.
+            # A generous bound on rounding errors: extra pairs cost only an exact distance each.
             slack = (near.shape[1] + 8) * 8.0 * np.finfo(near.dtype).eps * (sizes + other_sizes.max())
             is_out = squared > (squared.min(axis=1) + slack)[:, None]
-        # What overflowed compares as false, and is settled.
+        # Pairs that overflowed compare as false and so are computed exactly.
         row, other = np.nonzero(~is_out)
         for pairs in blocks(len(row), max(1, PAIRS_BYTES // (8 * near.shape[1]))):
             one, two = rows[row[pairs]], self.references[first + other[pairs]]
             np.minimum.at(self.squared, one, settle(read_rows(self.features, one), read_rows(self.features, two)))
 
     def _near_references(self, count: int) -> AnyArray:
-        """The first ``count`` labelled rows about the first of them."""
+        """The first ``count`` labeled rows, relative to the first one."""
         if len(self.near) < count:
-            self.near = np.concatenate([self.near, self._about_the_first(self.references[len(self.near) :])])
+            self.near = np.concatenate([self.near, self._relative_to_first(self.references[len(self.near) :])])
         return self.near
 
-    def _about_the_first(self, rows: IntArray) -> AnyArray:
-        """Rows less the first labelled one, in float32 at least."""
+    def _relative_to_first(self, rows: IntArray) -> AnyArray:
+        """Rows minus the first labeled row, in at least float32."""
         return np.asarray(self.features[rows].astype(self.near.dtype) - self.features[self.references[0]])
 
     def _squared_to_nearest(self, rows: IntArray) -> FloatArray:
         """(n,) squared distance to the nearest of these rows."""
         if self.centred is None:
-            # About their mean, or large coordinates would drown the differences.
+            # Centering reduces rounding errors if coordinates are large.
             near = self.features - self.features.mean(axis=0, dtype=np.float64)
             self.centred = near, np.einsum("ij,ij->i", near, near)
         near, sizes = self.centred
@@ -206,51 +206,52 @@ class NearestLabelled:
         return np.maximum(squared, 0.0, out=squared)
 
 
-# Before the first turn: one seed's view of the data, made a pool, and the rows that are labelled from the start.
+# Data of one seed, before turn 0.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stage:
-    """What all strategies of one seed share."""
+class SeedData:
+    """Data and initial labels shared by all strategies of one seed."""
 
     data: Dataset
     seed: int
     initial: IntArray
-    """Rows labelled before the first training, ascending."""
+    """Rows labeled before the first training, ascending."""
     nearest: NearestLabelled | None
-    """Distances to the initial rows; None where training moves the points, and these mean nothing."""
+    """Distances to the initial rows; None if the model learns its features, so that distances change."""
 
 
 def prepare(experiment: Experiment, data: Dataset, seed: int) -> Dataset:
-    """One seed's view of the data: what tests set apart, rows drawn, features standardised, and made a pool.
+    """Split off the test set, sample rows, standardize the features and build the pool for one seed.
 
-    With ``test_share`` in the experiment, a test set that the data brings is left out altogether. float16 becomes
-    float32; 8-bit images stay as they are for models that take them. `Round.picked` are rows of its ``features``.
+    With ``test_share`` in the experiment, a test set that comes with the data is ignored. float16 becomes float32;
+    8-bit images are unchanged for models that take them. `Round.picked` holds row numbers of the returned
+    ``features``.
     """
     settings = experiment.data
     if not data.has_test or settings.test_share is not None:
         data = data.split(settings.test_share or DEFAULT_TEST_SHARE, draw(seed, "test"))
     if settings.rows is not None:
-        data = drawn(data, settings.rows, draw(seed, "rows"))
+        data = sample_rows(data, settings.rows, draw(seed, "rows"))
     if settings.standardise:
         data = data.standardised()
     if experiment.pool != "clean":
         made = make_pool(data.features, data.labels, experiment.pool, draw(seed, "pool"))
         data = replace(data, features=made.features, labels=made.labels)
     takes_images = experiment.model.takes_images
-    features = widened(data.features, takes_images)
-    tested = widened(data.test_features, takes_images).astype(features.dtype, copy=False)
-    return replace(data, features=features, test_features=tested)
+    features = as_model_input(data.features, takes_images)
+    test_features = as_model_input(data.test_features, takes_images).astype(features.dtype, copy=False)
+    return replace(data, features=features, test_features=test_features)
 
 
 def training_rows(experiment: Experiment, data: Dataset, seed: int) -> int:
-    """How many rows `prepare` leaves to ask for; features are not touched for this. O(n)."""
-    bare, tested = np.empty((len(data.labels), 0)), np.empty((len(data.test_labels), 0))
-    return len(prepare(experiment, replace(data, features=bare, test_features=tested), seed).labels)
+    """Number of training rows that `prepare` would return, without touching features. O(n)."""
+    bare, bare_test = np.empty((len(data.labels), 0)), np.empty((len(data.test_labels), 0))
+    return len(prepare(experiment, replace(data, features=bare, test_features=bare_test), seed).labels)
 
 
-def drawn(data: Dataset, rows: int, seed: int) -> Dataset:
-    """The data with that many rows of its training part, in their order."""
+def sample_rows(data: Dataset, rows: int, seed: int) -> Dataset:
+    """The data with a random sample of the training rows, in their original order."""
     n = len(data.labels)
     if rows > n:
         raise InvalidArgument(
@@ -263,24 +264,24 @@ def drawn(data: Dataset, rows: int, seed: int) -> Dataset:
     return replace(data, features=data.features[kept], labels=data.labels[kept])
 
 
-def widened(features: AnyArray, takes_images: bool) -> AnyArray:
-    """Numbers that a model can reckon with: at least float32; pixels between 0 and 1 unless it takes images."""
+def as_model_input(features: AnyArray, takes_images: bool) -> AnyArray:
+    """Convert features to at least float32; pixels are scaled to [0, 1] unless the model takes images."""
     if features.dtype == np.uint8:
         return features if takes_images else features.astype(np.float32) / np.float32(255.0)
     return features.astype(np.float32) if features.dtype.itemsize < 4 else features
 
 
-def set_stage(experiment: Experiment, data: Dataset, seed: int) -> Stage:
-    """Divide the data, and draw the initial labels."""
-    seen = prepare(experiment, data, seed)
-    experiment.schedule.check_size(len(seen.labels))
+def prepare_seed(experiment: Experiment, data: Dataset, seed: int) -> SeedData:
+    """Prepare the data of a seed and draw the initial labels."""
+    prepared = prepare(experiment, data, seed)
+    experiment.schedule.check_size(len(prepared.labels))
     generator = np.random.default_rng(draw(seed, "initial"))
-    initial = np.sort(generator.choice(len(seen.labels), experiment.schedule.initial, replace=False))
-    return Stage(seen, seed, initial, None if experiment.model.moves else first_nearest(seen, initial))
+    initial = np.sort(generator.choice(len(prepared.labels), experiment.schedule.initial, replace=False))
+    return SeedData(prepared, seed, initial, None if experiment.model.moves else initial_distances(prepared, initial))
 
 
-def first_nearest(data: Dataset, initial: IntArray) -> NearestLabelled:
-    """How far every row is from the initial ones: measured once for all strategies."""
+def initial_distances(data: Dataset, initial: IntArray) -> NearestLabelled:
+    """Distances to the initial rows, computed once for all strategies."""
     nearest = NearestLabelled(data.features.reshape(len(data.labels), -1))
     nearest.add(initial)
     nearest.tighten()
@@ -289,56 +290,55 @@ def first_nearest(data: Dataset, initial: IntArray) -> NearestLabelled:
 
 
 class View(Protocol):
-    """What a trained model makes of a seed's data, in memory or on a device."""
+    """Predictions and distances of a trained model, in memory or on a device."""
 
     @property
-    def guessed(self) -> FloatArray:
-        """(n, c) probabilities for the training part."""
+    def pool_probabilities(self) -> FloatArray:
+        """(n, c) probabilities for the training rows."""
         ...
 
     @property
-    def tested(self) -> FloatArray:
-        """(t, c) for the test set."""
+    def test_probabilities(self) -> FloatArray:
+        """(t, c) probabilities for the test set."""
         ...
 
     @property
     def state(self) -> State:
-        """What members of a committee may go on from."""
+        """Model state that committee members start from."""
         ...
 
     def largest(self, doubt: FloatArray | None = None) -> float:
-        """δ, the largest distance of a row to its nearest labelled one; or δ̂, that of distance times doubt."""
+        """δ, the largest distance to the nearest labeled row; with doubt δ̂, the largest distance times doubt."""
         ...
 
     def choose(self, arm: Arm, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
-        """Rows to ask for; ``probabilities`` (n, c), or (n, k, c) for a strategy that asks a committee."""
+        """Rows to label next; ``probabilities`` is (n, c), or (n, k, c) for a strategy that uses a committee."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
-    """A training of a cell, and the labels it was made on."""
+    """One training of a run, and the rows it is trained on."""
 
     arm: Arm
     experiment: Experiment
-    stage: Stage
+    seed_data: SeedData
     number: int
     rows: IntArray
-    """What is labelled, ascending."""
+    """Labeled rows, ascending."""
 
     @property
     def is_last(self) -> bool:
-        """Nothing is asked for after it."""
+        """Whether no rows are picked afterwards."""
         return self.number >= self.experiment.schedule.rounds
 
     def lesson(self, state: State) -> Lesson:
-        """What is known: the labels asked for before it, in the order of their rows."""
-        return lesson_on(self.stage, self.rows, self.number, state)
+        return lesson_on(self.seed_data, self.rows, self.number, state)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ModelWorth:
-    """What a model is worth; the same for all cells that share it."""
+class ModelMetrics:
+    """Metrics of a trained model; runs that share the model share them."""
 
     test_accuracy: float
     train_accuracy: float
@@ -348,96 +348,98 @@ class ModelWorth:
     scaled_radius: float
 
 
-def measure(view: View, stage: Stage, rows: IntArray) -> ModelWorth:
-    """What a model is worth, and how far the data lies from its labels."""
-    data, guessed = stage.data, view.guessed
-    return ModelWorth(
-        test_accuracy=accuracy(view.tested, data.test_labels),
-        train_accuracy=accuracy(guessed[rows], data.labels[rows]),
-        recall=recall(view.tested, data.test_labels),
-        core_set_loss=core_set_loss(guessed, data.labels),
+def measure(view: View, seed_data: SeedData, rows: IntArray) -> ModelMetrics:
+    data, pool_probabilities = seed_data.data, view.pool_probabilities
+    return ModelMetrics(
+        test_accuracy=accuracy(view.test_probabilities, data.test_labels),
+        train_accuracy=accuracy(pool_probabilities[rows], data.labels[rows]),
+        recall=recall(view.test_probabilities, data.test_labels),
+        core_set_loss=core_set_loss(pool_probabilities, data.labels),
         radius=view.largest(),
-        scaled_radius=view.largest(doubt_from_probabilities(guessed)),
+        scaled_radius=view.largest(doubt_from_probabilities(pool_probabilities)),
     )
 
 
-def finish_round(turn: Turn, view: View, known: ModelWorth, train_seconds: float) -> Round:
-    """Let the strategy choose, and put the round together.
+def finish_round(turn: Turn, view: View, metrics: ModelMetrics, train_seconds: float) -> Round:
+    """Pick rows with the strategy and build the round's measure_and_pick.
 
-    ``select_seconds`` is what choosing took: what the strategy does with the model's probabilities, and the training of
-    the committee where it asks one. Predicting is not in it.
+    ``select_seconds`` includes the selection and the training of a committee, if the strategy uses one, but not the
+    model's predictions.
     """
     started = time.perf_counter()
-    picked = np.empty(0, dtype=np.int64) if turn.is_last else _pick(turn, view)
+    picked = np.empty(0, dtype=np.int64) if turn.is_last else _pick_rows(turn, view)
     selected = time.perf_counter() - started
     return Round(
         strategy=turn.arm.name,
-        seed=turn.stage.seed,
+        seed=turn.seed_data.seed,
         turn=turn.number,
         labels=len(turn.rows),
-        test_accuracy=known.test_accuracy,
-        train_accuracy=known.train_accuracy,
-        recall=known.recall,
-        core_set_loss=known.core_set_loss,
-        radius=known.radius,
-        scaled_radius=known.scaled_radius,
-        uncertainty=uncertainty(doubt_from_probabilities(view.guessed[picked])) if len(picked) else None,
+        test_accuracy=metrics.test_accuracy,
+        train_accuracy=metrics.train_accuracy,
+        recall=metrics.recall,
+        core_set_loss=metrics.core_set_loss,
+        radius=metrics.radius,
+        scaled_radius=metrics.scaled_radius,
+        uncertainty=uncertainty(doubt_from_probabilities(view.pool_probabilities[picked])) if len(picked) else None,
         picked=tuple(picked.tolist()),
         train_seconds=train_seconds,
         select_seconds=selected if len(picked) else 0.0,
     )
 
 
-def _pick(turn: Turn, view: View) -> IntArray:
-    arm, data, model = turn.arm, turn.stage.data, turn.experiment.model
+def _pick_rows(turn: Turn, view: View) -> IntArray:
+    arm, data, model = turn.arm, turn.seed_data.data, turn.experiment.model
     candidates = np.setdiff1d(np.arange(len(data.labels)), turn.rows, assume_unique=True)
     asks = arm.needs_samples
-    said = committee_proba(model, turn.lesson({}), view.state, data.features) if asks else view.guessed
-    hears = heard(arm, said, candidates, draw(turn.stage.seed, "permuted", turn.number))
-    return view.choose(arm, turn.experiment.schedule.budget, hears, draw(turn.stage.seed, "picks", turn.number))
+    committee_or_model = (
+        committee_proba(model, turn.lesson({}), view.state, data.features) if asks else view.pool_probabilities
+    )
+    probabilities = heard(arm, committee_or_model, candidates, draw(turn.seed_data.seed, "permuted", turn.number))
+    return view.choose(
+        arm, turn.experiment.schedule.budget, probabilities, draw(turn.seed_data.seed, "picks", turn.number)
+    )
 
 
-def asked_in(played: Sequence[Round], cell: Cell, stage: Stage) -> list[IntArray]:
-    """What a cell asked for after each turn that its journal has.
+def picks_of(completed: Sequence[Round], run: Run, seed_data: SeedData) -> list[IntArray]:
+    """The rows that a run picked after each turn in the journal.
 
-    Rows that the data does not have, or that were labelled from the start, are refused.
+    Raises if a row does not exist or was among the initial labels.
     """
-    asked = [np.array(each.picked, dtype=np.int64) for each in played]
-    for each, rows in zip(played, asked, strict=True):
-        if rows.max(initial=0) >= len(stage.data.labels) or np.isin(rows, stage.initial).any():
+    picked = [np.array(each.picked, dtype=np.int64) for each in completed]
+    for each, rows in zip(completed, picked, strict=True):
+        if rows.max(initial=0) >= len(seed_data.data.labels) or np.isin(rows, seed_data.initial).any():
             raise InvalidData(
-                f"the journal asks for rows of {cell.arm.name!r} in turn {each.turn} that the data does not have, or "
+                f"the journal asks for rows of {run.arm.name!r} in turn {each.turn} that the data does not have, or "
                 "that were labelled from the start",
                 hint="bring the old data back, or run the experiment in another folder.",
             )
-    return asked
+    return picked
 
 
-def labelled_at(stage: Stage, asked: Sequence[IntArray], turn: int) -> IntArray:
-    """The rows that are labelled at a turn, ascending."""
-    return np.sort(np.concatenate([stage.initial, *asked[:turn]]))
+def labelled_at(seed_data: SeedData, picked: Sequence[IntArray], turn: int) -> IntArray:
+    """The labeled rows in a turn, ascending."""
+    return np.sort(np.concatenate([seed_data.initial, *picked[:turn]]))
 
 
-def lesson_on(stage: Stage, rows: IntArray, turn: int, state: State) -> Lesson:
-    """What a model learns from these rows."""
+def lesson_on(seed_data: SeedData, rows: IntArray, turn: int, state: State) -> Lesson:
     return Lesson(
-        features=stage.data.features[rows],
-        labels=stage.data.labels[rows],
-        n_classes=len(stage.data.classes),
-        seed=stage.seed,
+        features=seed_data.data.features[rows],
+        labels=seed_data.data.labels[rows],
+        n_classes=len(seed_data.data.classes),
+        seed=seed_data.seed,
         turn=turn,
         state=state,
     )
 
 
-# One cell of an experiment: train, measure, ask for labels, and again.
+# The loop of one run.
 
 CHECKPOINT_SECONDS = 5.0
-"""Training that is saved in a checkpoint: doing less of it again costs less than writing files all the time."""
+"""Seconds of training after which a checkpoint is written; repeating less is cheaper than writing files."""
 
 
-class CellSpace:
-    """The points that distances are measured between, and what is known of their distances."""
+class FeatureSpace:
+    """The features in which distances are measured, with cached distances."""
 
     def __init__(self, arm: Arm, nearest: NearestLabelled) -> None:
         self.nearest = nearest
@@ -446,42 +448,41 @@ class CellSpace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InMemory:
-    """What a model that was trained by itself makes of the data: a `dubito.experiments.rounds.View`."""
+    """Predictions and distances held in memory: a `View`."""
 
-    space: CellSpace
-    guessed: FloatArray
-    tested: FloatArray
+    space: FeatureSpace
+    pool_probabilities: FloatArray
+    test_probabilities: FloatArray
     state: State
 
     def largest(self, doubt: FloatArray | None = None) -> float:
-        """δ, or δ̂."""
         return self.space.nearest.largest(doubt)
 
     def choose(self, arm: Arm, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
-        """Rows to ask for; what was learnt of distances in earlier rounds is used."""
+        """Rows to label next; reuses distances from earlier rounds."""
         pool = self.space.pool
         pool.label(rows=self.space.nearest.references)
         return pool.select(budget, probabilities=probabilities, strategy=arm.build(), seed=seed).indices
 
 
-def play(
-    cell: Cell, experiment: Experiment, stage: Stage, played: Sequence[Round], checkpoints: Checkpoints
+def run_rounds(
+    run: Run, experiment: Experiment, seed_data: SeedData, completed: Sequence[Round], checkpoints: Checkpoints
 ) -> Iterator[Round]:
-    """The rounds of a cell that are not played yet.
+    """Yield the remaining rounds of a run.
 
-    Each is to be written down before the next is asked for. What a checkpoint or the journal lacks is done again, with
-    the same result.
+    The caller must journal each round before it requests the next. Anything missing in the journal or the checkpoints
+    is computed again, with the same result.
     """
-    asked = asked_in(played, cell, stage)
-    state = restore(experiment, stage, asked, checkpoints)
-    space = None if stage.nearest is None else still_space(cell.arm, stage.nearest, asked)
+    picked = picks_of(completed, run, seed_data)
+    state = restore(experiment, seed_data, picked, checkpoints)
+    space = None if seed_data.nearest is None else data_space(run.arm, seed_data.nearest, picked)
     unsaved = 0.0
-    for number in range(len(played), experiment.schedule.rounds + 1):
-        turn = Turn(cell.arm, experiment, stage, number, labelled_at(stage, asked, number))
+    for number in range(len(completed), experiment.schedule.rounds + 1):
+        turn = Turn(run.arm, experiment, seed_data, number, labelled_at(seed_data, picked, number))
         fitted, seconds = fit(turn, state)
         if space is None or experiment.model.moves:
-            space = moved_space(cell.arm, stage, asked, fitted)
-        result = record(turn, space, fitted, seconds)
+            space = learned_space(run.arm, seed_data, picked, fitted)
+        result = measure_and_pick(turn, space, fitted, seconds)
         state, unsaved = fitted.state, unsaved + seconds
         is_saved = unsaved >= CHECKPOINT_SECONDS and experiment.model.goes_on
         if is_saved:
@@ -490,52 +491,54 @@ def play(
         yield result
         if is_saved:
             checkpoints.forget_before(number)
-        asked.append(np.array(result.picked, dtype=np.int64))
-        space.nearest.add(asked[-1])
+        picked.append(np.array(result.picked, dtype=np.int64))
+        space.nearest.add(picked[-1])
 
 
 def fit(turn: Turn, state: State) -> tuple[Fitted, float]:
-    """The model trained, and the seconds that took."""
+    """Train the model; return it with the time in seconds."""
     lesson = turn.lesson({} if turn.experiment.schedule.from_scratch else state)
     started = time.perf_counter()
     fitted = turn.experiment.model.fit(lesson)
     return fitted, time.perf_counter() - started
 
 
-def record(turn: Turn, space: CellSpace, fitted: Fitted, train_seconds: float) -> Round:
-    """What a trained model is worth, and what its strategy asks for next."""
-    data = turn.stage.data
-    guessed, tested = fitted.predict_proba(data.features), fitted.predict_proba(data.test_features)
-    view = InMemory(space, guessed, tested, fitted.state)
-    return finish_round(turn, view, measure(view, turn.stage, turn.rows), train_seconds)
+def measure_and_pick(turn: Turn, space: FeatureSpace, fitted: Fitted, train_seconds: float) -> Round:
+    data = turn.seed_data.data
+    pool_probabilities, test_probabilities = (
+        fitted.predict_proba(data.features),
+        fitted.predict_proba(data.test_features),
+    )
+    view = InMemory(space, pool_probabilities, test_probabilities, fitted.state)
+    return finish_round(turn, view, measure(view, turn.seed_data, turn.rows), train_seconds)
 
 
-def still_space(arm: Arm, initial: NearestLabelled, asked: Sequence[IntArray]) -> CellSpace:
-    """The features themselves."""
+def data_space(arm: Arm, initial: NearestLabelled, picked: Sequence[IntArray]) -> FeatureSpace:
+    """The space of the data's own features."""
     nearest = initial.copy()
-    for rows in asked:
+    for rows in picked:
         nearest.add(rows)
-    return CellSpace(arm, nearest)
+    return FeatureSpace(arm, nearest)
 
 
-def moved_space(arm: Arm, stage: Stage, asked: Sequence[IntArray], fitted: Fitted) -> CellSpace:
-    """Where a model has moved the points to: nothing is known of their distances yet."""
-    nearest = NearestLabelled(fitted.embed(stage.data.features))
-    nearest.add(np.concatenate([stage.initial, *asked]))
-    return CellSpace(arm, nearest)
+def learned_space(arm: Arm, seed_data: SeedData, picked: Sequence[IntArray], fitted: Fitted) -> FeatureSpace:
+    """The space of features that a model has learned; no distances are known yet."""
+    nearest = NearestLabelled(fitted.embed(seed_data.data.features))
+    nearest.add(np.concatenate([seed_data.initial, *picked]))
+    return FeatureSpace(arm, nearest)
 
 
-def restore(experiment: Experiment, stage: Stage, asked: Sequence[IntArray], checkpoints: Checkpoints) -> State:
-    """The state after the turns played: out of the latest checkpoint, and by training again from there on."""
+def restore(experiment: Experiment, seed_data: SeedData, picked: Sequence[IntArray], checkpoints: Checkpoints) -> State:
+    """The model state after the completed turns, from the latest checkpoint and by training the turns after it."""
     if experiment.schedule.from_scratch or not experiment.model.goes_on:
         return {}
     state: State = {}
-    first, last = 0, len(asked)
+    first, last = 0, len(picked)
     for turn in reversed(range(last)):
         found = checkpoints.load(turn)
         if found is not None:
             state, first = found, turn + 1
             break
     for turn in range(first, last):
-        state = experiment.model.fit(lesson_on(stage, labelled_at(stage, asked, turn), turn, state)).state
+        state = experiment.model.fit(lesson_on(seed_data, labelled_at(seed_data, picked, turn), turn, state)).state
     return state

@@ -1,7 +1,8 @@
-"""Running an experiment, here or in several processes, and going on where it stopped.
+"""Run an experiment, in one or several processes, and resume it after an interruption.
 
-A run's folder holds ``experiment.toml``, ``journal.jsonl`` and ``checkpoints/``, and ``data.npz`` where Python handed
-the data in. Every process that works on it claims cells one by one; none is done twice.
+An experiment consists of runs: one strategy with one seed each. Its folder holds ``experiment.toml``,
+``journal.jsonl``, ``checkpoints/``, and ``data.npz`` if the data was passed from Python. Each process claims runs one
+by one, so none is done twice.
 """
 
 import json
@@ -21,32 +22,32 @@ from typing import IO
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile, named
 from dubito.experiments.data import Dataset
 from dubito.experiments.data_sources import DATA, DataSource, fingerprint, save_dataset
-from dubito.experiments.journal import CHECKPOINTS, Cell, Checkpoints, Ledger, Record, cells_of, claim, clear, clear_all
+from dubito.experiments.journal import CHECKPOINTS, Checkpoints, Ledger, Record, Run, claim, clear, clear_all, runs_of
 from dubito.experiments.journal import NAME as JOURNAL
 from dubito.experiments.plan import Experiment, read_experiment
 from dubito.experiments.records import Round
-from dubito.experiments.rounds import Stage, play, prepare, set_stage, training_rows
-from dubito.experiments.side_by_side import Step, play_together, trains_together
+from dubito.experiments.rounds import SeedData, prepare, prepare_seed, run_rounds, training_rows
+from dubito.experiments.side_by_side import Step, run_together, trains_together
 from dubito.experiments.toml import naming
 from dubito.io import write_atomically
 from dubito.io.durable import explain_disk_full, remove_stale_temporaries, sync_folder
 from dubito.request.arrays import check_integer
 
-# What one process does for an experiment: claim a free cell, play it, and again until none is left.
+# The work loop of one process.
 
 PATIENCE = 0.2
-"""Seconds between looks at what other processes do."""
+"""Seconds between checks on other processes."""
 
 
 def work(experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step) -> None:
-    """Play cells until every one is done, by this process or by others; ``step`` is called after each round.
+    """Work until every run is finished, by this process or by others; ``step`` is called after each round.
 
-    A cell that another process holds is waited for: should that process die, it is taken over.
+    A run that another process has claimed is waited for, and taken over if that process dies.
     """
-    play_free = play_all if trains_together(experiment.model) else play_in_turn
-    with one_thread():
-        while left := unfinished(ledger, experiment):
-            if not play_free(left, experiment, folder, source, ledger, step):
+    run_claimed = run_concurrently if trains_together(experiment.model) else run_one_by_one
+    with single_blas_thread():
+        while remaining := unfinished(ledger, experiment):
+            if not run_claimed(remaining, experiment, folder, source, ledger, step):
                 step()
                 time.sleep(PATIENCE)
     ledger.journal.close()
@@ -54,79 +55,76 @@ def work(experiment: Experiment, folder: Path, source: DataSource, ledger: Ledge
     step()
 
 
-def play_in_turn(
-    left: Sequence[Cell], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
+def run_one_by_one(
+    remaining: Sequence[Run], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
 ) -> bool:
-    """Claim and play one cell after another; False where others hold all of them."""
-    stage, played = None, False
-    for cell in left:
-        with claim(cell, folder) as ours:
-            if not ours or has_all_rounds(ledger, experiment, cell):
+    """Claim and finish one run after another; False if other processes hold all of them."""
+    seed_data, completed = None, False
+    for run in remaining:
+        with claim(run, folder) as ours:
+            if not ours or has_all_rounds(ledger, experiment, run):
                 continue
-            if stage is None or stage.seed != cell.seed:
-                stage = set_stage(experiment, source(cell.seed), cell.seed)
-            play_cell(cell, experiment, folder, ledger, stage, step)
-            played = True
-    return played
+            if seed_data is None or seed_data.seed != run.seed:
+                seed_data = prepare_seed(experiment, source(run.seed), run.seed)
+            finish_run(run, experiment, folder, ledger, seed_data, step)
+            completed = True
+    return completed
 
 
-def play_all(
-    left: Sequence[Cell], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
+def run_concurrently(
+    remaining: Sequence[Run], experiment: Experiment, folder: Path, source: DataSource, ledger: Ledger, step: Step
 ) -> bool:
-    """Claim every cell that is free and play them side by side; False where others hold all of them."""
+    """Claim every free run and train them concurrently; False if other processes hold all of them."""
     with ExitStack() as claims:
-        held = [cell for cell in left if claims.enter_context(claim(cell, folder))]
-        ours = [cell for cell in held if not has_all_rounds(ledger, experiment, cell)]
+        held = [run for run in remaining if claims.enter_context(claim(run, folder))]
+        ours = [run for run in held if not has_all_rounds(ledger, experiment, run)]
         if ours:
-            play_together(ours, experiment, folder, source, ledger, step)
+            run_together(ours, experiment, folder, source, ledger, step)
         return bool(ours)
 
 
-def unfinished(ledger: Ledger, experiment: Experiment) -> list[Cell]:
-    """Cells that lack rounds, by the journal as it is now."""
+def unfinished(ledger: Ledger, experiment: Experiment) -> list[Run]:
+    """Runs that lack rounds, according to the current journal."""
     ledger.refresh()
-    return [cell for cell in cells_of(experiment) if len(ledger.played(cell)) <= experiment.schedule.rounds]
+    return [run for run in runs_of(experiment) if len(ledger.completed(run)) <= experiment.schedule.rounds]
 
 
-def has_all_rounds(ledger: Ledger, experiment: Experiment, cell: Cell) -> bool:
-    """Whether someone finished a cell before we came to hold it."""
+def has_all_rounds(ledger: Ledger, experiment: Experiment, run: Run) -> bool:
+    """Whether another process finished the run before we claimed it."""
     ledger.refresh()
-    return len(ledger.played(cell)) > experiment.schedule.rounds
+    return len(ledger.completed(run)) > experiment.schedule.rounds
 
 
-def play_cell(cell: Cell, experiment: Experiment, folder: Path, ledger: Ledger, stage: Stage, step: Step) -> None:
-    """Play what is left of a cell that is ours, and write down every round."""
-    checkpoints = Checkpoints(cell, folder)
-    with naming(f"strategy {cell.arm.name!r}, seed {cell.seed}"):
-        for done in play(cell, experiment, stage, ledger.played(cell), checkpoints):
+def finish_run(run: Run, experiment: Experiment, folder: Path, ledger: Ledger, seed_data: SeedData, step: Step) -> None:
+    """Do the remaining rounds of a claimed run, and journal each of them."""
+    checkpoints = Checkpoints(run, folder)
+    with naming(f"strategy {run.arm.name!r}, seed {run.seed}"):
+        for done in run_rounds(run, experiment, seed_data, ledger.completed(run), checkpoints):
             ledger.write_round(done)
             step()
-    clear(cell, folder)
+    clear(run, folder)
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread of linear algebra: results do not depend on the number of cores, and workers share them."""
+def single_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread: results must not depend on the number of cores, and workers share the cores."""
     with import_module("threadpoolctl").threadpool_limits(1):
         yield
 
 
-# Several processes on one experiment, started and watched from here.
+# Worker processes.
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 KINDS = {kind.__name__: kind for kind in (InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile)}
-"""Errors of a worker that are raised again here as what they were."""
+"""Error types of a worker that are raised again with the same type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A process and what it prints."""
-
     process: subprocess.Popen[bytes]
     output: IO[bytes]
 
-    def complaint(self) -> DubitoError:
-        """What went wrong with it."""
+    def error(self) -> DubitoError:
         self.output.seek(0)
         lines = self.output.read().decode(errors="replace").strip().splitlines()
         try:
@@ -134,9 +132,9 @@ class Worker:
             kind: type[DubitoError] = KINDS.get(record["error"], DubitoError)
             return kind.from_record(record)
         except (IndexError, ValueError, TypeError, KeyError):
-            return self._last_words(lines)
+            return self._unexpected_end(lines)
 
-    def _last_words(self, lines: Sequence[str]) -> DubitoError:
+    def _unexpected_end(self, lines: Sequence[str]) -> DubitoError:
         kept = "what was done is kept: resume"
         if self.process.returncode < 0:
             name = signal.Signals(-self.process.returncode).name
@@ -147,29 +145,29 @@ class Worker:
 
 
 def run_workers(folder: Path, count: int, step: Callable[[], None]) -> None:
-    """Let ``count`` processes work until the experiment is done; one that fails stops all."""
-    with started(folder, count) as workers:
+    """Start ``count`` workers and wait until the experiment is finished; if one fails, stop all."""
+    with start_workers(folder, count) as workers:
         while True:
             codes = [worker.process.poll() for worker in workers]
             step()
-            failed = next((place for place, code in enumerate(codes) if code), None)
+            failed = next((i for i, code in enumerate(codes) if code), None)
             if failed is not None:
-                raise workers[failed].complaint()
+                raise workers[failed].error()
             if all(code == 0 for code in codes):
                 return
             time.sleep(PATIENCE)
 
 
 @contextmanager
-def started(folder: Path, count: int) -> Iterator[list[Worker]]:
-    """Processes that are ended with the block, however it ends."""
+def start_workers(folder: Path, count: int) -> Iterator[list[Worker]]:
+    """Start workers, and terminate them when the block ends."""
     with ExitStack() as stack:
         outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(count)]
         yield [start_worker(folder, output, stack) for output in outputs]
 
 
 def start_worker(folder: Path, output: IO[bytes], stack: ExitStack) -> Worker:
-    """One process; its standard input is held open for as long as we live."""
+    """Start a worker; it stops when its standard input closes, which is when this process ends."""
     process = subprocess.Popen(
         [sys.executable, "-m", "dubito.experiments.worker", str(folder)],
         stdin=subprocess.PIPE,
@@ -184,23 +182,23 @@ def start_worker(folder: Path, output: IO[bytes], stack: ExitStack) -> Worker:
 
 EXPERIMENT = "experiment.toml"
 REFUSALS = InvalidArgument, InvalidData, MemoryLimit, MissingExtra, MissingFile
-"""Errors whose fix is another file or another experiment: the same run would only meet them again."""
+"""Errors that trying again cannot fix: the file or the experiment must change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far an experiment is."""
+    """Progress of an experiment."""
 
     done: int
-    """Trainings in the journal, whoever made them."""
+    """Trainings in the journal, by any process."""
     total: int
     """Strategies x seeds x (rounds + 1)."""
     resumed: int
-    """Trainings that were in the journal when this run began."""
+    """Trainings that were in the journal at the start."""
     seconds: float
-    """Since this run began."""
+    """Time since the start."""
     by_strategy: dict[str, int]
-    """Trainings done of each strategy, by its name."""
+    """Trainings done, by strategy name."""
 
 
 RunProgress = Callable[[Standing], None]
@@ -215,30 +213,30 @@ def run_experiment(
     progress: RunProgress | None = None,
     source: DataSource | None = None,
 ) -> list[Round]:
-    """Play what is left of an experiment, and return all its rounds.
+    """Run what is left of an experiment, and return all of its rounds.
 
-    Interrupted anywhere and run again, it gives the same results, bit for bit on a CPU, times aside. Several processes
-    may run one experiment in one folder at the same time: they share the cells.
+    An experiment that is interrupted and run again gives the same results, bit for bit on a CPU, except for times.
+    Several processes may run one experiment in the same folder at the same time: they share the work.
 
     Parameters
     ----------
     experiment : Experiment
-        What to do.
+        The plan.
     folder : Path
-        Where its journal is, or will be; it may hold no other experiment.
+        Folder of its journal, created if needed; it must not hold another experiment.
     dataset : Dataset, optional
-        Data for an experiment whose ``data`` names none; a copy stays in the folder.
+        Data for an experiment whose ``data`` names none; a copy is saved in the folder.
     workers : int
-        Processes to share the work; with 1 it is done in this one. Each has one thread of linear algebra.
+        Number of processes; 1 uses the current process. Each has one BLAS thread.
     progress : callable, optional
         Called with a `Standing` after each round, and while waiting for other processes.
     source : DataSource, optional
-        Where the experiment's data comes from, for who has read it before.
+        The experiment's data, if it was read before.
 
     Returns
     -------
     list of Round
-        Seed by seed, in each the strategies in the experiment's order, turn by turn.
+        Sorted by seed, then by strategy in the experiment's order, then by turn.
 
     Examples
     --------
@@ -256,26 +254,26 @@ def run_experiment(
     count = check_integer("workers", workers, least=1)
     check_folder(experiment, folder)
     ledger = Ledger(folder, experiment)
-    left = unfinished(ledger, experiment)
-    if left:
+    remaining = unfinished(ledger, experiment)
+    if remaining:
         source = source or DataSource(experiment, folder, dataset)
         first = check_rows(experiment, source)
-        with leaving_nothing_refused(folder, ledger):
+        with remove_if_refused(folder, ledger):
             open_folder(experiment, folder, dataset)
             ledger.write_header(experiment, fingerprint(first), first.classes)
-            tell = teller(experiment, ledger, progress)
-            if min(count, len(left)) == 1:
-                work(experiment, folder, source, ledger, tell)
+            report = make_reporter(experiment, ledger, progress)
+            if min(count, len(remaining)) == 1:
+                work(experiment, folder, source, ledger, report)
             else:
-                run_workers(folder, min(count, len(left)), tell)
+                run_workers(folder, min(count, len(remaining)), report)
         ledger.refresh()
-    return ledger.rounds(cells_of(experiment))
+    return ledger.rounds(runs_of(experiment))
 
 
 def check_rows(experiment: Experiment, source: DataSource) -> Dataset:
-    """Refuse a schedule that wants more than there is, under any seed; the data of the first seed.
+    """Raise if the schedule needs more rows than the data has; return the data of the first seed.
 
-    Data that is drawn anew is looked at for the first seed alone: the others would be drawn twice.
+    If each seed has data of its own, only the first seed is checked: the others would be generated twice.
     """
     first, *others = experiment.seeds
     data = source(first)
@@ -285,52 +283,50 @@ def check_rows(experiment: Experiment, source: DataSource) -> Dataset:
 
 
 def resume_experiment(folder: Path, *, workers: int = 1, progress: RunProgress | None = None) -> list[Round]:
-    """Go on with the experiment of a folder; the data must be where it was."""
+    """Resume the experiment in a folder; its data must be where it was."""
     return run_experiment(read_folder(folder), folder, workers=workers, progress=progress)
 
 
 def read_folder(folder: Path) -> Experiment:
-    """The experiment whose journal a folder holds."""
     if not (folder / EXPERIMENT).is_file():
         raise MissingFile(f"{folder} holds no {EXPERIMENT}", hint="pass the folder of a run.")
     return read_experiment(str(folder / EXPERIMENT))
 
 
 def read_rounds(folder: Path) -> list[Round]:
-    """Rounds recorded so far, in the order of `run_experiment`; the experiment may still be running."""
+    """The rounds recorded so far, in the order of `run_experiment`; the experiment may still be running."""
     experiment = read_folder(folder)
     ledger = Ledger(folder, experiment)
     ledger.refresh()
-    return ledger.rounds(cells_of(experiment))
+    return ledger.rounds(runs_of(experiment))
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether nothing of the experiment of a folder is left to do."""
     experiment = read_folder(folder)
     return not unfinished(Ledger(folder, experiment), experiment)
 
 
 def read_headers(folder: Path) -> list[Record]:
-    """Who worked on an experiment, with which versions and on which host: a record for each run, the first first."""
+    """The journal's headers, oldest first: versions and host of each process that worked on the experiment."""
     ledger = Ledger(folder)
     ledger.refresh()
     return ledger.headers
 
 
 def lines_unchecked(folder: Path) -> int:
-    """How many lines of a journal have no checksum, as the first versions wrote them."""
+    """Number of journal lines without a checksum, as the first versions wrote them."""
     ledger = Ledger(folder)
     ledger.refresh()
     return ledger.reader.unsealed
 
 
 def dataset_for(experiment: Experiment, seed: int, *, dataset: Dataset | None = None) -> Dataset:
-    """What the strategies of one seed see: the test set apart, and a training part whose rows `Round.picked` names."""
+    """The data as strategies see it with one seed: `Round.picked` holds row numbers of its training part."""
     return prepare(experiment, DataSource(experiment, None, dataset)(seed), seed)
 
 
 def check_folder(experiment: Experiment, folder: Path) -> None:
-    """Refuse a folder in which another experiment was begun."""
+    """Raise if the folder holds another experiment."""
     if not (folder / EXPERIMENT).exists():
         return
     there = read_folder(folder)
@@ -342,9 +338,9 @@ def check_folder(experiment: Experiment, folder: Path) -> None:
 
 
 def open_folder(experiment: Experiment, folder: Path, dataset: Dataset | None) -> None:
-    """Make the folder and what it begins with."""
+    """Create the folder with its initial files."""
     (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-    for name in (DATA, EXPERIMENT):  # Written once: what a kill left of them no later write would meet.
+    for name in (DATA, EXPERIMENT):  # Remove temporary files of a killed process.
         remove_stale_temporaries(str(folder), name)
     if dataset is not None and not (folder / DATA).exists():
         save_dataset(dataset, folder / DATA)
@@ -355,11 +351,11 @@ def open_folder(experiment: Experiment, folder: Path, dataset: Dataset | None) -
 
 
 @contextmanager
-def leaving_nothing_refused(folder: Path, ledger: Ledger) -> Iterator[None]:
-    """Remove what the block made where it is refused before its first round: there is nothing to resume.
+def remove_if_refused(folder: Path, ledger: Ledger) -> Iterator[None]:
+    """Remove the new files if the block raises one of `REFUSALS` before the first round: there is nothing to resume.
 
-    What was there, or came from others, stays; so does a run that another process began to work in, or that has
-    trained weights.
+    Files that existed before or belong to others stay, and so does a folder that another process uses or that has
+    checkpoints.
     """
     was_there = folder.exists()
     is_new = not was_there or (folder.is_dir() and not any(folder.iterdir()))
@@ -368,8 +364,8 @@ def leaving_nothing_refused(folder: Path, ledger: Ledger) -> Iterator[None]:
     except REFUSALS:
         if is_new and folder.exists():
             ledger.refresh()
-            is_others = bool(ledger.turns) or len(ledger.headers) > 1
-            if not is_others and not any((folder / CHECKPOINTS).glob("*.npz")):
+            is_shared = bool(ledger.turns) or len(ledger.headers) > 1
+            if not is_shared and not any((folder / CHECKPOINTS).glob("*.npz")):
                 remove_own(folder)
                 if was_there:
                     folder.mkdir(exist_ok=True)
@@ -377,22 +373,22 @@ def leaving_nothing_refused(folder: Path, ledger: Ledger) -> Iterator[None]:
 
 
 def remove_own(folder: Path) -> None:
-    """Remove the files of a run that has no rounds, and its folders where nothing else is in them."""
+    """Remove the files of an experiment without rounds, and its folders if they are empty then."""
     for path in (folder / EXPERIMENT, folder / JOURNAL, folder / DATA, *(folder / CHECKPOINTS).glob("*.lock")):
         path.unlink(missing_ok=True)
-    with suppress(OSError):  # Somebody else's files stay, and so does the folder they are in.
+    with suppress(OSError):  # Folders with other files stay.
         (folder / CHECKPOINTS).rmdir()
         folder.rmdir()
 
 
-def teller(experiment: Experiment, ledger: Ledger, progress: RunProgress | None) -> Callable[[], None]:
-    """Tells ``progress`` what the journal says, each time it is called."""
-    started = time.perf_counter()
+def make_reporter(experiment: Experiment, ledger: Ledger, progress: RunProgress | None) -> Callable[[], None]:
+    """A function that reports the state of the journal to ``progress``."""
+    started_at = time.perf_counter()
     names = [arm.name for arm in experiment.strategies]
-    total = len(cells_of(experiment)) * (experiment.schedule.rounds + 1)
-    resumed = len(ledger.rounds(cells_of(experiment)))
+    total = len(runs_of(experiment)) * (experiment.schedule.rounds + 1)
+    resumed = len(ledger.rounds(runs_of(experiment)))
 
-    def tell() -> None:
+    def report() -> None:
         if progress is None:
             return
         ledger.refresh()
@@ -401,6 +397,6 @@ def teller(experiment: Experiment, ledger: Ledger, progress: RunProgress | None)
             if name in by_strategy:
                 by_strategy[name] += len(turns)
         done = sum(by_strategy.values())
-        progress(Standing(done, total, resumed, time.perf_counter() - started, by_strategy))
+        progress(Standing(done, total, resumed, time.perf_counter() - started_at, by_strategy))
 
-    return tell
+    return report

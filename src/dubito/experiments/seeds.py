@@ -1,6 +1,6 @@
-"""Where an experiment's randomness comes from: one number of its own for each seed, purpose and turn.
+"""Random seeds of an experiment: a separate one for each seed, purpose and turn.
 
-Nothing here depends on the strategy, so that strategies of one seed differ in nothing but what they ask for.
+They do not depend on the strategy, so strategies with the same seed differ only in the rows they pick.
 """
 
 from typing import Literal, get_args
@@ -11,12 +11,12 @@ Purpose = Literal["test", "pool", "initial", "weights", "batches", "picks", "com
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
 
-def draw(seed: int, purpose: Purpose, *place: int) -> int:
-    """A 32-bit seed for one purpose; ``place`` is the turn, or whatever else must draw anew.
+def draw(seed: int, purpose: Purpose, *keys: int) -> int:
+    """A 32-bit seed for one purpose; ``keys`` are the turn and other numbers that need a seed of their own.
 
     Examples
     --------
     >>> draw(0, "picks", 1) == draw(0, "picks", 1), draw(0, "picks", 1) == draw(0, "picks", 2)
     (True, False)
     """
-    return int(np.random.SeedSequence((seed, PURPOSES.index(purpose), *place)).generate_state(1)[0])
+    return int(np.random.SeedSequence((seed, PURPOSES.index(purpose), *keys)).generate_state(1)[0])

@@ -1,6 +1,6 @@
-"""``python -m dubito.experiments.worker FOLDER``: a process that `run_experiment` starts to share the work.
+"""``python -m dubito.experiments.worker FOLDER``: a worker process of `run_experiment`.
 
-It stops when the process that started it goes away, and says on its last line of output what went wrong.
+It stops when its parent process ends, and prints errors as JSON on its last line of output.
 """
 
 import json
@@ -20,8 +20,7 @@ FAILED = 1
 
 
 def main(folder: Path) -> int:
-    """Work on the experiment of a folder until it is done."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the one who started us decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent handles it.
     threading.Thread(target=stop_with_parent, daemon=True).start()
     try:
         experiment = read_experiment(str(folder / EXPERIMENT))
@@ -33,7 +32,7 @@ def main(folder: Path) -> int:
 
 
 def stop_with_parent() -> None:
-    """Wait for the end of standard input, which is the end of the process that started us."""
+    """Exit when standard input closes, which is when the parent process ends."""
     while os.read(0, 1):
         pass
     os._exit(FAILED)

@@ -15,7 +15,7 @@ from dubito.experiments.data import Dataset
 from dubito.experiments.models.linear import Linear
 from dubito.experiments.plan import Arm, Data, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.rounds import Stage, labelled_at, lesson_on, set_stage
+from dubito.experiments.rounds import SeedData, labelled_at, lesson_on, prepare_seed
 from dubito.experiments.runner import run_experiment
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.paper.learning import picks_of
@@ -99,16 +99,16 @@ class Discussion:
 
 def slopes_of(plan: Experiment, data: Dataset, rounds: Sequence[Round], seed: int) -> FloatArray:
     """(turns, 2) λ_c by the data and by the head, at each turn of the plain core-set; its models are trained again."""
-    stage = set_stage(plan, data, seed)
+    seed_data = prepare_seed(plan, data, seed)
     asked = [np.array(rows, dtype=np.int64) for rows in picks_of(rounds, PLAIN, seed)]
-    return np.array([_slopes(plan, stage, asked, turn) for turn in range(plan.schedule.rounds + 1)])
+    return np.array([_slopes(plan, seed_data, asked, turn) for turn in range(plan.schedule.rounds + 1)])
 
 
-def _slopes(plan: Experiment, stage: Stage, asked: Sequence[IntArray], turn: int) -> tuple[float, float]:
-    lesson = lesson_on(stage, labelled_at(stage, asked, turn), turn, {})
+def _slopes(plan: Experiment, seed_data: SeedData, asked: Sequence[IntArray], turn: int) -> tuple[float, float]:
+    lesson = lesson_on(seed_data, labelled_at(seed_data, asked, turn), turn, {})
     model = plan.model.fit(lesson)
-    doubt = doubt_from_probabilities(model.predict_proba(stage.data.features))
-    radii = core_set_radii(stage.data.features, lesson.features)
+    doubt = doubt_from_probabilities(model.predict_proba(seed_data.data.features))
+    radii = core_set_radii(seed_data.data.features, lesson.features)
     apart = radii > 0.0
     by_data = float((doubt[apart] / radii[apart]).max(initial=0.0))
     return by_data, theory.head_lipschitz(two_rows(model.state["coef"]))

@@ -123,14 +123,14 @@ def test_a_journal_without_checksums_is_read_and_goes_on_with_them(tmp_path: Pat
 def test_records_are_taken_out_and_the_others_stay_byte_for_byte(tmp_path: Path) -> None:
     journal = filled(tmp_path)
     reader = JournalReader(journal.path)
-    seen = list(reader.news())
+    seen = list(reader.new_records())
     lines = journal.path.read_bytes().splitlines(keepends=True)
     journal.path.write_bytes(journal.path.read_bytes() + b'{"torn"')
     journal.drop(lambda record: record["turn"] in (1, 2))
     assert journal.path.read_bytes() == lines[0] + lines[3]
     assert os.listdir(tmp_path) == ["journal.jsonl"]
     reader.forget = seen.clear
-    seen.extend(reader.news())
+    seen.extend(reader.new_records())
     assert seen == [RECORDS[0], RECORDS[3]], "a reader begins anew with the new file"
 
 
@@ -154,13 +154,13 @@ def test_lines_longer_than_one_look_at_the_end_are_kept(tmp_path: Path, monkeypa
 def test_a_reader_sees_only_what_is_new(tmp_path: Path) -> None:
     journal = filled(tmp_path)
     reader = JournalReader(journal.path)
-    assert len(list(reader.news())) == 4
-    assert list(reader.news()) == []
+    assert len(list(reader.new_records())) == 4
+    assert list(reader.new_records()) == []
     with journal.path.open("ab") as file:
         file.write(b'{"turn"')
-    assert list(reader.news()) == []
+    assert list(reader.new_records()) == []
     journal.append({"turn": 9})
-    assert list(reader.news()) == [{"turn": 9}]
+    assert list(reader.new_records()) == [{"turn": 9}]
 
 
 def add_many(path: Path, name: str) -> None:

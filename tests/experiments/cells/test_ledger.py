@@ -13,7 +13,7 @@ from dubito.experiments.data import Dataset, make_dataset
 from dubito.experiments.journal import NAME, Journal, Ledger, header_of, timeless
 from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.rounds import set_stage
+from dubito.experiments.rounds import prepare_seed
 from dubito.experiments.runner import read_headers, read_rounds, resume_experiment, run_experiment
 
 MISSING = object()
@@ -110,7 +110,7 @@ def test_a_row_that_is_asked_for_twice_is_named(played: list[Round], tmp_path: P
 def test_rows_that_the_data_does_not_have_are_refused(
     rows: str, data: Dataset, played: list[Round], tmp_path: Path
 ) -> None:
-    initial = set_stage(PLAN, data, 0).initial
+    initial = prepare_seed(PLAN, data, 0).initial
     change_round(tmp_path, picked=[0, 1, 99_999_999] if rows == "beyond the pool" else initial[:3].tolist())
     with pytest.raises(InvalidData, match="rows of 'random' in turn 0 that the data does not have, or that were"):
         resume_experiment(tmp_path)

@@ -1,4 +1,4 @@
-"""One cell: what a round records, what strategies share, and that stopping anywhere changes nothing."""
+"""One run: what a round records, what strategies share, and that stopping anywhere changes nothing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +14,13 @@ from dubito.errors import InvalidArgument
 from dubito.experiments import rounds as loop
 from dubito.experiments import rounds as measures
 from dubito.experiments.data import Dataset, make_dataset
-from dubito.experiments.journal import CHECKPOINTS, Cell, Checkpoints
+from dubito.experiments.journal import CHECKPOINTS, Checkpoints, Run
 from dubito.experiments.models.base import Model
 from dubito.experiments.models.linear import Linear, Sklearn
 from dubito.experiments.models.networks.network import Mlp
 from dubito.experiments.plan import Arm, Data, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.rounds import NearestLabelled, labelled_at, lesson_on, play, prepare, set_stage
+from dubito.experiments.rounds import NearestLabelled, labelled_at, lesson_on, prepare, prepare_seed, run_rounds
 
 SCHEDULE = Schedule(initial=9, budget=4, rounds=3)
 
@@ -40,23 +40,23 @@ def experiment_of(*arms: Arm, model: Model | None = None, schedule: Schedule = S
 def played(
     experiment: Experiment, data: Dataset, folder: Path, arm: Arm | None = None, before: list[Round] | None = None
 ) -> list[Round]:
-    """A cell's rounds, those given among them; times set to 0."""
-    cell = Cell(arm or experiment.strategies[0], 5)
+    """A run's rounds, those given among them; times set to 0."""
+    run = Run(arm or experiment.strategies[0], 5)
     (folder / CHECKPOINTS).mkdir(exist_ok=True)
-    stage = set_stage(experiment, data, 5)
-    new = play(cell, experiment, stage, before or [], Checkpoints(cell, folder))
+    seed_data = prepare_seed(experiment, data, 5)
+    new = run_rounds(run, experiment, seed_data, before or [], Checkpoints(run, folder))
     return [*(before or []), *(replace(each, train_seconds=0.0, select_seconds=0.0) for each in new)]
 
 
 def test_a_round_records_what_the_paper_names(data: Dataset, tmp_path: Path) -> None:
     experiment = experiment_of(Arm("doubt-coreset"))
     rounds = played(experiment, data, tmp_path)
-    stage = set_stage(experiment, data, 5)
-    seen = stage.data
-    labelled = stage.initial
+    seed_data = prepare_seed(experiment, data, 5)
+    seen = seed_data.data
+    labelled = seed_data.initial
     for turn, each in enumerate(rounds):
-        rows = labelled_at(stage, [np.array(each.picked, int) for each in rounds], turn)
-        fitted = Linear().fit(lesson_on(stage, rows, turn, {}))
+        rows = labelled_at(seed_data, [np.array(each.picked, int) for each in rounds], turn)
+        fitted = Linear().fit(lesson_on(seed_data, rows, turn, {}))
         guessed = fitted.predict_proba(seen.features)
         doubt = doubt_from_probabilities(guessed)
         assert (each.turn, each.labels, each.seed) == (turn, len(labelled), 5)
@@ -108,10 +108,10 @@ def test_a_cell_stopped_after_any_turn_goes_on_to_the_same_bits(
     experiment = experiment_of(Arm("doubt-coreset"), model=model)
     whole = played(experiment, data, tmp_path)
     for turns in range(len(whole) + 1):
-        cell = Cell(experiment.strategies[0], 5)
+        run = Run(experiment.strategies[0], 5)
         for path in (tmp_path / CHECKPOINTS).iterdir():
             path.unlink()
-        stopped = play(cell, experiment, set_stage(experiment, data, 5), [], Checkpoints(cell, tmp_path))
+        stopped = run_rounds(run, experiment, prepare_seed(experiment, data, 5), [], Checkpoints(run, tmp_path))
         before = [replace(next(stopped), train_seconds=0.0, select_seconds=0.0) for _ in range(turns)]
         saved = len(list((tmp_path / CHECKPOINTS).iterdir()))
         assert saved == (0 if kept or not model.goes_on else min(turns, 2)), "the last two at most"
@@ -124,7 +124,7 @@ def test_a_torn_checkpoint_is_done_again(data: Dataset, tmp_path: Path, monkeypa
     whole = played(experiment, data, tmp_path)
     saved = sorted((tmp_path / CHECKPOINTS).iterdir())
     assert [path.name.rpartition("-")[2] for path in saved] == ["5.3.npz"], "only the last is kept"
-    checkpoints = Checkpoints(Cell(experiment.strategies[0], 5), tmp_path)
+    checkpoints = Checkpoints(Run(experiment.strategies[0], 5), tmp_path)
     for size in (0, 10, saved[0].stat().st_size // 2):
         checkpoints.path(1).write_bytes(saved[0].read_bytes()[:size])
         assert checkpoints.load(1) is None
@@ -132,7 +132,7 @@ def test_a_torn_checkpoint_is_done_again(data: Dataset, tmp_path: Path, monkeypa
 
 
 def test_a_checkpoint_without_all_its_arrays_or_its_checksum_is_done_again(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(Cell(Arm("coreset"), 5), tmp_path)
+    checkpoints = Checkpoints(Run(Arm("coreset"), 5), tmp_path)
     checkpoints.path(1).parent.mkdir()
     checkpoints.save(1, {"weights": np.arange(3.0), "bias": np.zeros(1)})
     assert checkpoints.load(2) is None
@@ -181,7 +181,7 @@ def test_a_pool_is_made_of_the_training_part_alone(data: Dataset) -> None:
 
 def test_more_labels_than_rows_are_refused(data: Dataset) -> None:
     with pytest.raises(InvalidArgument, match="pass rounds <= 21"):
-        set_stage(experiment_of(schedule=Schedule(initial=9, budget=4, rounds=22)), data, 0)
+        prepare_seed(experiment_of(schedule=Schedule(initial=9, budget=4, rounds=22)), data, 0)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 3), st.sampled_from([0, 1 << 30]))
@@ -192,7 +192,7 @@ def test_the_radius_is_that_of_a_plain_look_at_all_pairs(seed: int, batches: int
     rows = rng.permutation(150)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(measures, "SMALL", small)
-        patched.setattr(measures, "FIRST_SEEN", 4)
+        patched.setattr(measures, "FIRST_COMPARED", 4)
         patched.setattr(measures, "GROWTH", 2)
         patched.setattr(measures, "ROWS_AT_ONCE", 8)
         nearest = NearestLabelled(features)

@@ -21,7 +21,7 @@ from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
 from dubito.experiments.rounds import InMemory
 from dubito.experiments.runner import run_experiment
-from dubito.experiments.side_by_side import LaneView, Studio
+from dubito.experiments.side_by_side import BatchTrainer, DeviceView
 
 
 def flat_network(n_classes: int) -> torch.nn.Module:
@@ -64,9 +64,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(owner, name, slow)
 
     takes(1.0, InMemory, "choose")
-    takes(1.0, LaneView, "choose")
+    takes(1.0, DeviceView, "choose")
     takes(10.0, Torch, "fit")
-    takes(10.0, Studio, "train")
+    takes(10.0, BatchTrainer, "train")
     takes(100.0, NetworkFit, "predict_proba")
     takes(100.0, reading, "read_rows")
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])

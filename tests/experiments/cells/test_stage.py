@@ -12,7 +12,7 @@ from dubito.experiments.models.base import Model
 from dubito.experiments.models.linear import Linear
 from dubito.experiments.models.networks.network import Mlp, Torch
 from dubito.experiments.plan import Arm, Data, Experiment, Schedule
-from dubito.experiments.rounds import prepare, set_stage, training_rows
+from dubito.experiments.rounds import prepare, prepare_seed, training_rows
 
 NETWORK = Torch(
     factory="dubito.experiments.models.networks.network.perceptron", head="head", options={"widths": (12, 2)}
@@ -35,10 +35,10 @@ def plan(model: Model, pool: str = "clean", *, rows: int | None = None, test_sha
 
 @pytest.mark.parametrize("pool", ["clean", "redundant:1", "ambiguous:1", "imbalanced:2", "mislabelled:0.2"])
 def test_images_stay_8_bit_for_a_network_that_takes_them(images: Dataset, pool: str) -> None:
-    stage = set_stage(plan(NETWORK, pool), images, seed=1)
-    assert stage.data.features.dtype == stage.data.test_features.dtype == np.uint8
-    assert stage.data.features.shape[1:] == (2, 2, 3)
-    assert stage.nearest is None
+    seed_data = prepare_seed(plan(NETWORK, pool), images, seed=1)
+    assert seed_data.data.features.dtype == seed_data.data.test_features.dtype == np.uint8
+    assert seed_data.data.features.shape[1:] == (2, 2, 3)
+    assert seed_data.nearest is None
 
 
 def test_other_models_get_pixels_between_0_and_1(images: Dataset) -> None:
@@ -46,9 +46,9 @@ def test_other_models_get_pixels_between_0_and_1(images: Dataset) -> None:
         seen = prepare(plan(model), images, seed=1)
         assert seen.features.dtype == seen.test_features.dtype == np.float32
         np.testing.assert_array_equal(seen.features, images.features.astype(np.float32) / 255)
-    stage = set_stage(plan(Linear()), images, seed=1)
-    assert stage.nearest is not None
-    assert stage.nearest.features.shape == (40, 12)
+    seed_data = prepare_seed(plan(Linear()), images, seed=1)
+    assert seed_data.nearest is not None
+    assert seed_data.nearest.features.shape == (40, 12)
 
 
 def test_rows_are_drawn_by_the_seed_and_keep_their_order(images: Dataset) -> None:

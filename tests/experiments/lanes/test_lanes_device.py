@@ -14,7 +14,7 @@ from dubito.experiments.models.networks.network import Torch
 from dubito.experiments.models.networks.training import Steps, Training
 from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.runner import read_headers, run_experiment
-from dubito.experiments.side_by_side import Bank, Lane, train_side_by_side
+from dubito.experiments.side_by_side import DeviceData, StreamLearner, train_in_lockstep
 from dubito.matrix import AnyArray
 
 pytestmark = [
@@ -45,12 +45,12 @@ def trained(device: str, data: Dataset) -> dict[str, torch.Tensor]:
     """Weights after a turn in float32."""
     torch.manual_seed(0)
     training = Training(3, 2, 1e-3, False, 16, device, precision="float32")
-    network, bank = small(2), Bank({0: data}, device)
+    network, bank = small(2), DeviceData({0: data}, device)
     steps = Steps(np.arange(100), training, is_first=True, seed=1)
     split = Split(network, "4", training, is_training=True)
-    lane = Lane(Learner(network, split, bank.rows, bank.labels, training, steps.count))
+    lane = StreamLearner(Learner(network, split, bank.rows, bank.labels, training, steps.count))
     lane.begin({name: each.to(device) for name, each in state_of(network).items()}, steps)
-    train_side_by_side([lane], steps.count)
+    train_in_lockstep([lane], steps.count)
     return {name: each.cpu() for name, each in lane.finish().items()}
 
 
@@ -64,7 +64,7 @@ def test_a_graph_makes_the_steps_that_the_cpu_makes(monkeypatch: pytest.MonkeyPa
 def test_an_experiment_on_a_gpu_learns_and_goes_on_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_compiled: bool
 ) -> None:
-    monkeypatch.setattr("dubito.experiments.side_by_side.WORTH_COMPILING", 1 if is_compiled else 10**12)
+    monkeypatch.setattr("dubito.experiments.side_by_side.COMPILE_THRESHOLD", 1 if is_compiled else 10**12)
     model = Torch(factory=f"{__name__}.small", head="4", epochs=20, later_epochs=5, learning_rate=5e-3, batch=16)
     arms = Arm("random"), Arm("coreset"), Arm("doubt-coreset", {"beam_width": 2}), Arm("badge")
     plan = Experiment("lamps", arms, model=model, schedule=Schedule(initial=40, budget=20, rounds=2), seeds=(0, 1))

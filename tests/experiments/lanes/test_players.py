@@ -14,7 +14,7 @@ from dubito.experiments.models.networks.network import Torch
 from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
 from dubito.experiments.runner import read_rounds, run_experiment
-from dubito.experiments.side_by_side import Assignment, Studio, trains_together
+from dubito.experiments.side_by_side import Assignment, BatchTrainer, trains_together
 
 SCHEDULE = Schedule(initial=12, budget=6, rounds=3)
 
@@ -113,13 +113,13 @@ def test_interrupted_and_resumed_it_goes_on_from_the_last_finished_turn(
     with pytest.raises(KeyboardInterrupt):
         run_experiment(experiment(), tmp_path / "cut", dataset=lamps(), progress=interrupt)
     turns = list[int]()
-    train = Studio.train
+    train = BatchTrainer.train
 
-    def watched(self: Studio, assignments: list[Assignment]) -> object:
+    def watched(self: BatchTrainer, assignments: list[Assignment]) -> object:
         turns.extend(each.turn for each in assignments)
         return train(self, assignments)
 
-    monkeypatch.setattr(Studio, "train", watched)
+    monkeypatch.setattr(BatchTrainer, "train", watched)
     resumed = run_experiment(experiment(), tmp_path / "cut", dataset=lamps())
     assert results(resumed) == results(read_rounds(undisturbed))
     assert min(turns, default=9) == (stop - 1) // 6 + 1  # Six cells a turn: none that was trained is trained again.

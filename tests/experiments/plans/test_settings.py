@@ -11,7 +11,7 @@ from PIL import Image
 from dubito.errors import InvalidArgument, InvalidData, MemoryLimit, MissingFile
 from dubito.experiments.data import make_dataset
 from dubito.experiments.data_sources import DataSource
-from dubito.experiments.journal import Cell
+from dubito.experiments.journal import Run
 from dubito.experiments.models.networks.vgg16 import Vgg16
 from dubito.experiments.plan import (
     Arm,
@@ -167,4 +167,4 @@ def test_a_control_of_a_strategy_that_hears_nothing_is_that_strategy(tmp_path: P
     picked = {arm.name: [each.picked for each in rounds if each.strategy == arm.name] for arm in arms}
     assert picked["random"] == picked["random:permuted=true"]
     assert picked["least-confidence"][0] != picked["least-confidence:permuted=true"][0]
-    assert len({Cell(arm, 0).file_name for arm in arms}) == 4
+    assert len({Run(arm, 0).file_name for arm in arms}) == 4

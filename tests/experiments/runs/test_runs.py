@@ -19,7 +19,7 @@ import pytest
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MissingFile
 from dubito.experiments.data import Dataset, make_dataset
 from dubito.experiments.data_sources import DATA
-from dubito.experiments.journal import CHECKPOINTS, NAME, Cell, Journal, Ledger, claim, sealed, version_of
+from dubito.experiments.journal import CHECKPOINTS, NAME, Journal, Ledger, Run, claim, sealed, version_of
 from dubito.experiments.models.linear import Sklearn
 from dubito.experiments.plan import Arm, Data, Experiment, Schedule
 from dubito.experiments.records import Round
@@ -28,14 +28,14 @@ from dubito.experiments.runner import (
     Standing,
     dataset_for,
     is_finished,
-    leaving_nothing_refused,
     read_folder,
     read_headers,
     read_rounds,
+    remove_if_refused,
     resume_experiment,
     run_experiment,
     run_workers,
-    started,
+    start_workers,
 )
 
 KILLS = int(os.environ.get("DUBITO_KILLS", "2"))
@@ -221,7 +221,7 @@ def test_workers_end_with_the_process_that_started_them(
     parent.wait(PATIENCE)
 
     def is_free() -> bool:
-        with claim(Cell(plan.strategies[0], 0), folder) as ours:
+        with claim(Run(plan.strategies[0], 0), folder) as ours:
             return ours
 
     wait_until(is_free)
@@ -232,9 +232,9 @@ def test_a_cell_held_by_another_is_waited_for_and_taken_over(
     plan: Experiment, whole: list[Round], tmp_path: Path, wait_until: Wait
 ) -> None:
     folder = fresh_copy(tmp_path / "whole", tmp_path / "held")
-    with claim(Cell(plan.strategies[0], 0), folder) as ours:
+    with claim(Run(plan.strategies[0], 0), folder) as ours:
         assert ours
-        with claim(Cell(plan.strategies[0], 0), folder) as theirs:
+        with claim(Run(plan.strategies[0], 0), folder) as theirs:
             assert not theirs
         process = start(folder)
         wait_until(lambda: len(read_rounds(folder)) >= 12 or process.poll() is not None)
@@ -247,12 +247,12 @@ def test_a_cell_held_by_another_is_waited_for_and_taken_over(
 
 
 def test_a_lock_that_was_removed_is_no_claim(tmp_path: Path) -> None:
-    cell = Cell(Arm("random"), 0)
-    with claim(cell, tmp_path) as ours:
+    run = Run(Arm("random"), 0)
+    with claim(run, tmp_path) as ours:
         assert ours
         lock = next((tmp_path / "checkpoints").iterdir())
         lock.unlink()
-        with claim(cell, tmp_path) as again:
+        with claim(run, tmp_path) as again:
             assert again, "the file of the folder is another one now"
 
 
@@ -337,7 +337,7 @@ def test_a_refused_run_leaves_a_folder_that_holds_more_than_its_own_header(tmp_p
     folder = tmp_path / "run"
 
     def refused() -> None:
-        with leaving_nothing_refused(folder, Ledger(folder)):
+        with remove_if_refused(folder, Ledger(folder)):
             (folder / CHECKPOINTS).mkdir(parents=True)
             for _ in range(2 if left == "another's header" else 1):
                 Journal(folder / NAME).append({"kind": "header", "schema": 1})
@@ -352,10 +352,10 @@ def test_a_refused_run_leaves_a_folder_that_holds_more_than_its_own_header(tmp_p
 
 def test_a_worker_that_is_killed_or_breaks_is_said_to(whole: list[Round], tmp_path: Path) -> None:
     folder = fresh_copy(tmp_path / "whole", tmp_path / "broken")
-    with started(folder, 1) as workers:
+    with start_workers(folder, 1) as workers:
         workers[0].process.send_signal(signal.SIGKILL)
         workers[0].process.wait(PATIENCE)
-        assert "a worker was ended by SIGKILL, as happens when memory runs out" in str(workers[0].complaint())
+        assert "a worker was ended by SIGKILL, as happens when memory runs out" in str(workers[0].error())
     (folder / NAME).mkdir()
     with pytest.raises(DubitoError, match=r"a worker failed: .*what was done is kept: resume with workers=1"):
         run_workers(folder, 1, lambda: None)

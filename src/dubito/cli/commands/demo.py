@@ -153,18 +153,20 @@ def draw_picks(experiment: "Experiment", folder: Path, source: "DataSource") -> 
     """The first questions of the first seed, as images."""
     from dubito.experiments.plots import save_figure
     from dubito.experiments.plots.picks import picks_figure
-    from dubito.experiments.rounds import lesson_on, set_stage
+    from dubito.experiments.rounds import lesson_on, prepare_seed
     from dubito.experiments.runner import read_rounds
 
     seed = experiment.seeds[0]
-    stage = set_stage(experiment, source(seed), seed)
-    guessed = experiment.model.fit(lesson_on(stage, stage.initial, 0, {})).predict_proba(stage.data.features)
-    wrong = guessed.argmax(axis=1) != stage.data.labels
+    seed_data = prepare_seed(experiment, source(seed), seed)
+    guessed = experiment.model.fit(lesson_on(seed_data, seed_data.initial, 0, {})).predict_proba(
+        seed_data.data.features
+    )
+    wrong = guessed.argmax(axis=1) != seed_data.data.labels
     first = [each for each in read_rounds(folder) if (each.seed, each.turn) == (seed, 0)]
     asked = [what_was_asked(each, wrong) for each in first]
     picture = picks_figure(
-        stage.data.features.reshape(-1, 8, 8),
-        stage.data.labels,
+        seed_data.data.features.reshape(-1, 8, 8),
+        seed_data.data.labels,
         asked,
         headline=describe_of_picks(asked),
         detail="the first batch of the first seed, in the order picked; underlined: the model had it wrong",

@@ -45,7 +45,7 @@ def diagnose(
 
     from dubito.cli.inputs import pool as files
     from dubito.cli.inputs.features import describe_scale, is_wanted, read_when
-    from dubito.cli.inputs.pool import read_missing, reading_files, settle
+    from dubito.cli.inputs.pool import handle_missing, read_missing, reading_files
     from dubito.cli.inputs.rows import read_outcomes
     from dubito.cli.output import put, say
     from dubito.errors import InvalidArgument
@@ -61,7 +61,7 @@ def diagnose(
         if not len(found.labelled.rows) and not found.labelled.foreign:
             raise InvalidArgument("nothing is labelled", hint="pass --labelled FILE.")
         outcomes = None if checked is None else read_outcomes(checked, found.pool, columns)
-        found, kept = settle(found, how)
+        found, kept = handle_missing(found, how)
         outcomes = None if outcomes is None else kept.outcomes(*outcomes)
         diagnosis = measure(found, head, outcomes, metric, is_wanted(when, found.pool.feature_names))
     if note := describe_scale(when, found.pool.feature_names, found.pool.features):
@@ -82,12 +82,12 @@ def measure(
 
     from dubito import diagnose as library_diagnose
     from dubito.cli.inputs.pool import read_head
-    from dubito.cli.output import naming_files
+    from dubito.cli.output import name_files_in_errors
     from dubito.core.problem import Metric
     from dubito.request.arrays import check_choice
 
     rows, wrong = (None, None) if outcomes is None else outcomes
-    with naming_files({**found.files, "head": head or found.files["pool"]}, found.place):
+    with name_files_in_errors({**found.files, "head": head or found.files["pool"]}, found.describe_row):
         known: Metric = check_choice("metric", metric, get_args(Metric))
         return library_diagnose(
             found.pool.features,

@@ -283,7 +283,7 @@ def watch(
     keeper = job.Keeper(output, skipped, force=force, classes=job.names_in(classes))
     server = job.connect(url, token_file, timeout, quiet=quiet)
     shown = job.Showing(show, prefix, local_files, document_root)
-    method = read_method(budget, strategy, {}, metric, engine, memory_limit, seed).fitting(model)
+    method = read_method(budget, strategy, {}, metric, engine, memory_limit, seed).with_model(model)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
     with reading_files(input_limit, memory_limit, quiet=quiet):
         picker = job.read_picker(pool, shown, labelled or [], columns, method, standardise, guesses=guesses)

@@ -64,27 +64,33 @@ def select(
     [bold]dubito select pool.npz --budget 100 --labelled picks.csv -o next.csv[/bold]
     """
     from dubito.cli.inputs import pool as files
-    from dubito.cli.inputs import row_columns as beside
+    from dubito.cli.inputs import row_columns
     from dubito.cli.inputs.features import read_when
-    from dubito.cli.inputs.pool import opened, read_missing, reading_files, settle
-    from dubito.cli.inputs.row_columns import read_heat, with_labels
+    from dubito.cli.inputs.pool import handle_missing, opened, read_missing, reading_files
+    from dubito.cli.inputs.row_columns import read_temperature, with_labels
     from dubito.cli.inputs.rows import read_carried, with_carried
     from dubito.cli.jobs import cluster
     from dubito.cli.jobs import select as job
-    from dubito.cli.jobs.select import check_sheet, check_target, finish, refuse_inputs, show_dry_run
+    from dubito.cli.jobs.select import check_overwrites, check_sheet, check_target, finish, show_dry_run
 
     pool, labelled, ignore_columns, no_label = opened(pool, labelled, ignore_columns, no_label)
     target = check_target(output, format, as_json, append, force).for_spreadsheets(safe_csv)
-    own = job.read_own(features, strength, beam_width, scaling)
+    own = job.read_strategy_options(features, strength, beam_width, scaling)
     method = job.read_method(budget, strategy, own, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
-    refuse_inputs(target, sheet, [pool, *sources.values(), *(labelled or []), candidates, costs, classes])
+    check_overwrites(target, sheet, [pool, *sources.values(), *(labelled or []), candidates, costs, classes])
     when, how = read_when(standardise), read_missing(missing)
-    rows: beside.Specs = {"costs": costs, "classes": classes}
-    method = method.limited(beside.read_spend(spend), beside.read_quotas(quota)).fitting(model)
+    rows: row_columns.Specs = {"costs": costs, "classes": classes}
+    method = method.with_limits(row_columns.read_spend(spend), row_columns.read_quotas(quota)).with_model(model)
     columns = files.read_columns(
-        id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label, beside.claimed(rows)
+        id_column,
+        label_column,
+        feature_columns,
+        ignore_columns,
+        probability_columns,
+        no_label,
+        row_columns.claimed(rows),
     )
     where = cluster.Where(address, journal, workers, workers_per_gpu)
     if not dry_run and where.is_asked(engine):
@@ -94,17 +100,17 @@ def select(
         picked = cluster.pick(pool, labelled or [], sources, columns, method, where, quiet=quiet)
         finish(picked, target, quiet, labelled or [])
         return
-    with job.holding(target, dry_run, quiet):
+    with job.lock_output(target, dry_run, quiet):
         with reading_files(input_limit, memory_limit, quiet=quiet):
             found = files.read_inputs(pool, labelled, sources, columns, how)
-            found = beside.with_beside(job.without_earlier_picks(found, target, columns), rows, columns)
-            method = method.limited(method.spend, beside.numbered(method.quotas, found, columns))
+            found = row_columns.with_row_columns(job.without_earlier_picks(found, target, columns), rows, columns)
+            method = method.with_limits(method.spend, row_columns.quotas_by_index(method.quotas, found, columns))
             found = found if model == "none" else with_labels(found, labelled or [], columns)
-            method = method.heated(read_heat(temperature, found, labelled or [], columns))
+            method = method.with_temperature(read_temperature(temperature, found, labelled or [], columns))
             allowed = job.read_candidates(candidates, found, columns)
             texts = read_carried(pool, keep, found.pool, columns)
-            found, kept = settle(found, how)
-            allowed = None if allowed is None else kept.among(allowed)
+            found, kept = handle_missing(found, how)
+            allowed = None if allowed is None else kept.positions_of(allowed)
             method = job.with_scale(method, found, when)
         if dry_run:
             show_dry_run(found, allowed, method, as_json, quiet)

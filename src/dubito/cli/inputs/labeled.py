@@ -1,7 +1,7 @@
-"""What is labelled so far, from whatever file a person keeps it in.
+"""Read what is labeled so far, from any supported file.
 
-The round trip: ``picks.csv`` gets a column of labels and comes back as ``--labelled picks.csv``. Rows are found by
-their ids where the pool has ids, else by ``index``; rows whose label is still empty do not count.
+Typical use: the user adds a label column to ``picks.csv`` and passes ``--labelled picks.csv``. Rows are matched by
+id if the pool has ids, else by ``index``; rows with an empty label do not count.
 """
 
 from dataclasses import dataclass
@@ -32,18 +32,18 @@ from dubito.request.columns import LABELLED, ROW, usual
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.rows import check_rows
 
-# Whether rows that a file names are still the rows that it was written of.
+# Detection of a pool that was reordered since the picks were written.
 
-SHOWN = ("text", "path")
-"""What a pool file shows of a row."""
-LONGEST = 40
-"""Characters of a text that a message quotes."""
+DISPLAY_COLUMNS = ("text", "path")
+"""Columns that a pool file shows to the user."""
+MAX_QUOTED = 40
+"""Maximum length of quoted text."""
 
 
-def refuse_moved(table: NameTable, rows: IntArray, kept: BoolArray, pool: PoolFile, columns: Columns) -> None:
-    """Refuse rows whose text, in a column of both files, is another one than the pool's: they were named of another.
+def check_same_rows(table: NameTable, rows: IntArray, kept: BoolArray, pool: PoolFile, columns: Columns) -> None:
+    """Raise if a text column in both files differs for a row: the table was written for another pool.
 
-    Both files are opened again: a column that is ignored as a feature may well be what people label from.
+    Both files are opened again, because a column that is ignored as a feature may still be useful for labeling.
     """
     if table.is_list or not pool.source.is_table:
         return
@@ -52,19 +52,21 @@ def refuse_moved(table: NameTable, rows: IntArray, kept: BoolArray, pool: PoolFi
         if name not in theirs.names or theirs.entry(name).ndim != 1:
             continue
         ours, said = source.entry(name).values(), theirs.entry(name).values()
-        if len(said) != len(kept) or (name not in SHOWN and not _tell_rows_apart(ours)):
+        if len(said) != len(kept) or (name not in DISPLAY_COLUMNS and not _identifies_rows(ours)):
             continue
         pairs = zip(_texts(said[kept]), _texts(ours[rows]), strict=True)
-        odd = [(row, *pair) for row, pair in zip(rows.tolist(), pairs, strict=True) if _differ(*pair)]
-        if odd:
-            raise _moved(table, name, odd, pool)
+        different = [(row, *pair) for row, pair in zip(rows.tolist(), pairs, strict=True) if _differ(*pair)]
+        if different:
+            raise _reordered_pool_error(table, name, different, pool)
 
 
-def _moved(table: NameTable, name: str, odd: list[tuple[int, str, str]], pool: PoolFile) -> InvalidData:
-    row, theirs, ours = odd[0]
+def _reordered_pool_error(
+    table: NameTable, name: str, different: list[tuple[int, str, str]], pool: PoolFile
+) -> InvalidData:
+    row, theirs, ours = different[0]
     ids = pool.names.ids
     where = f"row {row}" if ids is None else f"id {ids.shown([row])}"
-    more = f", and {len(odd) - 1} more differ{'s' * (len(odd) == 2)}" if len(odd) > 1 else ""
+    more = f", and {len(different) - 1} more differ{'s' * (len(different) == 2)}" if len(different) > 1 else ""
     return InvalidData(
         f"{table.path} says {name} {_short(theirs)} and {pool.source.path} {_short(ours)} of {where}{more}",
         hint="the pool was sorted or made anew: give it ids, or use the pool that the picks came from; "
@@ -72,8 +74,8 @@ def _moved(table: NameTable, name: str, odd: list[tuple[int, str, str]], pool: P
     )
 
 
-def _tell_rows_apart(values: AnyArray) -> bool:
-    """Whether most rows have a value of their own: a column of classes or notes says nothing of which row it is."""
+def _identifies_rows(values: AnyArray) -> bool:
+    """Whether most rows have a unique value; a column of classes or notes cannot identify rows."""
     return len({*label_keys(values)} - {""}) > len(values) / 2
 
 
@@ -82,27 +84,26 @@ def _texts(values: AnyArray) -> list[str]:
 
 
 def _differ(theirs: str, ours: str) -> bool:
-    """Whether both are there and differ by more than an address before a path."""
+    """Whether both are nonempty and differ by more than a prefix, such as a URL before a path."""
     return bool(theirs and ours) and not unquote(theirs).endswith(unquote(ours))
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}...")
+    return repr(text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 3]}...")
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledInputs:
-    """Everything labelled: rows of the pool, and features of points that are not in it."""
+    """Labeled rows of the pool, and features of labeled points outside the pool."""
 
     rows: IntArray
     foreign: tuple[Matrix, ...] = ()
 
     def joined(self, other: "LabelledInputs") -> "LabelledInputs":
-        """Both together, each row once."""
         return LabelledInputs(np.union1d(self.rows, other.rows), self.foreign + other.foreign)
 
     def argument(self, pool: Matrix) -> object:
-        """What `dubito.select` takes as ``labelled``; where features are among it, keep `rows` from being picked."""
+        """The ``labelled`` argument of `dubito.select`; with features among it, the caller must exclude `rows`."""
         if not self.foreign:
             return np.isin(np.arange(len_of(pool)), self.rows)
         parts = [*self.foreign, *([Rows(pool, self.rows)] if len(self.rows) else [])]
@@ -113,12 +114,12 @@ class LabelledInputs:
 
 
 OWN_ROLES: tuple[Literal["labelled", "unlabelled"], ...] = ("labelled", "unlabelled")
-"""What of a pool's own file says what is labelled, the first one first."""
-NOTHING = LabelledInputs(np.empty(0, dtype=np.int64))
+"""Roles of columns in the pool file that say what is labeled, by precedence."""
+NO_ROWS = LabelledInputs(np.empty(0, dtype=np.int64))
 
 
 def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> LabelledInputs:
-    """What one file says is labelled: rows by id or index, row numbers, a mask, or features."""
+    """Read one file: rows by id or index, row numbers, a mask, or features."""
     path, key = split_spec(spec)
     table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
     if table is None or not can_name_rows(table, pool, columns):
@@ -129,13 +130,13 @@ def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> La
     note_numbers(table, pool, columns, note)
     rows = named_rows(table, pool, columns, kept)
     if rows is None:
-        return NOTHING
-    refuse_moved(table, rows, kept, pool, columns)
+        return NO_ROWS
+    check_same_rows(table, rows, kept, pool, columns)
     return LabelledInputs(np.unique(rows))
 
 
 def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Columns, note: Note) -> LabelledInputs:
-    """A file whose rows have no names that the pool knows: an array, or a table of features."""
+    """Read a file that does not name rows of the pool: an array, or a table of features."""
     try:
         mask = None if table is None else table.mask(len_of(pool.features))
         array = read_array(spec, "labelled", columns=columns) if mask is None else mask
@@ -143,9 +144,9 @@ def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Co
             raise MissingFile(f"{spec} holds nothing that names rows", hint="give it a column id or index.")
         if table is not None:
             array = mask_of_column(spec, array, pool, note)
-            refuse_width(array, pool)
+            check_width(array, pool)
         note_order(spec, array, pool, note)
-        found = of_one_embedder(spec, as_labelled(array, pool), pool)
+        found = check_embedder(spec, as_labelled(array, pool), pool)
     except DubitoError as error:
         named = None if table is None else table.id_column(columns.id)
         if table is None or (named is None and (not table.header or usual(table.header, LABELLED))):
@@ -160,14 +161,14 @@ def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Co
     return found
 
 
-def refuse_width(array: Matrix, pool: PoolFile) -> None:
-    """Refuse columns of numbers that cannot be features of the pool's kind."""
+def check_width(array: Matrix, pool: PoolFile) -> None:
+    """Raise if the number of columns differs from the pool's features."""
     if len(array.shape) == 2 and array.shape[1] != pool.features.shape[1]:
         raise unlike_features(array.shape[1], pool.features.shape[1])
 
 
 def mask_of_column(spec: str, array: Matrix, pool: PoolFile, note: Note) -> Matrix:
-    """A table's only column is a mask, and no feature, where it holds 0 or 1 for every row of the pool."""
+    """Treat a table's only column as a mask if it holds 0 or 1 for every row of the pool."""
     if array.shape != (len_of(pool.features), 1):
         return array
     values = np.asarray(array[:])[:, 0]
@@ -177,8 +178,8 @@ def mask_of_column(spec: str, array: Matrix, pool: PoolFile, note: Note) -> Matr
     return values.astype(np.bool_)
 
 
-def of_one_embedder(spec: str, found: LabelledInputs, pool: PoolFile) -> LabelledInputs:
-    """The same; features of a pool file whose embedder is not the pool's are refused."""
+def check_embedder(spec: str, found: LabelledInputs, pool: PoolFile) -> LabelledInputs:
+    """Raise if the features were made by another embedder than the pool's."""
     theirs = open_source(split_spec(spec)[0]).embedder if found.foreign and pool.source.embedder else ""
     if theirs and theirs != pool.source.embedder:
         raise InvalidData(
@@ -189,14 +190,14 @@ def of_one_embedder(spec: str, found: LabelledInputs, pool: PoolFile) -> Labelle
 
 
 def as_labelled(array: Matrix, pool: PoolFile) -> LabelledInputs:
-    """1-D names rows of the pool, 2-D holds features; nothing at all is nothing labelled."""
+    """1-D arrays name rows of the pool, 2-D arrays hold features."""
     if len(array.shape) == 1:
         return LabelledInputs(check_rows("labelled", np.asarray(array[:]), len_of(pool.features), pool.names))
-    return LabelledInputs(NOTHING.rows, (array,) if len_of(array) else ())
+    return LabelledInputs(NO_ROWS.rows, (array,) if len_of(array) else ())
 
 
 def own_rows(pool: PoolFile, note: Note) -> LabelledInputs:
-    """What the pool's own file says is labelled: rows, a mask, or a mask of what is not."""
+    """The labeled rows given in the pool file: row numbers, a mask, or a mask of the unlabeled rows."""
     for role in OWN_ROLES:
         name = usual_name(pool.source, role)
         if name is None or name in pool.feature_names:
@@ -207,37 +208,36 @@ def own_rows(pool: PoolFile, note: Note) -> LabelledInputs:
         if found is not None and role == "labelled":
             return as_labelled(found, pool)
         if found is not None:
-            return rows_but(pool, check_rows(role, found, len_of(pool.features), pool.names))
-    return NOTHING
+            return all_rows_except(pool, check_rows(role, found, len_of(pool.features), pool.names))
+    return NO_ROWS
 
 
 def own_mask(pool: PoolFile, role: str, name: str, note: Note) -> LabelledInputs:
-    """What a column of the pool's own table says is labelled, or is not, row by row."""
+    """The labeled rows given by a mask column of the pool's table."""
     source, n = pool.source, len_of(pool.features)
-    said = NameTable(source.path, {name: source.entry(name).values}).truths(name)
+    said = NameTable(source.path, {name: source.entry(name).values}).booleans(name)
     rows = np.flatnonzero(said == (role == "labelled"))
     note(f"{source.path}: {len(rows)} of {n} rows are labelled, by {name}; --ignore-columns {name} for none.")
     return LabelledInputs(rows)
 
 
-def rows_but(pool: PoolFile, free: IntArray) -> LabelledInputs:
-    """All rows but these."""
+def all_rows_except(pool: PoolFile, free: IntArray) -> LabelledInputs:
     return LabelledInputs(np.setdiff1d(np.arange(len_of(pool.features)), free))
 
 
 def own_labels(pool: PoolFile, rows_named: LabelledInputs, columns: Columns, note: Note) -> LabelledInputs:
-    """Rows of a pool's own file that have a label; where all have one, the rows that it names as labelled decide."""
+    """Rows of the pool file with a label; if all rows have one, ``rows_named`` decides."""
     source, n = pool.source, len_of(pool.features)
     name = columns.label if columns.label in source.names else usual_name(source, "labels")
     if name is None or name in pool.feature_names or source.entry(name).ndim != 1:
-        return NOTHING
+        return NO_ROWS
     values = source.entry(name).values()
     if len(values) != n:
-        return NOTHING  # An archive may hold the names of the classes.
+        return NO_ROWS  # An archive may hold the names of the classes instead.
     rows = np.flatnonzero(are_labels(f"{source.path} ({name})", values, columns.no_label))
-    if len(rows) == n and rows_named is not NOTHING:
+    if len(rows) == n and rows_named is not NO_ROWS:
         note(f"{source.path}: every row has one of {name}; those named as labelled count as such.")
-        return NOTHING
+        return NO_ROWS
     if len(rows) == n:
         raise InvalidArgument(
             f"every row of {source.path} is labelled ({name}), so that nothing is left to pick",

@@ -1,4 +1,4 @@
-"""From file names to the arguments of `dubito.select` and `dubito.diagnose`."""
+"""Read files into the arguments of `dubito.select` and `dubito.diagnose`."""
 
 import atexit
 import os
@@ -15,7 +15,7 @@ import numpy as np
 from dubito.cli.inputs.labeled import LabelledInputs, own_labels, own_rows, read_labelled
 from dubito.cli.inputs.rows import Note
 from dubito.cli.inputs.suspects import describe_features, describe_vectors
-from dubito.cli.output import naming_files, say
+from dubito.cli.output import name_files_in_errors, say
 from dubito.core.problem import Configuration, Selection
 from dubito.doubt.reading import refuse_stray, two_sources
 from dubito.errors import InvalidArgument, MissingFile
@@ -46,33 +46,33 @@ from dubito.request.arrays import check_choice, check_memory_limit
 from dubito.request.ids import matching_ids, order_of
 from dubito.request.labels import EMPTY
 
-NO_SOURCES = (".txt",)
-"""Files of names that are read as they are."""
-MOST_CLASSES = 10
-"""Classes that a note names."""
+LIST_SUFFIXES = (".txt",)
+"""Plain lists of names, which have no columns."""
+MAX_SHOWN_CLASSES = 10
+"""Classes that a note lists."""
 
 DoubtSpecs = Mapping[DoubtRole, str | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
-    """What the files hold."""
+    """The contents of the input files."""
 
     pool: PoolFile
     labelled: LabelledInputs
     doubt: Mapping[DoubtRole, AnyArray]
     """At most one source of doubt, by its argument's name."""
     files: Mapping[str, str]
-    """Where each argument came from, for messages."""
-    beside: Mapping[str, AnyArray] = field(default_factory=dict)
-    """What else there is for every row, by its argument's name: costs, classes."""
+    """The file that each argument came from, for error messages."""
+    row_values: Mapping[str, AnyArray] = field(default_factory=dict)
+    """Other per-row values by argument name: costs, classes."""
     kept: IntArray | None = None
-    """The rows of the pool's file that are left, where some were left out."""
+    """The rows of the pool file that are in the pool; None for all."""
     labels: Mapping[int, str] = field(default_factory=dict)
-    """The labels of rows, where they were asked for."""
+    """Labels by row, if they were read."""
 
-    def place(self, row: int) -> str:
-        """A row in the words of a message: by its id, and its number in the pool's file."""
+    def describe_row(self, row: int) -> str:
+        """A row as error messages name it: its id, and its row number in the pool file."""
         number, ids = row if self.kept is None else int(self.kept[row]), self.pool.names.ids
         return f"row {number}" if ids is None else f"id {ids.shown([row])} (row {number} of the pool)"
 
@@ -86,8 +86,6 @@ def read_columns(
     no_label: str | None = None,
     claimed: Sequence[str] = (),
 ) -> Columns:
-    """The names of columns given on the command line."""
-
     def names(text: str | None) -> list[str]:
         return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
@@ -97,10 +95,10 @@ def read_columns(
 def read_inputs(
     pool: str, labelled: Sequence[str] | None, doubt: DoubtSpecs, columns: Columns, missing: Missing | None = None
 ) -> Inputs:
-    """Read the pool, what is labelled and the model's doubt; remarks go to whoever gathers them.
+    """Read the pool, the labeled rows and the model's doubt; notes go to `gathering_notes`.
 
-    What the command line does not name is looked for in the pool's own file; labelled rows there join those named.
-    Where rows with missing values are to be dropped, doubt may lack them.
+    Inputs that the command line does not name are looked up in the pool file; labeled rows found there are added to
+    those named. With ``missing="drop"``, the doubt file may omit rows that will be dropped.
     """
     given = {role: spec for role, spec in doubt.items() if spec is not None}
     if len(given) > 1:
@@ -118,18 +116,17 @@ def read_inputs(
 
 
 def note(remark: str) -> None:
-    """Hand one remark to whoever gathers them."""
     gather([remark])
 
 
 def read_all_labelled(pool: PoolFile, specs: Sequence[str], columns: Columns, note: Note) -> LabelledInputs:
-    """What the pool's own file says is labelled, and every file named."""
+    """The labeled rows of the pool file and of every file named."""
     if pool.source.is_table and not specs and columns.label is not None:
-        pool.source.entry(columns.label)  # Refuses a name that is not there.
+        pool.source.entry(columns.label)  # Raises if there is no such column.
     rows = own_rows(pool, note)
     found = rows.joined(own_labels(pool, rows, columns, note))
     for spec in specs:
-        with naming_files({"labelled": spec}):
+        with name_files_in_errors({"labelled": spec}):
             found = found.joined(read_labelled(spec, pool, columns, note))
     return found
 
@@ -137,7 +134,7 @@ def read_all_labelled(pool: PoolFile, specs: Sequence[str], columns: Columns, no
 def read_doubt_source(
     pool: PoolFile, given: Mapping[DoubtRole, str], columns: Columns, note: Note, missing: Missing | None = None
 ) -> dict[DoubtRole, AnyArray]:
-    """The source of doubt named, in the pool's order, or the one in the pool's own file."""
+    """The doubt from the file named, reordered to match the pool, or from the pool file."""
     for role, spec in given.items():
         rows = read_rows(spec, role, columns=columns)
         check_classes(rows.source, rows.values, role, spec, columns)
@@ -152,27 +149,27 @@ def read_doubt_source(
 
 
 def check_classes(source: Source, values: AnyArray, role: DoubtRole, spec: str, columns: Columns) -> None:
-    """Refuse a column of a table of probabilities that is no class, by its name: the library would know its place."""
+    """Raise if a probability column cannot be a class. The library's own check knows only its index, not its name."""
     if role == "probabilities" and source.is_table:
-        with naming_files({role: spec}):
+        with name_files_in_errors({role: spec}):
             refuse_stray(values, choose(source, role, split_spec(spec)[1], columns))
 
 
 def note_classes(source: Source, role: DoubtRole, key: str | None, columns: Columns, note: Note) -> None:
-    """Say which columns of a table are classes, and which are none by their names: else either would go unseen."""
+    """Print a note on which columns of a table count as classes and which were left out."""
     names = choose(source, role, key, columns) if source.is_table and role != "doubt" else []
     if len(names) > 1:
-        shown = ", ".join(names[:MOST_CLASSES]) + (", ..." if len(names) > MOST_CLASSES else "")
+        shown = ", ".join(names[:MAX_SHOWN_CLASSES]) + (", ..." if len(names) > MAX_SHOWN_CLASSES else "")
         note(f"{role} of {len(names)} classes: {shown}")
     named = [*columns.probabilities] if role == "probabilities" else []
     if key is None and not named and names and source.entry(names[0]).ndim == 1:
-        left = [name for name in excluded_by_name(source, role, columns) if name not in names]
-        if left:
-            note(f"{source.path}: left out {', '.join(left)}, no class by name and values; rename it if it is one.")
+        omitted = [name for name in excluded_by_name(source, role, columns) if name not in names]
+        if omitted:
+            note(f"{source.path}: left out {', '.join(omitted)}, no class by name and values; rename it if it is one.")
 
 
 def with_gaps(found: RowsFile, pool: PoolFile) -> RowsFile:
-    """With a row of NaN for each id that it lacks, where that row of the pool has missing values and is dropped."""
+    """Add a row of NaN for each missing id whose row of the pool has missing values, and so will be dropped."""
     pair = None if found.source.path == pool.source.path else matching_ids(found.names, pool.names)
     if pair is None:
         return found
@@ -188,7 +185,7 @@ def with_gaps(found: RowsFile, pool: PoolFile) -> RowsFile:
 
 
 def in_pool_order(found: RowsFile, pool: PoolFile, note: Note) -> AnyArray:
-    """What a file holds for every row, joined with the pool by ids where both have ids, else as it is with a note."""
+    """The values joined to the pool by id; unchanged, with a note, unless both files have ids."""
     if found.source.path == pool.source.path:
         return found.values
     pair = matching_ids(found.names, pool.names)
@@ -201,10 +198,10 @@ def in_pool_order(found: RowsFile, pool: PoolFile, note: Note) -> AnyArray:
 
 
 def check_ignored(specs: Sequence[str], columns: Columns) -> None:
-    """Refuse a column to ignore that no file has."""
+    """Raise if ``--ignore-columns`` names a column that no file has."""
     if not columns.ignore:
         return
-    readable = [path for path in (split_spec(spec)[0] for spec in specs) if suffix_of(path) not in NO_SOURCES]
+    readable = [path for path in (split_spec(spec)[0] for spec in specs) if suffix_of(path) not in LIST_SUFFIXES]
     names = {name for path in readable for name in open_source(path).names}
     for pattern in columns.ignore:
         if not any(fnmatchcase(name, pattern) for name in names):
@@ -216,10 +213,10 @@ def check_ignored(specs: Sequence[str], columns: Columns) -> None:
 
 
 def read_head(spec: str | None, found: Inputs, metric: str) -> AnyArray | None:
-    """The weights named, or those beside the doubt in the pool's own file, where they can be used.
+    """The last-layer weights named, or those in the pool file if the doubt comes from there too.
 
-    Doubt from another file may be of another model; a table has no room for a row a class, and the shards of a folder
-    would each hold them all.
+    Doubt from another file may be from another model. Tables cannot hold a (c, d) array, and each shard of a folder
+    would repeat it.
     """
     if spec is not None:
         return read_array(spec, "head")
@@ -230,71 +227,72 @@ def read_head(spec: str | None, found: Inputs, metric: str) -> AnyArray | None:
     return find_array(own, "head")
 
 
-# What is missing in a pool: counted at once, filled in, or its rows left out; no other row changes its number.
+# ``--missing``: missing values are refused, filled in, or their rows dropped; other rows keep their numbers.
 
 
 def read_missing(text: str | None) -> Missing | None:
-    """``median``, ``drop``, or nothing said."""
     known: Missing | None = None if text is None else check_choice("missing", text, get_args(Missing))
     return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptRows:
-    """Which rows of a file are in the pool, and how to speak of them by their numbers in the file."""
+    """Which rows of a file are in the pool, and the mapping between both numberings."""
 
     n_rows: int
     rows: IntArray | None = None
-    """Ascending; None for all of them."""
+    """Ascending; None for all."""
 
-    def among(self, named: IntArray) -> IntArray:
-        """The places in the pool of those rows that are in it."""
+    def positions_of(self, named: IntArray) -> IntArray:
+        """Convert row numbers of the file to positions in the pool; dropped rows are left out."""
         if self.rows is None:
             return named
         return np.searchsorted(self.rows, named[np.isin(named, self.rows)])
 
     def outcomes(self, named: IntArray, wrong: BoolArray) -> tuple[IntArray, BoolArray]:
-        """Checked rows that are in the pool, and whether the model was wrong there."""
+        """The checked rows that are in the pool, and whether the model was wrong on each."""
         inside = np.ones(len(named), dtype=np.bool_) if self.rows is None else np.isin(named, self.rows)
-        return self.among(named), wrong[inside]
+        return self.positions_of(named), wrong[inside]
 
     def restored(self, selection: Selection) -> Selection:
-        """Picks by their row numbers in the file."""
+        """Convert picks back to row numbers of the file."""
         rows = self.rows
         if rows is None:
             return selection
-        ranked = tuple(_renumbered(each, rows) for each in selection.configurations)
+        ranked = tuple(_with_row_numbers(each, rows) for each in selection.configurations)
         return replace(selection, indices=rows[selection.indices], configurations=ranked, n_pool=self.n_rows)
 
 
-def _renumbered(configuration: Configuration, rows: IntArray) -> Configuration:
+def _with_row_numbers(configuration: Configuration, rows: IntArray) -> Configuration:
     return replace(configuration, indices=rows[configuration.indices])
 
 
-def settle(found: Inputs, missing: Missing | None) -> tuple[Inputs, KeptRows]:
-    """The inputs without missing values, and which rows they are.
+def handle_missing(found: Inputs, missing: Missing | None) -> tuple[Inputs, KeptRows]:
+    """Fill in or drop missing values; return the new inputs and the rows kept.
 
-    Rows that are left out are in no way in the pool: neither picked, nor references, nor in any mean.
+    Dropped rows are not in the pool at all: they are neither picked, nor references, nor part of any mean.
     """
     pool, n_rows = found.pool, len_of(found.pool.features)
-    settled = settle_missing(pool.source.path, pool.features, pool.feature_names, missing)
-    if settled.note is not None:
-        note(settled.note)
-    kept = KeptRows(n_rows, settled.rows)
-    if settled.rows is None:
-        return replace(found, pool=replace(pool, features=settled.features)), kept
-    gone = len(found.labelled.rows) - len(kept.among(found.labelled.rows))
-    if gone:
-        note(f"{gone} of the labelled rows are among them, and are no references")
-    labelled = LabelledInputs(kept.among(found.labelled.rows), found.labelled.foreign)
+    cleaned = settle_missing(pool.source.path, pool.features, pool.feature_names, missing)
+    if cleaned.note is not None:
+        note(cleaned.note)
+    kept = KeptRows(n_rows, cleaned.rows)
+    if cleaned.rows is None:
+        return replace(found, pool=replace(pool, features=cleaned.features)), kept
+    n_dropped = len(found.labelled.rows) - len(kept.positions_of(found.labelled.rows))
+    if n_dropped:
+        note(f"{n_dropped} of the labelled rows are among them, and are no references")
+    labelled = LabelledInputs(kept.positions_of(found.labelled.rows), found.labelled.foreign)
     doubt = {role: _rows_of(role, array, kept) for role, array in found.doubt.items()}
-    beside = {role: _rows_of(role, array, kept) for role, array in found.beside.items()}
+    row_values = {role: _rows_of(role, array, kept) for role, array in found.row_values.items()}
     rows = np.array(list(found.labels), dtype=np.int64)
-    left = np.array(list(found.labels.values()), dtype=object)[np.isin(rows, settled.rows)]
-    labels = dict(zip(kept.among(rows).tolist(), left.tolist(), strict=True))
-    smaller = replace(pool, features=settled.features, names=pool.names.at(settled.rows))
-    left_over = replace(found, pool=smaller, labelled=labelled, doubt=doubt, beside=beside, labels=labels)
-    return replace(left_over, kept=settled.rows), kept
+    kept_labels = np.array(list(found.labels.values()), dtype=object)[np.isin(rows, cleaned.rows)]
+    labels = dict(zip(kept.positions_of(rows).tolist(), kept_labels.tolist(), strict=True))
+    smaller_pool = replace(pool, features=cleaned.features, names=pool.names.at(cleaned.rows))
+    smaller_inputs = replace(
+        found, pool=smaller_pool, labelled=labelled, doubt=doubt, row_values=row_values, labels=labels
+    )
+    return replace(smaller_inputs, kept=cleaned.rows), kept
 
 
 def _rows_of(role: str, array: AnyArray, kept: KeptRows) -> AnyArray:
@@ -304,15 +302,14 @@ def _rows_of(role: str, array: AnyArray, kept: KeptRows) -> AnyArray:
     return array[kept.rows]
 
 
-# Reading files as a command does: within a bound, and with a word on stderr for every file that was guessed at.
+# Memory limits and notes while files are read.
 
 
 @contextmanager
 def reading_files(limit: str | None = None, memory_limit: str | None = None, *, quiet: bool) -> Iterator[None]:
-    """What files read in the block take together is bounded, and remarks on them are reported once none was refused.
+    """Limit the memory of files read in the block, and print the notes about them if all could be read.
 
-    Where no bound for inputs is given, that for the work is one for them, too: who has so little memory to spare wants
-    no archive to take it all.
+    Without a limit for inputs, ``memory_limit`` applies to them too.
     """
     given = check_memory_limit(limit, "input_limit")
     with (
@@ -327,7 +324,7 @@ def reading_files(limit: str | None = None, memory_limit: str | None = None, *, 
 
 @contextmanager
 def bounded_inputs(limit: str | None) -> Iterator[None]:
-    """The same bound for whatever this process, and those it starts, read while the block runs."""
+    """Limit the memory of inputs for this process and its children while the block runs."""
     given = check_memory_limit(limit, "input_limit")
     if given is None:
         yield
@@ -338,7 +335,7 @@ def bounded_inputs(limit: str | None) -> Iterator[None]:
 
 @contextmanager
 def variable(name: str, value: str) -> Iterator[None]:
-    """An environment variable for this process, and those it starts, while the block runs."""
+    """Set an environment variable for this process and its children while the block runs."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:
@@ -350,11 +347,11 @@ def variable(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-# A project of ``dubito label`` in the place of a pool: its pool, and the labels so far.
+# A project of ``dubito label`` given as POOL.
 
 
 class Opened(NamedTuple):
-    """What options say of a pool."""
+    """Command line options about the pool, with a project replaced by its files."""
 
     pool: str
     labelled: list[str] | None
@@ -365,10 +362,10 @@ class Opened(NamedTuple):
 def opened(
     pool: str, labelled: Sequence[str] | None, ignore: str | None, no_label: str | None, folder: str | None = None
 ) -> Opened:
-    """The pool, the files of labels (in a folder, if not in the project), the columns to ignore, and what is no label.
+    """Replace a project by its pool and its labels; anything else is returned unchanged.
 
-    What is no project comes back as it was given. Every label of a project is a class, be it called -1 or NA; of
-    further files that a person names nobody knows.
+    The label files are written to ``folder``, or to the project if it is None. Every label of a project is a class,
+    even if it is called -1 or NA, unless further files of labels are given.
     """
     if not is_project(pool):
         return Opened(pool, None if labelled is None else list(labelled), ignore, no_label)
@@ -388,7 +385,7 @@ def opened(
 
 
 def dataset(path: str, no_label: str | None) -> tuple[str, str | None]:
-    """What is labelled in a project as data of its own, and what is no label there; of others, as it was given."""
+    """Write the labeled rows of a project as a data set; anything else is returned unchanged."""
     if not is_project(path):
         return path, no_label
     require("sqlalchemy", extra="label")

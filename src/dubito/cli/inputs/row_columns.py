@@ -1,4 +1,4 @@
-"""What else there is for every row of a pool: costs, classes; from a file of their own, or a column of the pool's."""
+"""Per-row values other than features: costs, classes and labels, from separate files or from columns of the pool."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import numpy as np
 
 from dubito.cli.inputs.pool import Inputs, in_pool_order, note
 from dubito.cli.inputs.rows import NameTable, can_name_rows, named_rows, read_table
-from dubito.cli.output import naming_files
+from dubito.cli.output import name_files_in_errors
 from dubito.core.constraints import some_classes
 from dubito.doubt.reading import check_logits, check_temperature
 from dubito.doubt.temperature import fit_temperature
@@ -27,14 +27,14 @@ from dubito.request.ids import text_key
 from dubito.request.labels import WHOLE, are_labels, label_keys
 
 USUAL = {"costs": ("cost", "costs", "price", "prices"), "classes": ("class", "classes", "predicted", "prediction")}
-"""The columns that are taken of a file of their own; of the pool's, none is taken unless it is named."""
+"""Default column names in a separate file. A column of the pool is used only if it is named."""
 
 Specs = Mapping[str, str | None]
-"""``costs`` and ``classes``, as the command line has them."""
+"""The values of ``--costs`` and ``--classes``."""
 
 
 def is_file(spec: str) -> bool:
-    """Whether a file is meant, and not a column of the pool.
+    """Whether the value names a file rather than a column of the pool.
 
     Examples
     --------
@@ -45,19 +45,18 @@ def is_file(spec: str) -> bool:
 
 
 def claimed(specs: Specs) -> list[str]:
-    """The columns of the pool that are wanted for this, and are no features."""
+    """Columns of the pool that hold costs or classes and therefore are not features."""
     return [spec for spec in specs.values() if spec is not None and not is_file(spec)]
 
 
-def read_beside(specs: Specs, pool: PoolFile, columns: Columns) -> dict[str, AnyArray]:
-    """Those that are named, in the pool's order."""
+def read_row_columns(specs: Specs, pool: PoolFile, columns: Columns) -> dict[str, AnyArray]:
+    """Read costs and classes, reordered to match the pool."""
     return {role: _read(role, spec, pool, columns) for role, spec in specs.items() if spec is not None}
 
 
-def with_beside(found: Inputs, specs: Specs, columns: Columns) -> Inputs:
-    """The inputs with them, and with the files they came from."""
+def with_row_columns(found: Inputs, specs: Specs, columns: Columns) -> Inputs:
     given = {role: spec if is_file(spec) else f"{found.files['pool']}::{spec}" for role, spec in specs.items() if spec}
-    return replace(found, beside=read_beside(specs, found.pool, columns), files={**found.files, **given})
+    return replace(found, row_values=read_row_columns(specs, found.pool, columns), files={**found.files, **given})
 
 
 def _read(role: str, spec: str, pool: PoolFile, columns: Columns) -> AnyArray:
@@ -71,7 +70,7 @@ def _read(role: str, spec: str, pool: PoolFile, columns: Columns) -> AnyArray:
 
 
 def _only(role: str, source: Source, columns: Columns) -> str:
-    """The one that is there beside the names of rows."""
+    """The only 1-D column that does not name rows; raises if there is none or more than one."""
     names_of_rows = {columns.id, usual(source.names, IDS), *index_columns(source)}
     others = [name for name, entry in source.entries.items() if name not in names_of_rows and entry.ndim == 1]
     if len(others) != 1:
@@ -94,12 +93,11 @@ def _values(role: str, source: Source, name: str) -> AnyArray:
 
 
 def read_spend(text: str | None) -> float | None:
-    """The number, where there is one."""
     return None if text is None else check_real("spend", read_number(text), least=0.0)
 
 
 def read_quotas(texts: Sequence[str] | None) -> object:
-    """``N`` for every class, ``CLASS=N`` for one, as `dubito.select` takes them.
+    """Parse ``N`` (every class) and ``CLASS=N`` (one class) into the ``quotas`` argument of `dubito.select`.
 
     Examples
     --------
@@ -120,7 +118,7 @@ def read_quotas(texts: Sequence[str] | None) -> object:
 
 
 def class_columns(found: Inputs, columns: Columns) -> list[str]:
-    """The columns of a table that hold a class each, in their order; none where classes have no names."""
+    """The probability or logit columns of a table, in order; empty if the classes have no names."""
     for role in ("probabilities", "logits"):
         if role not in found.doubt:
             continue
@@ -132,15 +130,15 @@ def class_columns(found: Inputs, columns: Columns) -> list[str]:
     return []
 
 
-def numbered(quotas: object, found: Inputs, columns: Columns) -> object:
-    """Quotas by the numbers of classes, where they name columns of probabilities: ``p_cat``, or ``cat`` of ``p_*``."""
-    names = [] if not isinstance(quotas, dict) or "classes" in found.beside else class_columns(found, columns)
+def quotas_by_index(quotas: object, found: Inputs, columns: Columns) -> object:
+    """Replace class names in quotas by class indices: ``p_cat``, or ``cat`` for columns ``p_*``."""
+    names = [] if not isinstance(quotas, dict) or "classes" in found.row_values else class_columns(found, columns)
     if not isinstance(quotas, dict) or not names:
         return quotas
     stems = [pattern.removesuffix("*") for pattern in columns.probabilities if pattern.endswith("*")]
-    known = {text_key(name.removeprefix(stem)): place for place, name in enumerate(names) for stem in ["", *stems]}
-    # Where classes are called 1, 2 and 3, a 0 is none of them.
-    known |= {} if any(key.isdecimal() for key in known) else {str(place): place for place in range(len(names))}
+    known = {text_key(name.removeprefix(stem)): index for index, name in enumerate(names) for stem in ["", *stems]}
+    # Class indices are accepted only if no class has a number as its name.
+    known |= {} if any(key.isdecimal() for key in known) else {str(index): index for index in range(len(names))}
     for key in quotas:
         if key is not None and text_key(key) not in known:
             raise InvalidArgument(
@@ -152,37 +150,37 @@ def numbered(quotas: object, found: Inputs, columns: Columns) -> object:
     return dict(by_number)
 
 
-# The labels that files hold: of which row, and what a model may be fitted on.
+# Labels from files, used to fit a model.
 
-AROUND = re.compile(r"^[\W_]+|[\W_]+$")
-"""Blanks and marks around a name."""
-MOST_TWINS = 5
-"""Classes with twins that a note names."""
+SURROUNDING = re.compile(r"^[\W_]+|[\W_]+$")
+"""Whitespace and punctuation around a name."""
+MAX_SIMILAR = 5
+"""Groups of similar class names that a note lists."""
 
 
 def with_labels(found: Inputs, specs: Sequence[str], columns: Columns) -> Inputs:
-    """The inputs with the label of every row that has one, where no model has its say already."""
+    """Add the label of every labeled row, unless the user supplied a model's predictions."""
     if found.doubt or not len(found.labelled.rows):
         return found
     labels = read_labels(found.pool, specs, columns)
-    note_twins(labels.values())
+    note_similar_classes(labels.values())
     return replace(found, labels=labels)
 
 
-def note_twins(labels: Iterable[str]) -> None:
-    """Say which classes are one but for upper and lower case, or for what stands around them."""
-    twins: dict[str, dict[str, int]] = {}
+def note_similar_classes(labels: Iterable[str]) -> None:
+    """Print a note about class names that differ only in case or in surrounding punctuation."""
+    similar: dict[str, dict[str, int]] = {}
     for label, n in sorted(Counter(labels).items()):
-        bare = "" if WHOLE.fullmatch(label) else AROUND.sub("", label).casefold()
-        twins.setdefault(bare or label, {})[label] = n
-    pairs = [" and ".join(f"{name!r} ({n})" for name, n in each.items()) for each in twins.values() if len(each) > 1]
+        bare = "" if WHOLE.fullmatch(label) else SURROUNDING.sub("", label).casefold()
+        similar.setdefault(bare or label, {})[label] = n
+    pairs = [" and ".join(f"{name!r} ({n})" for name, n in each.items()) for each in similar.values() if len(each) > 1]
     if pairs:
-        shown = "; ".join(pairs[:MOST_TWINS]) + ("; ..." if len(pairs) > MOST_TWINS else "")
+        shown = "; ".join(pairs[:MAX_SIMILAR]) + ("; ..." if len(pairs) > MAX_SIMILAR else "")
         note(f"classes that differ in case or in marks around them alone: {shown}. Write them alike if they are one.")
 
 
 def labels_argument(found: Inputs) -> AnyArray | None:
-    """What `dubito.select` takes as ``labels``, beside what it takes as ``labelled``; None where there are none."""
+    """The ``labels`` argument of `dubito.select`, aligned with its ``labelled`` argument; None without labels."""
     if not found.labels:
         return None
     rows = np.arange(len_of(found.pool.features)) if not found.labelled.foreign else found.labelled.rows
@@ -192,8 +190,8 @@ def labels_argument(found: Inputs) -> AnyArray | None:
     return values
 
 
-class LabelSaid(NamedTuple):
-    """A label, and who says so."""
+class SourcedLabel(NamedTuple):
+    """A label, and the file and column it comes from."""
 
     label: str
     path: str
@@ -201,30 +199,30 @@ class LabelSaid(NamedTuple):
 
 
 def read_labels(pool: PoolFile, specs: Sequence[str], columns: Columns) -> dict[int, str]:
-    """The label of every row that has one, in the pool's own file or in tables that name rows; all must agree."""
+    """The label of every labeled row, from the pool's file and the tables in ``specs``; raises if they disagree."""
     found = _own(pool, columns)
     for spec in specs:
         path, key = split_spec(spec)
         table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
         if table is None or not can_name_rows(table, pool, columns):
             continue
-        said = _of_table(table, pool, columns)
-        _refuse_contradictions(found, said, pool)
-        found |= said
-    return {row: said.label for row, said in found.items()}
+        labels_here = _of_table(table, pool, columns)
+        _refuse_contradictions(found, labels_here, pool)
+        found |= labels_here
+    return {row: each.label for row, each in found.items()}
 
 
-def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, LabelSaid]:
+def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, SourcedLabel]:
     name = table.label_column(columns.label, elsewhere=True)
     if name is None:
         return {}
     values = table.columns[name]()
     kept = are_labels(f"{table.path} ({name})", values, columns.no_label)
     rows = named_rows(table, pool, columns, kept)
-    return {} if rows is None else _said(rows, values[kept], table.path, name)
+    return {} if rows is None else _sourced_labels(rows, values[kept], table.path, name)
 
 
-def _own(pool: PoolFile, columns: Columns) -> dict[int, LabelSaid]:
+def _own(pool: PoolFile, columns: Columns) -> dict[int, SourcedLabel]:
     source = pool.source
     name = columns.label if columns.label in source.names else usual_name(source, "labels")
     if name is None or name in pool.feature_names or source.entry(name).ndim != 1:
@@ -233,30 +231,32 @@ def _own(pool: PoolFile, columns: Columns) -> dict[int, LabelSaid]:
     if len(values) != len_of(pool.features):
         return {}
     rows = np.flatnonzero(are_labels(f"{source.path} ({name})", values, columns.no_label))
-    return _said(rows, values[rows], source.path, name)
+    return _sourced_labels(rows, values[rows], source.path, name)
 
 
-def _said(rows: IntArray, values: AnyArray, path: str, column: str) -> dict[int, LabelSaid]:
-    labels = [LabelSaid(label, path, column) for label in label_keys(values)]
+def _sourced_labels(rows: IntArray, values: AnyArray, path: str, column: str) -> dict[int, SourcedLabel]:
+    labels = [SourcedLabel(label, path, column) for label in label_keys(values)]
     return dict(zip(rows.tolist(), labels, strict=True))
 
 
-def _refuse_contradictions(found: Mapping[int, LabelSaid], said: Mapping[int, LabelSaid], pool: PoolFile) -> None:
-    """Refuse labels of one row that differ: nobody but a person knows which is right."""
-    odd = [row for row in said if row in found and found[row].label != said[row].label]
-    if not odd:
+def _refuse_contradictions(
+    found: Mapping[int, SourcedLabel], labels_here: Mapping[int, SourcedLabel], pool: PoolFile
+) -> None:
+    """Raise if two files give different labels for one row."""
+    conflicting = [row for row in labels_here if row in found and found[row].label != labels_here[row].label]
+    if not conflicting:
         return
-    one, other, ids = found[odd[0]], said[odd[0]], pool.names.ids
-    where = f"row {odd[0]}" if ids is None else f"id {ids.shown(odd[:1])}"
-    more = f", and {len(odd) - 1} more differ{'s' * (len(odd) == 2)}" if len(odd) > 1 else ""
+    one, other, ids = found[conflicting[0]], labels_here[conflicting[0]], pool.names.ids
+    where = f"row {conflicting[0]}" if ids is None else f"id {ids.shown(conflicting[:1])}"
+    more = f", and {len(conflicting) - 1} more differ{'s' * (len(conflicting) == 2)}" if len(conflicting) > 1 else ""
     raise InvalidData(
         f"{one.path} says {one.column} {one.label!r} and {other.path} {other.label!r} of {where}{more}",
         hint=f"correct one of them{_or_leave_out(one, other, pool)}.",
     )
 
 
-def _or_leave_out(one: LabelSaid, other: LabelSaid, pool: PoolFile) -> str:
-    """How to go without the labels of the pool's own file; the option would take them from both where names agree."""
+def _or_leave_out(one: SourcedLabel, other: SourcedLabel, pool: PoolFile) -> str:
+    """A hint for ignoring the pool's labels; --ignore-columns would drop both columns if they share a name."""
     if one.path != pool.source.path:
         return ""
     if one.column == other.column:
@@ -264,11 +264,11 @@ def _or_leave_out(one: LabelSaid, other: LabelSaid, pool: PoolFile) -> str:
     return f", or pass --ignore-columns {one.column}"
 
 
-# The temperature that the command line asks for: a number, or fitted on the labels that the files hold.
+# ``--temperature``: a number, or fitted on the labels.
 
 
-def read_heat(text: str | None, found: Inputs, labelled: Sequence[str], columns: Columns) -> float | None:
-    """What logits are to be divided by; a fitted one is reported."""
+def read_temperature(text: str | None, found: Inputs, labelled: Sequence[str], columns: Columns) -> float | None:
+    """The temperature for the logits; a note reports a fitted one."""
     if text is None:
         return None
     number = check_temperature(read_number(text))
@@ -281,8 +281,8 @@ def read_heat(text: str | None, found: Inputs, labelled: Sequence[str], columns:
         hint = "fill in a column label, in the pool or in a table for --labelled, or pass a number."
         problem = "needs the classes of labelled rows of the pool"
         raise InvalidArgument(problem, argument="temperature", value=text, hint=hint)
-    with naming_files(found.files, found.place):
+    with name_files_in_errors(found.files, found.describe_row):
         logits, rows = check_logits(found.doubt["logits"], len_of(found.pool.features)), np.array(list(labels))
-        value, described = fit_temperature(logits[rows], np.array(list(labels.values())))
-    note(f"temperature {value:.4g}, fitted on {len(rows)} labelled rows" if described is None else described)
+        value, remark = fit_temperature(logits[rows], np.array(list(labels.values())))
+    note(f"temperature {value:.4g}, fitted on {len(rows)} labelled rows" if remark is None else remark)
     return value

@@ -1,4 +1,4 @@
-"""Which rows of the pool a file names: by id, by the index of a frame, or by number."""
+"""Find the rows of the pool that a file names: by id, by data frame index, or by row number."""
 
 import os
 import re
@@ -19,39 +19,39 @@ from dubito.request.ids import Ids, rows_of
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.rows import check_rows, refuse_ids
 
-# What a person labels from: columns of the pool's own file that go along with the picks, and pictures they name.
+# Columns of the pool that are copied to the picks, and the pictures they name.
 
-OWN = ("rank", "index", "id", "priority")
-"""Columns that picks have anyway."""
+PICK_COLUMNS = ("rank", "index", "id", "priority")
+"""Columns that every table of picks has."""
 NOTHING = "none"
 
 
 def read_carried(spec: str, keep: str | None, pool: PoolFile, columns: Columns) -> dict[str, AnyArray]:
-    """The columns named, or every column of text in a table that is no id and no label; (n,) of text each.
+    """The columns named in ``keep``, or every text column of a table except ids and labels; (n,) each.
 
-    The file is opened again: a column that is ignored as a feature may well be what people label from.
+    The file is opened again, because a column that is ignored as a feature may still be useful for labeling.
     """
     source = open_source(split_spec(spec)[0])
     if keep is not None:
         names = [name.strip() for name in keep.split(",") if name.strip() not in ("", NOTHING)]
         for name in names:
-            _refuse_own(source.path, name)
+            _check_keep(source.path, name)
     else:
         names = text_columns(source, columns)
     return {name: _texts(source, name, len_of(pool.features)) for name in names}
 
 
 def text_columns(source: Source, columns: Columns) -> list[str]:
-    """Columns of text that nothing else claims."""
+    """Text columns that have no other role."""
     if not source.is_table:
         return []
     roles = [given_name(role, columns) or usual_name(source, role) for role in ("ids", "labels")]
-    taken = {*roles, *OWN, columns.id, columns.label, *no_features(list(source.names)), *index_columns(source)}
+    taken = {*roles, *PICK_COLUMNS, columns.id, columns.label, *no_features(list(source.names)), *index_columns(source)}
     return [name for name, entry in source.entries.items() if entry.content == "text" and name and name not in taken]
 
 
-def _refuse_own(path: str, name: str) -> None:
-    if name in OWN or no_features([name]):
+def _check_keep(path: str, name: str) -> None:
+    if name in PICK_COLUMNS or no_features([name]):
         raise InvalidArgument(
             f"{path}: picks cannot carry a column called {name!r}, which means something else when they come back",
             hint="leave it out of --keep, or rename it.",
@@ -69,18 +69,18 @@ def _texts(source: Source, name: str, n_rows: int) -> AnyArray:
 
 
 def with_carried(selection: Selection, columns: Mapping[str, AnyArray]) -> Selection:
-    """The picks with their values of these columns, as text."""
+    """Add the values of these columns to the picks, as text."""
     carried = {name: list(map(_text, values[selection.indices].tolist())) for name, values in columns.items()}
     return replace(selection, carried=carried)
 
 
 def _text(value: object) -> str:
-    """A cell as text; nothing for what is missing."""
+    """A cell as text; empty for missing values."""
     return "" if value is None or value != value else str(value)
 
 
 def picture_folders(spec: str, given: str | None) -> list[Path]:
-    """Where pictures may be: the folder named, else where a pool file's begin, beside it, or where we run."""
+    """Folders to search for pictures: the one given, else the pool's root, its folder and the working directory."""
     if given is not None:
         if not Path(given).is_dir():
             raise InvalidArgument(f"--pictures {given} is no folder", hint="name the folder that pictures are in.")
@@ -91,35 +91,34 @@ def picture_folders(spec: str, given: str | None) -> list[Path]:
     return [*([Path(root)] if root else []), Path(path).resolve().parent, Path()]
 
 
-# Small tables of names and labels, from whatever file a person keeps them in.
+# Tables of ids and labels, read from any supported file format.
 
-TRUTH = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
+BOOLEANS = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
 
-MOST_NAMED, FEW_CLASSES = 5, 10
+MAX_SHOWN, MANY_CLASSES = 5, 10
 FRACTION = re.compile(r"[+-]?\d*\.\d+(e[+-]?\d+)?", re.IGNORECASE)
 
 Note = Callable[[str], None]
-"""Where a remark goes."""
+"""Receives a message for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameTable:
-    """A small table of names and labels, its columns as they are written, empty cells and all."""
+    """A table of ids and labels, with its values as written, including empty cells."""
 
     path: str
     columns: Mapping[str, Callable[[], AnyArray]]
     index: str | None = None
-    """The column that holds a frame's index without being called so."""
+    """The column that holds a data frame's index under another name."""
     is_list: bool = False
-    """Whether it is plain text: a name on each line."""
+    """Whether the file is plain text with one name on each line."""
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The names of the columns."""
         return tuple(self.columns)
 
     def values(self, name: str, rows: BoolArray | None = None) -> AnyArray:
-        """A column, or some of its rows, none of which may be empty."""
+        """A column, or some of its rows; raises if a cell is empty."""
         values = self.columns[name]()
         rows = np.ones(len(values), dtype=np.bool_) if rows is None else rows
         empty = rows & np.array([not key for key in label_keys(values)], dtype=np.bool_)
@@ -129,11 +128,10 @@ class NameTable:
         return values[rows]
 
     def id_column(self, wanted: str | None) -> str | None:
-        """The column of ids, by the name given or a usual one."""
         return wanted if wanted in self.header else usual(self.header, IDS)
 
     def label_column(self, wanted: str | None, *, elsewhere: bool) -> str | None:
-        """The column of labels; one that the user named must be here unless it is ``elsewhere``, in the pool."""
+        """The label column. Raises if a column the user named is missing, unless it is ``elsewhere``, in the pool."""
         if wanted in self.header:
             return wanted
         if wanted is not None and not elsewhere:
@@ -143,70 +141,70 @@ class NameTable:
         return usual(self.header, LABELS)
 
     def hint_of_labels(self, columns: Columns, known: Collection[str]) -> str:
-        """How to name the column of labels, where some could be it; ``known`` ones mean something else."""
-        taken = {*OWN, self.id_column(columns.id), self.index, *known}
+        """A hint listing columns that could be labels; ``known`` columns have another meaning."""
+        taken = {*PICK_COLUMNS, self.id_column(columns.id), self.index, *known}
         free = [name for name in self.header if name not in taken and could_be_labels(self.columns[name]())]
         if not free:
             return ""
         given = free[0] if len(free) == 1 else "NAME"
-        return f" If {' or '.join(free[:MOST_NAMED])} holds their classes, pass --label-column {given}."
+        return f" If {' or '.join(free[:MAX_SHOWN])} holds their classes, pass --label-column {given}."
 
     def labelled(
         self, columns: Columns, note: Note, *, elsewhere: bool = False, known: Collection[str] = ()
     ) -> BoolArray:
-        """Which rows count: those that have a label, or that a mask says are labelled; all where there is neither.
+        """Which rows count as labeled: those with a label, or those set in a mask column; all if there is neither.
 
-        ``known`` are columns that mean something else than labels, such as the pool's own.
+        ``known`` are columns that cannot be labels, such as those of the pool.
         """
         n = len(next(iter(self.columns.values()))()) if self.columns else 0
-        everything: BoolArray = np.ones(n, dtype=np.bool_)
+        all_rows: BoolArray = np.ones(n, dtype=np.bool_)
         if not n:
             note(f"{self.path}: 0 rows, so that nothing counts as labelled.")
         if self.is_list or not n:
-            return everything
+            return all_rows
         name = self.label_column(columns.label, elsewhere=elsewhere)
         mask = usual(self.header, (*LABELLED, *UNLABELLED))
         if name is None and mask is None:
             hint = self.hint_of_labels(columns, known)
             rows = f"{n} row{'s' * (n != 1)}, no label column"
             note(f"{self.path}: {rows}: all count as labelled, and no model is fitted on this file.{hint}")
-            return everything
-        kept, why = everything, ""
+            return all_rows
+        kept, why = all_rows, ""
         if mask is not None:
-            kept, why = self.truths(mask), f"are labelled by {mask}"
+            kept, why = self.booleans(mask), f"are labelled by {mask}"
             kept = ~kept if mask.lower() in UNLABELLED else kept
         if name is not None:
-            said, kept = kept, are_labels(f"{self.path} ({name})", self.columns[name](), columns.no_label)
+            claimed, kept = kept, are_labels(f"{self.path} ({name})", self.columns[name](), columns.no_label)
             why = f"have a {name}"
             if mask is not None:
-                odds = int((said != kept).sum())
-                note(f"{self.path} has {name} and {mask}, at odds in {odds} of {n} rows: {name} counts.")
+                conflicts = int((claimed != kept).sum())
+                note(f"{self.path} has {name} and {mask}, at odds in {conflicts} of {n} rows: {name} counts.")
         if not kept.all():
             note(f"{kept.sum()} of the {n} rows in {self.path} {why}; the others do not count.")
         return kept
 
     def mask(self, n_rows: int) -> BoolArray | None:
-        """What a column of 0 and 1, or yes and no, says of so many rows in their order; None without one."""
+        """The mask column if it has a value for each of ``n_rows`` rows; None without one."""
         name = usual(self.header, (*LABELLED, *UNLABELLED))
         texts = [] if name is None else label_keys(self.columns[name]())
         if name is None or len(texts) != n_rows or len(set(texts)) == len(texts):
             return None
-        said = self.truths(name)
-        return ~said if name.lower() in UNLABELLED else said
+        claimed = self.booleans(name)
+        return ~claimed if name.lower() in UNLABELLED else claimed
 
-    def truths(self, name: str) -> BoolArray:
-        """A column of yes and no, as people write it."""
+    def booleans(self, name: str) -> BoolArray:
+        """A column of 0/1, true/false or yes/no as booleans."""
         texts = label_keys(self.columns[name]())
-        odd = next((row for row, text in enumerate(texts) if text.lower() not in TRUTH), None)
+        odd = next((row for row, text in enumerate(texts) if text.lower() not in BOOLEANS), None)
         if odd is not None:
             what = f"holds {texts[odd]!r} in {name}" if texts[odd] else f"has nothing in {name}"
             problem = f"{self.path} {what} (row {odd + 1}), which is a mask"
             raise InvalidData(problem, hint="write 1 or 0, true or false, yes or no in every row.")
-        return np.array([TRUTH[text.lower()] for text in texts], dtype=np.bool_)
+        return np.array([BOOLEANS[text.lower()] for text in texts], dtype=np.bool_)
 
 
 def could_be_labels(values: AnyArray) -> bool:
-    """Whether a column may hold classes: few of them, and no fractions.
+    """Whether a column may hold classes: few distinct values, and no fractions.
 
     Examples
     --------
@@ -216,13 +214,13 @@ def could_be_labels(values: AnyArray) -> bool:
     keys = [key for key in label_keys(values) if key]
     if any(FRACTION.fullmatch(key) for key in keys):
         return False
-    return 0 < len(set(keys)) <= max(FEW_CLASSES, len(keys) // 2)
+    return 0 < len(set(keys)) <= max(MANY_CLASSES, len(keys) // 2)
 
 
 def read_table(path: str, only_column: str, columns: Columns) -> NameTable | None:
-    """The file as a table of names where it can be one; None for arrays without names.
+    """Read a file as a table of names; None for arrays without names.
 
-    ``only_column`` says what the lines of a ``.txt`` are.
+    ``only_column`` is the column name given to the lines of a ``.txt`` file.
     """
     suffix = suffix_of(path)
     if suffix == ".txt":
@@ -234,7 +232,7 @@ def read_table(path: str, only_column: str, columns: Columns) -> NameTable | Non
 
 
 def table_of_source(source: Source, columns: Columns) -> NameTable | None:
-    """The columns of a table, or the 1-D arrays of an archive that are as long as its ids."""
+    """The columns of a table, or the 1-D arrays of an archive that have the length of its ids."""
     one = {name: entry for name, entry in source.entries.items() if entry.ndim == 1}
     if source.is_table:
         index = [name for name in index_columns(source) if name.lower() != "index"]
@@ -245,7 +243,7 @@ def table_of_source(source: Source, columns: Columns) -> NameTable | None:
     n = len(one[ids].values())
     same = {name: entry.values for name, entry in one.items() if name == ids or len(entry.values()) == n}
     roles = (*LABELLED, *UNLABELLED, *CANDIDATES)
-    # Row numbers, or features, in an archive that has ids for something else.
+    # An archive whose ids do not belong to its row numbers or features.
     return (
         None
         if any(name.lower() in roles and name not in same for name in source.names)
@@ -254,15 +252,14 @@ def table_of_source(source: Source, columns: Columns) -> NameTable | None:
 
 
 def only(names: Sequence[str]) -> str | None:
-    """The one name there is."""
     return names[0] if len(names) == 1 else None
 
 
 def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> IntArray | None:
-    """The pool's row for each row of the table that is kept; None where nothing in the table names rows.
+    """The row of the pool for each kept row of the table; None if no column names rows.
 
-    Ids count before row numbers. A column ``index`` holds row numbers, as in dubito's own tables, unless the pool has
-    its ids in a column of that name.
+    Ids take precedence over row numbers. A column ``index`` holds row numbers, as in dubito's own tables, unless the
+    pool has its ids in a column of that name.
     """
     theirs = table_ids(table, pool, columns, kept)
     index = usual(table.header, (ROW,))
@@ -275,7 +272,6 @@ def named_rows(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArr
 
 
 def can_name_rows(table: NameTable, pool: PoolFile, columns: Columns) -> bool:
-    """Whether a column of the table can name rows of this pool."""
     has_ids = table.id_column(columns.id) is not None or table.index is not None
     by_index = table.index is not None and pool.names.index is not None
     if usual(table.header, (ROW,)) is not None or by_index or (has_ids and pool.names.ids is not None):
@@ -285,7 +281,7 @@ def can_name_rows(table: NameTable, pool: PoolFile, columns: Columns) -> bool:
 
 
 def ids_known(theirs: Ids, pool: PoolFile) -> Ids | None:
-    """The pool's ids; or the row numbers that its file writes down, where they are meant by who names some of them."""
+    """The pool's ids; or its index column if the pool has no ids and the table uses values of the index."""
     ids, index = pool.names.ids, pool.names.index
     if ids is not None or index is None or index.row_of_key.keys().isdisjoint(theirs.keys):
         return ids
@@ -293,7 +289,7 @@ def ids_known(theirs: Ids, pool: PoolFile) -> Ids | None:
 
 
 def table_ids(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray | None = None) -> Ids | None:
-    """The ids in a table: its column of ids, or an index that is the pool's."""
+    """The ids in a table: its id column, or its index if that is what identifies rows of the pool."""
     column = table.id_column(columns.id)
     index = usual(table.header, (ROW,))
     if (
@@ -309,7 +305,6 @@ def table_ids(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArra
 
 
 def rows_by_number(table: NameTable, index: str, pool: PoolFile, kept: BoolArray | None = None) -> IntArray:
-    """The row number of each row, from a column of the table."""
     n_pool = len_of(pool.features)
     try:
         rows = np.array([int(str(text)) for text in table.values(index, kept).tolist()], dtype=np.int64)
@@ -329,24 +324,24 @@ def rows_by_number(table: NameTable, index: str, pool: PoolFile, kept: BoolArray
 
 
 def note_conflict(table: NameTable, pool: PoolFile, columns: Columns, kept: BoolArray, note: Note) -> None:
-    """Say where an id and an index name different rows of the pool: the id counts."""
+    """Note the first row whose id and index name different rows of the pool; the id counts."""
     column, index = table.id_column(columns.id), usual(table.header, (ROW,))
     ids = pool.names.ids
     if column is None or index is None or ids is None:
         return
     theirs = Ids(table.path, table.values(column, kept))
     numbers = np.flatnonzero(kept) + 1
-    for number, key, said in zip(numbers, theirs.keys, table.columns[index]()[kept].tolist(), strict=True):
-        if key in ids.row_of_key and str(said or "0").strip() != str(ids.row_of_key[key]):
+    for number, key, claimed in zip(numbers, theirs.keys, table.columns[index]()[kept].tolist(), strict=True):
+        if key in ids.row_of_key and str(claimed or "0").strip() != str(ids.row_of_key[key]):
             note(
                 f"{table.path}: in row {number} the {column} {key!r} is row {ids.row_of_key[key]} of the pool, but "
-                f"{index} says {said}; the {column} counts, here and below."
+                f"{index} says {claimed}; the {column} counts, here and below."
             )
             return
 
 
 def note_numbers(table: NameTable, pool: PoolFile, columns: Columns, note: Note) -> None:
-    """Say that a table goes by row numbers, where the pool has ids: another order of the pool would mean others."""
+    """Note that row numbers are used although the pool has ids: they are wrong if the pool is reordered."""
     index = usual(table.header, (ROW,))
     if pool.names.ids is not None and index is not None and table_ids(table, pool, columns) is None:
         note(
@@ -356,17 +351,16 @@ def note_numbers(table: NameTable, pool: PoolFile, columns: Columns, note: Note)
 
 
 def note_order(spec: str, array: Matrix, pool: PoolFile, note: Note) -> None:
-    """Say that a mask has no ids, where the pool has some: its rows are the pool's by their order."""
+    """Note that a mask without ids is matched to the pool by order, although the pool has ids."""
     if pool.names.ids is not None and array.shape == (len_of(pool.features),):
         note(f"{pool.source.path} has ids and {spec} none: rows are matched by their order.")
 
 
 def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns, note: Note) -> IntArray:
-    """Rows of the pool from a table with an id or index, from row numbers, ids or a mask."""
     path, key = split_spec(spec)
     table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
     mask = None if table is None else usual(table.header, CANDIDATES)
-    rows = None if table is None else named_rows(table, pool, columns, None if mask is None else table.truths(mask))
+    rows = None if table is None else named_rows(table, pool, columns, None if mask is None else table.booleans(mask))
     if table is not None and rows is not None:
         note_numbers(table, pool, columns, note)
         if mask is None and len(table.header) > 1:
@@ -383,26 +377,25 @@ def read_candidate_rows(spec: str, pool: PoolFile, columns: Columns, note: Note)
 
 
 def own_candidates(pool: PoolFile, columns: Columns, note: Note) -> IntArray | None:
-    """Rows that the pool's own file says may be picked: a column of 0 and 1, or an array as a file may hold one."""
+    """The candidate rows given in the pool file itself: a 0/1 column of a table, or an array."""
     source, n = pool.source, len_of(pool.features)
     name = usual_name(source, "candidates")
     if name is None or name in (*pool.feature_names, *columns.claimed):
         return None
     table = table_of_source(source, columns) if source.is_table else None
-    mask = find_array(source, "candidates") if table is None else table.truths(name)
+    mask = find_array(source, "candidates") if table is None else table.booleans(name)
     rows = check_rows("candidates", mask, n, pool.names)
     note(f"{source.path}: {len(rows)} of {n} rows may be picked, by {name}; --ignore-columns {name} for all.")
     return rows
 
 
 def unknown_ids(path: str, column: str) -> InvalidArgument:
-    """Ids where the pool has none."""
     hint = f"name them with --id-column, or give {path} an index column of row numbers."
     return InvalidArgument(f"{path} names rows by {column}, and the pool has no ids", hint=hint)
 
 
 def unnamed_rows(table: NameTable, pool: PoolFile, columns: Columns) -> InvalidData:
-    """A table without ids or row numbers, and the column of it that holds ids of the pool, if there is one."""
+    """The error for a table without ids or row numbers; its hint names a column with the pool's ids, if any."""
     known, wanted = pool.names.ids, columns.id if columns.id in pool.source.names else "id"
     problem = f"{table.path} has no column that names rows of the pool; it holds {', '.join(table.header)}"
     rows = f"index, the row numbers from 0; points outside the pool need its {pool.features.shape[1]} features."
@@ -417,7 +410,7 @@ def unnamed_rows(table: NameTable, pool: PoolFile, columns: Columns) -> InvalidD
 
 
 def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) -> IntArray:
-    """The rows of earlier picks, whose ids must still be those of the rows they name."""
+    """The rows of earlier picks; raises if their ids no longer match the rows of the pool."""
     n_pool = len_of(pool.features)
     outside = rows[rows >= n_pool]
     if len(outside):
@@ -436,11 +429,11 @@ def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) ->
 
 
 def read_outcomes(path: str, pool: PoolFile, columns: Columns) -> tuple[IntArray, BoolArray]:
-    """Rows that were checked, and whether the model was wrong there: a table with ``wrong`` and an id or index."""
+    """The checked rows, and whether the model was wrong on each, from a table with a column ``wrong``."""
     table = read_table(path, ROW, columns)
     if table is None or "wrong" not in table.header:
         raise MissingFile(f"{path} has no column wrong; pass a table with an id or index, and 0 or 1 in wrong.")
     rows = named_rows(table, pool, columns)
     if rows is None:
         raise MissingFile(f"{table.path} has no column that names rows of the pool; give it an id or index.")
-    return rows, table.truths("wrong")
+    return rows, table.booleans("wrong")

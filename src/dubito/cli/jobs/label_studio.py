@@ -9,7 +9,7 @@ import numpy as np
 
 from dubito.cli.inputs.features import is_wanted, read_when
 from dubito.cli.inputs.pool import Inputs, read_inputs
-from dubito.cli.inputs.row_columns import note_twins, read_labels
+from dubito.cli.inputs.row_columns import note_similar_classes, read_labels
 from dubito.cli.inputs.rows import read_carried
 from dubito.cli.jobs.select import Method
 from dubito.cli.output import say
@@ -57,7 +57,7 @@ class Showing:
 
 
 class Keeper:
-    """The tables of labels and of what was skipped, written whenever there is news."""
+    """The tables of labels and of what was skipped, written whenever there are new ones."""
 
     def __init__(self, output: str, skipped: str | None, *, force: bool, classes: Sequence[str]) -> None:
         self.output, self.skipped, self.classes, self.force = output, skipped, classes, force
@@ -158,7 +158,7 @@ def _read_pool(
     """The pool, the labels of its rows, and what its rows are called."""
     found = read_inputs(pool, labelled, {}, columns)
     labels = read_labels(found.pool, labelled, columns)
-    note_twins(labels.values())
+    note_similar_classes(labels.values())
     ids = found.pool.ids
     return found, labels, {ROW: np.arange(len_of(found.pool.features))} if ids is None else {"id": ids}
 

@@ -1,4 +1,4 @@
-"""What ``dubito select`` does once its options are read."""
+"""The work of ``dubito select`` after its options are parsed."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from dubito.cli.inputs.labeled import LabelledInputs
 from dubito.cli.inputs.pool import Inputs, note
 from dubito.cli.inputs.row_columns import labels_argument
 from dubito.cli.inputs.rows import own_candidates, picture_folders, read_candidate_rows, read_earlier
-from dubito.cli.output import Bar, Stopped, naming_files, put, put_data, say
+from dubito.cli.output import Bar, Stopped, name_files_in_errors, put, say, write_data
 from dubito.core.constraints import Limits
 from dubito.core.problem import Interrupted, Metric, Progress, Request, Selection
 from dubito.doubt.reading import Sources
@@ -48,31 +48,29 @@ from dubito.request.labels import EMPTY
 from dubito.request.rows import check_candidates
 from dubito.strategies import Strategy, build_strategy, configure_strategy
 
-# Where the picks of ``dubito select`` go: checked before anything is computed, written and told in the end.
+# The output of ``dubito select``: checked before anything is computed, written at the end.
 
 BINARY = ("parquet", "npy")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the picks go."""
-
     path: str | None
     """None for stdout."""
     format: Format
     append: bool
     force: bool
     safe_csv: bool = False
-    """Whether text that looks like a formula is kept from being one."""
+    """Whether to put an apostrophe before text that a spreadsheet would read as a formula."""
 
     def for_spreadsheets(self, wanted: bool | None) -> "Target":
-        """Files of CSV are opened by spreadsheets, so that text stays text there unless something else is said."""
+        """Escape formulas as asked, or in CSV files by default: people open them in spreadsheets."""
         is_file = self.path is not None and self.format == "csv"
         return replace(self, safe_csv=is_file if wanted is None else wanted)
 
 
 def check_target(output: str | None, format: str | None, as_json: bool, append: bool, force: bool) -> Target:
-    """Refuse an output that could not be written, before anything is computed."""
+    """Raise if the output could not be written, before anything is computed."""
     if as_json and format not in (None, "json"):
         raise InvalidArgument(f"--json and --format {format} disagree", hint="pass one of them.")
     path = None if output == "-" else output
@@ -103,22 +101,22 @@ def check_target(output: str | None, format: str | None, as_json: bool, append: 
     return Target(path, chosen, append, force)
 
 
-def refuse_inputs(target: Target, sheet: str | None, inputs: Iterable[str | None]) -> None:
-    """Refuse an output that is one of the files that are read, alone or in a folder of shards: inputs never change."""
+def check_overwrites(target: Target, sheet: str | None, inputs: Iterable[str | None]) -> None:
+    """Raise if an output would overwrite an input file, or a shard of an input folder."""
     read = [os.path.realpath(split_spec(spec)[0]) for spec in inputs if spec is not None]
     for output in (None if target.append else target.path, sheet):
-        place = None if output is None or not os.path.isfile(output) else os.path.realpath(output)
-        if place is not None and (place in read or (os.path.dirname(place) in read and _is_shard(place))):
+        path = None if output is None or not os.path.isfile(output) else os.path.realpath(output)
+        if path is not None and (path in read or (os.path.dirname(path) in read and _is_shard(path))):
             raise InvalidArgument(f"{output} is read, and would be lost", hint="write to another file.")
 
 
 def _is_shard(path: str) -> bool:
-    """Whether other files of its kind stand beside it."""
+    """Whether the file's folder holds other files with the same suffix."""
     return sum(suffix_of(name) == suffix_of(path) for name in os.listdir(os.path.dirname(path))) > 1
 
 
 def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence[str] = ()) -> None:
-    """Write the picks and say what they are; an interrupted run says so in its exit code, too."""
+    """Write the picks and print a summary; raise `Stopped` if the run was interrupted."""
     where = "to stdout" if target.path is None else f"to {target.path}"
     if len(selection):
         write(selection, target)
@@ -134,33 +132,32 @@ def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence
         f"in {selection.seconds:.2f} s{radius}{covered}{spent}; written {where}.",
         quiet=quiet,
     )
-    for described in selection.notes:
-        say(described, quiet=quiet)
+    for text in selection.notes:
+        say(text, quiet=quiet)
     if target.safe_csv and target.format == "csv":
-        tell_marks(selection, where.removeprefix("to "), quiet)
+        note_escaped_text(selection, where.removeprefix("to "), quiet)
     if target.path is not None:
         files = dict.fromkeys([*labelled, target.path])
         options = " ".join(f"--labelled {shlex.quote(path)}" for path in files)
         say(f"next round: label them, train your model again if you have one, and pass {options}", quiet=quiet)
 
 
-def tell_marks(selection: Selection, where: str, quiet: bool) -> None:
-    """Say where text is not as it was, so that nobody joins by it unawares."""
+def note_escaped_text(selection: Selection, where: str, quiet: bool) -> None:
+    """Tell the user which columns contain escaped text, because joins on them would fail."""
     columns = selection.columns()
     n_marked = {name: sum(map(is_formula, values)) for name, values in columns.items()}
-    described = ", ".join(f"{count} in {name}" for name, count in n_marked.items() if count)
-    if described:
+    text = ", ".join(f"{count} in {name}" for name, count in n_marked.items() if count)
+    if text:
         say(
-            f"text that begins like a formula has an apostrophe before it in {where} ({described}), for spreadsheets; "
+            f"text that begins like a formula has an apostrophe before it in {where} ({text}), for spreadsheets; "
             "dubito takes it off again. --no-safe-csv writes it as it is.",
             quiet=quiet,
         )
 
 
 def write(selection: Selection, target: Target) -> None:
-    """To stdout, to a file that is replaced whole, or below what a file holds, which is ours by now."""
     if target.path is None:
-        put_data(render_selection(selection, target.format, safe_csv=target.safe_csv))
+        write_data(render_selection(selection, target.format, safe_csv=target.safe_csv))
     elif target.append:
         add_round(selection, target.path, format=target.format, safe_csv=target.safe_csv)
     else:
@@ -170,7 +167,7 @@ def write(selection: Selection, target: Target) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How to pick."""
+    """The options that say how to pick."""
 
     budget: int
     strategy: Strategy
@@ -184,29 +181,25 @@ class Method:
     temperature: float | None = None
     model: str = NO_MODEL
 
-    def limited(self, spend: float | None, quotas: object) -> "Method":
-        """The same within limits."""
+    def with_limits(self, spend: float | None, quotas: object) -> "Method":
         return replace(self, spend=spend, quotas=quotas)
 
-    def heated(self, temperature: float | None) -> "Method":
-        """The same with logits divided by this."""
+    def with_temperature(self, temperature: float | None) -> "Method":
         return replace(self, temperature=temperature)
 
-    def fitting(self, model: str) -> "Method":
-        """The same with a model of this kind, fitted on labels."""
+    def with_model(self, model: str) -> "Method":
         if model != NO_MODEL:
             find_model(model)
         return replace(self, model=model)
 
     def limits(self, found: Inputs) -> Limits:
-        """What is said of costs and classes, with what the files hold."""
-        return Limits(found.beside.get("costs"), self.spend, self.quotas, found.beside.get("classes"))
+        return Limits(found.row_values.get("costs"), self.spend, self.quotas, found.row_values.get("classes"))
 
 
-def read_own(
+def read_strategy_options(
     features: str | None, strength: str | None, beam_width: str | None, scaling: str | None
 ) -> dict[str, object]:
-    """Those options of strategies that were given."""
+    """The strategy options that were given on the command line."""
     numbers = {"strength": strength, "beam_width": beam_width}
     read = {name: None if text is None else read_number(text) for name, text in numbers.items()}
     given: dict[str, object] = {**read, "scaling": scaling, "features": features}
@@ -222,7 +215,6 @@ def read_method(
     memory_limit: str | None,
     seed: str,
 ) -> Method:
-    """The options as the library takes them."""
     return Method(
         check_integer("budget", read_number(budget), least=1),
         build_strategy(strategy, own),
@@ -234,7 +226,7 @@ def read_method(
 
 
 def with_scale(method: Method, found: Inputs, when: When) -> Method:
-    """The method with features standardised or not, and a note where that was not asked for."""
+    """Decide whether to standardize the features; print a note if the user did not ask for it."""
     names = found.pool.feature_names
     advice = describe_scale(when, names, found.pool.features)
     if advice is not None:
@@ -243,8 +235,8 @@ def with_scale(method: Method, found: Inputs, when: When) -> Method:
 
 
 @contextmanager
-def holding(target: Target, dry_run: bool, quiet: bool) -> Iterator[None]:
-    """With ``--append`` the file is ours from reading its picks to adding new ones: two at once take turns."""
+def lock_output(target: Target, dry_run: bool, quiet: bool) -> Iterator[None]:
+    """With ``--append``, lock the file from reading its picks until the new ones are added."""
     if dry_run or not target.append or target.path is None:
         yield
         return
@@ -253,7 +245,7 @@ def holding(target: Target, dry_run: bool, quiet: bool) -> Iterator[None]:
 
 
 def without_earlier_picks(found: Inputs, target: Target, columns: Columns) -> Inputs:
-    """With ``--append`` the picks in the file are labelled by now, or soon will be."""
+    """With ``--append``, count the picks that are already in the file as labeled."""
     if not target.append or target.path is None or not os.path.exists(target.path):
         return found
     earlier = read_earlier(target.path, read_picks(target.path), found.pool, columns)
@@ -261,21 +253,21 @@ def without_earlier_picks(found: Inputs, target: Target, columns: Columns) -> In
 
 
 def read_candidates(spec: str | None, found: Inputs, columns: Columns) -> IntArray | None:
-    """Rows that may be picked, or None for all that are not labelled."""
+    """Rows that may be picked, or None for all unlabeled rows."""
     n_pool = len_of(found.pool.features)
-    with naming_files({"candidates": spec or found.files["pool"]}):
+    with name_files_in_errors({"candidates": spec or found.files["pool"]}):
         if spec is None:
             wanted = own_candidates(found.pool, columns, note)
         else:
             wanted = read_candidate_rows(spec, found.pool, columns, note)
     if found.labelled.foreign and len(found.labelled.rows):
-        # select() keeps rows back that it knows to be labelled, but not where they come as features.
+        # select() excludes labeled rows that are given as row numbers, but not those given as features.
         return check_candidates(wanted, n_pool, found.labelled.rows)
     return wanted
 
 
 def pick(found: Inputs, allowed: IntArray | None, method: Method, quiet: bool) -> Selection:
-    """Select with a progress bar; after Ctrl-C, the picks so far."""
+    """Select with a progress bar; return the picks so far after Ctrl-C."""
     with Bar("picking", quiet=quiet) as bar:
         try:
             selection = call_select(found, allowed, method, bar)
@@ -286,9 +278,9 @@ def pick(found: Inputs, allowed: IntArray | None, method: Method, quiet: bool) -
 
 
 def call_select(found: Inputs, allowed: IntArray | None, method: Method, progress: Progress | None = None) -> Selection:
-    """`dubito.select` with what the files hold; an error says which file it is about."""
+    """Call `dubito.select` with the contents of the files; errors name the file."""
     limits = method.limits(found)
-    with naming_files(found.files, found.place):
+    with name_files_in_errors(found.files, found.describe_row):
         return select(
             found.pool.features,
             method.budget,
@@ -316,17 +308,15 @@ def call_select(found: Inputs, allowed: IntArray | None, method: Method, progres
 
 
 def candidates_of(found: Inputs, allowed: IntArray | None) -> BoolArray | None:
-    """Rows that may be picked as a mask, which nobody can take for ids."""
+    """The allowed rows as a mask, because row numbers could be mistaken for ids."""
     return None if allowed is None else np.isin(np.arange(len_of(found.pool.features)), allowed)
 
 
-# What ``dubito select --dry-run`` does: everything but picking.
+# ``dubito select --dry-run``: everything except picking.
 
 
 @dataclass(frozen=True, slots=True)
 class DryRunFacts:
-    """What a dry run tells."""
-
     n: int
     d: int
     dtype: str
@@ -335,21 +325,20 @@ class DryRunFacts:
     budget: int
     strategy: str
     engine: str | None
-    """Which would run; None for a strategy without an engine."""
+    """The engine that would run; None for a strategy without one."""
     megabytes: float | None
-    """Memory beyond the inputs, at most; None where that is not known."""
+    """Upper bound on memory beyond the inputs; None if unknown."""
     seconds: float | None
     notes: tuple[str, ...] = ()
-    """What a person should know of it: on stderr, and in JSON."""
+    """Shown on stderr and in the JSON output."""
 
 
 def show_dry_run(found: Inputs, allowed: IntArray | None, method: Method, as_json: bool, quiet: bool) -> None:
-    """Print what would be done."""
-    with naming_files(found.files, found.place):
+    with name_files_in_errors(found.files, found.describe_row):
         strategy = configure_strategy(method.strategy, method.engine)
-        facts = asdict(foretell(strategy, read_request(found, allowed, method)))
-    for described in facts["notes"]:
-        say(described, quiet=quiet)
+        facts = asdict(estimate_run(strategy, read_request(found, allowed, method)))
+    for text in facts["notes"]:
+        say(text, quiet=quiet)
     if as_json:
         print(json.dumps({"schema": 1, **facts}, indent=2))
     else:
@@ -359,7 +348,7 @@ def show_dry_run(found: Inputs, allowed: IntArray | None, method: Method, as_jso
 
 
 def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Request:
-    """The request of the run that would follow, after all the checks of `dubito.select`."""
+    """The request that `dubito.select` would run, after all of its checks."""
     features = found.pool.features
     terms = check_terms(method.engine, method.memory_limit, method.seed, progress=None)
     named = found.labelled.argument(features)
@@ -371,8 +360,7 @@ def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Req
     return build_request(points, terms, method.budget, candidates_of(found, allowed), doubts, limits=limits)
 
 
-def foretell(strategy: Strategy, request: Request) -> DryRunFacts:
-    """Sizes, engine and cost."""
+def estimate_run(strategy: Strategy, request: Request) -> DryRunFacts:
     engine, cost, taken, note = forecast(strategy, request)
     (n, d), dtype = request.pool.shape, str(request.pool.dtype)
     megabytes, seconds = (None, None) if cost is None else (round(cost.bytes / 1e6, 1), round(cost.seconds, 2))
@@ -381,19 +369,18 @@ def foretell(strategy: Strategy, request: Request) -> DryRunFacts:
     return DryRunFacts(*sizes, taken, engine, megabytes, seconds, notes)
 
 
-# The contact sheet of ``dubito select``: picks as a page to label from.
+# ``dubito select --sheet``: a contact sheet of the picks.
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where a contact sheet goes, and where its pictures come from."""
+    """Where to write the contact sheet, and the folders to search for its pictures."""
 
     path: str
     folders: tuple[Path, ...]
     force: bool
 
     def write(self, selection: Selection, *, quiet: bool) -> None:
-        """Render the picks and say where they are."""
         from dubito.experiments.contact_sheet import Sheet, picture_column, picture_paths, render_sheet
 
         names = [str(name) for name in (selection.indices if selection.ids is None else selection.ids).tolist()]
@@ -410,7 +397,7 @@ class Page:
 
 
 def check_sheet(path: str, pool: str, pictures: str | None, force: bool) -> Page:
-    """Refuse a page that could not be written, before anything is computed."""
+    """Raise if the page could not be written, before anything is computed."""
     if not path.lower().endswith((".html", ".htm")):
         raise InvalidArgument(f"--sheet {path} is no page", hint="give it the suffix .html.")
     if not os.path.isdir(os.path.dirname(path) or "."):

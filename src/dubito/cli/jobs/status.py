@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dubito.cli.inputs.pool import Inputs, read_columns, read_inputs, read_missing, settle
-from dubito.cli.inputs.row_columns import note_twins, read_labels
-from dubito.cli.output import naming_files, put
+from dubito.cli.inputs.pool import Inputs, handle_missing, read_columns, read_inputs, read_missing
+from dubito.cli.inputs.row_columns import note_similar_classes, read_labels
+from dubito.cli.output import name_files_in_errors, put
 from dubito.io import Columns
 from dubito.models.held_out import Share
 from dubito.models.progress import LabelsSoFar, stand
@@ -28,16 +28,16 @@ def read_labelled_pool(
     """The pool with its labels, and those that were there before the last file."""
     found = read_inputs(pool, specs, {}, columns, read_missing(missing))
     found = replace(found, doubt={}, labels=read_labels(found.pool, specs, columns))
-    note_twins(found.labels.values())
+    note_similar_classes(found.labels.values())
     earlier = read_labels(found.pool, specs[:-1], columns)
-    settled, kept = settle(found, read_missing(missing))
+    complete, kept = handle_missing(found, read_missing(missing))
     numbers = range(kept.n_rows) if kept.rows is None else kept.rows.tolist()
-    return settled, {row: label for row, label in settled.labels.items() if numbers[row] in earlier}
+    return complete, {row: label for row, label in complete.labels.items() if numbers[row] in earlier}
 
 
 def standing_of(found: Inputs, before: dict[int, str], model: str) -> LabelsSoFar:
     """Where it stands; an error says which file it is about."""
-    with naming_files(found.files, found.place):
+    with name_files_in_errors(found.files, found.describe_row):
         return stand(found.pool.features, found.labels, before, model)
 
 

@@ -12,7 +12,7 @@ from dubito.experiments.models.networks.learner import Learner, Split, as_weight
 from dubito.experiments.models.networks.network import Mlp, perceptron
 from dubito.experiments.models.networks.training import Precision, Steps, Training
 from dubito.experiments.seeds import draw
-from dubito.experiments.side_by_side import Bank, Lane, train_side_by_side
+from dubito.experiments.side_by_side import DeviceData, StreamLearner, train_in_lockstep
 from levels import examples
 
 SEEN: list[list[int]] = []
@@ -39,12 +39,12 @@ def by_lane(
     network: torch.nn.Module, data: Dataset, rows: list[int], training: Training, state: State, seed: int, turn: int
 ) -> dict[str, torch.Tensor]:
     """The weights that a lane ends a turn with."""
-    bank, chance = Bank({seed: data}, "cpu"), draw(seed, "batches", turn)
+    bank, chance = DeviceData({seed: data}, "cpu"), draw(seed, "batches", turn)
     steps = Steps(np.array(rows), training, is_first=not state, seed=chance)
     split = Split(network, "head", training, is_training=True)
-    lane = Lane(Learner(network, split, bank.rows, bank.labels, training, steps.count))
+    lane = StreamLearner(Learner(network, split, bank.rows, bank.labels, training, steps.count))
     lane.begin(as_weights(state, "cpu") if state else state_of(network), steps)
-    train_side_by_side([lane], steps.count)
+    train_in_lockstep([lane], steps.count)
     return lane.finish()
 
 

@@ -20,7 +20,7 @@ from dubito.experiments.models.networks.training import Steps, Training
 from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
 from dubito.experiments.runner import run_experiment
-from dubito.experiments.side_by_side import Bank, Lane, train_side_by_side
+from dubito.experiments.side_by_side import DeviceData, StreamLearner, train_in_lockstep
 
 ADAM = Training(epochs=3, later_epochs=2, learning_rate=1e-3, decay=False, batch=8, device="cpu")
 
@@ -149,13 +149,13 @@ def test_trying_a_network_out_leaves_chance_as_it_was(own_networks: Any) -> None
 
 
 def test_lanes_have_buffers_of_their_own_also_those_that_are_not_saved_by_torch(own_networks: Any) -> None:
-    network, bank = own_networks.Buffered(2), Bank({0: two_clouds()}, "cpu")
+    network, bank = own_networks.Buffered(2), DeviceData({0: two_clouds()}, "cpu")
     split = Split(network, "head", ADAM, is_training=True)
     turns = [Steps(rows, ADAM, is_first=True, seed=1) for rows in (np.arange(0, 16, 2), np.arange(1, 17, 2))]
-    lanes = [Lane(Learner(network, split, bank.rows, bank.labels, ADAM, steps.count)) for steps in turns]
+    lanes = [StreamLearner(Learner(network, split, bank.rows, bank.labels, ADAM, steps.count)) for steps in turns]
     for lane, steps in zip(lanes, turns, strict=True):
         lane.begin(state_of(network), steps)
-    train_side_by_side(lanes, turns[0].count)
+    train_in_lockstep(lanes, turns[0].count)
     for lane, steps in zip(lanes, turns, strict=True):
         alone = Learner(network, split, bank.rows, bank.labels, ADAM, steps.count)
         alone.begin(state_of(network), steps)
@@ -166,7 +166,7 @@ def test_lanes_have_buffers_of_their_own_also_those_that_are_not_saved_by_torch(
 
 
 def test_what_is_kept_of_another_network_is_refused(own_networks: Any) -> None:
-    network, bank = own_networks.Buffered(2), Bank({0: two_clouds()}, "cpu")
+    network, bank = own_networks.Buffered(2), DeviceData({0: two_clouds()}, "cpu")
     split, steps = Split(network, "head", ADAM, is_training=True), Steps(np.arange(16), ADAM, is_first=True, seed=1)
     learner = Learner(network, split, bank.rows, bank.labels, ADAM, steps.count)
     kept = {name: each.detach() + 1 for name, each in whole_state(network).items()}
