@@ -40,7 +40,7 @@ BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 27
 
-demo: .venv-demo/.ready ## Replay labelling on real digits, offline: a table, a report, pictures, and a round from a folder to labels
+demo: .venv-demo/.ready ## Replay labeling on real digits, offline: a table, a report, pictures, and a round from a folder to labels
 	@.venv-demo/bin/python -m dubito demo $(ARGS)
 	@echo && .venv-demo/bin/python -m dubito demo --round-trip
 
@@ -73,11 +73,11 @@ check: .venv/.dev ## Check format, lint, types and the layers of imports
 cluster: .venv/.cluster ## Run the tests that need Ray: clusters of several nodes on this machine, and nodes that die
 	.venv/bin/python -m pytest tests/cluster $(ARGS)
 
-page: .venv/.page ## Run the tests of the labelling page in a real Chromium
+page: .venv/.page ## Run the tests of the labeling page in a real Chromium
 	@$(need_chromium)
 	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile tests/web/browser $(ARGS)
 
-postgres: .venv/.dev ## Run the tests of the labelling store in a PostgreSQL of their own
+postgres: .venv/.dev ## Run the tests of the labeling store in a PostgreSQL of their own
 	@$(need_postgresql)
 	.venv/bin/python -m pytest tests/postgres $(ARGS)
 
@@ -101,7 +101,7 @@ faults-files: .venv/.ready ## Try kills, full disks, damaged files and bombs, an
 	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m faults \
 	  --minutes $(MINUTES) --record $(CURDIR)/docs/results/faults.json $(ARGS)
 
-faults-labeling: .venv/.dev ## Kill, cut off, fill, crowd and fuzz the labelling server, and write docs/results/labelling.md
+faults-labeling: .venv/.dev ## Kill, cut off, fill, crowd and fuzz the labeling server, and write docs/results/labelling.md
 	@$(need_postgresql)
 	@test "$$(uname)" != Linux || { $(need_strace); }
 	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m endurance \

@@ -18,21 +18,21 @@ SAMPLE = 4_096
 
 @dataclass(frozen=True, slots=True)
 class CoverTask:
-    """Rows to cover with their weights, what is labelled, and how many to pick."""
+    """Rows to cover with their weights, what is labeled, and how many to pick."""
 
     title: str
     pool: Array
-    labelled: Array
+    labeled: Array
     weights: Floats
     budget: int
 
-    def head(self, n_pool: int, n_labelled: int, budget: int) -> "CoverTask":
+    def head(self, n_pool: int, n_labeled: int, budget: int) -> "CoverTask":
         """The first rows of each."""
-        return CoverTask(self.title, self.pool[:n_pool], self.labelled[:n_labelled], self.weights[:n_pool], budget)
+        return CoverTask(self.title, self.pool[:n_pool], self.labeled[:n_labeled], self.weights[:n_pool], budget)
 
     def describe(self) -> dict[str, object]:
         """For the record."""
-        (n, d), m = self.pool.shape, len(self.labelled)
+        (n, d), m = self.pool.shape, len(self.labeled)
         return {"data": self.title, "n": n, "d": d, "m": m, "budget": self.budget}
 
 
@@ -42,11 +42,11 @@ def squared_distances(left: Floats, right: Floats) -> Floats:
     return np.asarray(np.maximum(sizes - 2.0 * (left @ right.T), 0.0))
 
 
-def nearest_labelled(task: CoverTask, dtype: type = np.float64) -> Floats:
+def nearest_labeled(task: CoverTask, dtype: type = np.float64) -> Floats:
     """(n,) squared distances."""
-    labelled = task.labelled.astype(dtype)
+    labeled = task.labeled.astype(dtype)
     blocks = [task.pool[start : start + BLOCK].astype(dtype) for start in range(0, len(task.pool), BLOCK)]
-    return np.concatenate([squared_distances(block, labelled).min(axis=1) for block in blocks])
+    return np.concatenate([squared_distances(block, labeled).min(axis=1) for block in blocks])
 
 
 def squared_reach(nearest: Floats) -> float:
@@ -62,7 +62,7 @@ class Float64Run:
 
     def __init__(self, task: CoverTask) -> None:
         self.task = task
-        nearest = nearest_labelled(task)
+        nearest = nearest_labeled(task)
         self.reach = squared_reach(nearest)
         self.cover = np.maximum(1.0 - nearest / self.reach, 0.0) ** 2
         limits, pool = np.minimum(nearest, self.reach), task.pool.astype(np.float64)
@@ -102,7 +102,7 @@ class Float64Run:
 
 def dense_greedy(task: CoverTask) -> Ints:
     """The obvious way, carefully: the n × n kernel in float32 once, then one pass over all of it for every pick."""
-    pool, nearest = task.pool.astype(np.float32), nearest_labelled(task, np.float32)
+    pool, nearest = task.pool.astype(np.float32), nearest_labeled(task, np.float32)
     reach = np.float32(squared_reach(nearest.astype(np.float64)))
     kernels = np.empty((len(pool), len(pool)), dtype=np.float32)
     for start in range(0, len(pool), BLOCK):
@@ -129,6 +129,6 @@ def dense_greedy(task: CoverTask) -> Ints:
 def max_herding(task: CoverTask) -> Ints:
     """scikit-activeml's MaxHerding: a Gaussian kernel, n × n; it has no doubt."""
     found = import_module("skactiveml.pool").MaxHerding(random_state=0, metric_dict={"gamma": 1.0})
-    features = np.concatenate([task.pool, task.labelled])
-    labels = np.concatenate([np.full(len(task.pool), np.nan), np.zeros(len(task.labelled))])
+    features = np.concatenate([task.pool, task.labeled])
+    labels = np.concatenate([np.full(len(task.pool), np.nan), np.zeros(len(task.labeled))])
     return np.asarray(found.query(features, labels, batch_size=task.budget), dtype=np.int64)

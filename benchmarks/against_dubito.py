@@ -32,7 +32,7 @@ def select(task: Task, memory_limit: str | None = None) -> Outcome:
     selection = dubito.select(
         task.workload.pool,
         task.budget,
-        labelled=task.workload.labelled,
+        labeled=task.workload.labeled,
         doubt=task.workload.doubt if task.is_scaled else None,
         strategy=METHOD if task.is_scaled else "coreset",
         beam_width=task.beam_width,
@@ -44,9 +44,9 @@ def select(task: Task, memory_limit: str | None = None) -> Outcome:
 def second_round(features: Array, rows: Ints, budget: int, doubts: tuple[Floats, Floats]) -> list[Contestant]:
     """A `dubito.Pool` with a round behind it, and a call from scratch, both on the second round's doubts."""
     make_pool = import_module("dubito").Pool
-    first = dubito.select(features, budget, labelled=rows, doubt=doubts[0], strategy=METHOD).indices
+    first = dubito.select(features, budget, labeled=rows, doubt=doubts[0], strategy=METHOD).indices
     known = np.concatenate([rows, first])
-    expected = dubito.select(features, budget, labelled=known, doubt=doubts[1], strategy=METHOD).indices
+    expected = dubito.select(features, budget, labeled=known, doubt=doubts[1], strategy=METHOD).indices
     pools: list[Any] = []
     picks: list[Any] = []
 
@@ -67,7 +67,7 @@ def second_round(features: Array, rows: Ints, budget: int, doubts: tuple[Floats,
         return play_second_round()
 
     def start_from_scratch() -> Outcome:
-        return Outcome(dubito.select(features, budget, labelled=known, doubt=doubts[1], strategy=METHOD).indices)
+        return Outcome(dubito.select(features, budget, labeled=known, doubt=doubts[1], strategy=METHOD).indices)
 
     def check(outcome: Outcome) -> str:
         return assert_identical(outcome.picks, expected, "second round")

@@ -21,10 +21,10 @@ def contestant(task: Task) -> Contestant:
 
 def make_learner(task: Task) -> object:
     """A learner around a classifier that is never asked."""
-    labelled = task.workload.labelled
+    labeled = task.workload.labeled
     classifier = import_module("sklearn.dummy").DummyClassifier()
     learner: object = import_module("modAL.models").ActiveLearner(
-        classifier, X_training=labelled, y_training=np.zeros(len(labelled))
+        classifier, X_training=labeled, y_training=np.zeros(len(labeled))
     )
     return learner
 

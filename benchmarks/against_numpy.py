@@ -31,7 +31,7 @@ def greedy_loop(task: Task, dtype: type[np.floating] = np.float32) -> Ints:
     """The picks, in order; ties go to the lowest index."""
     pool = task.workload.pool.astype(dtype, copy=False)
     sizes = np.einsum("ij,ij->i", pool, pool)
-    nearest = first_pass(pool, sizes, task.workload.labelled.astype(dtype, copy=False))
+    nearest = first_pass(pool, sizes, task.workload.labeled.astype(dtype, copy=False))
     weights = None if task.weights is None else task.weights.astype(dtype)
     squared, priorities = np.empty_like(nearest), np.empty_like(nearest)
     picks = np.empty(task.budget, dtype=np.int64)
@@ -49,15 +49,15 @@ def greedy_loop(task: Task, dtype: type[np.floating] = np.float32) -> Ints:
     return picks
 
 
-def first_pass(pool: Array, sizes: Array, labelled: Array) -> Array:
-    """(n,) squared distances to the nearest labelled point, a block of the pool at a time."""
+def first_pass(pool: Array, sizes: Array, labeled: Array) -> Array:
+    """(n,) squared distances to the nearest labeled point, a block of the pool at a time."""
     nearest = np.empty(len(pool), dtype=pool.dtype)
-    labelled_sizes = np.einsum("ij,ij->i", labelled, labelled)
+    labeled_sizes = np.einsum("ij,ij->i", labeled, labeled)
     for start in range(0, len(pool), FIRST_PASS_ROWS):
         span = slice(start, start + FIRST_PASS_ROWS)
-        products = pool[span] @ labelled.T
+        products = pool[span] @ labeled.T
         products *= -2.0
-        products += labelled_sizes
+        products += labeled_sizes
         nearest[span] = products.min(axis=1)
     nearest += sizes
     return np.maximum(nearest, 0.0, out=nearest)
@@ -72,7 +72,7 @@ def beam_loop(task: Task, dtype: type[np.floating] = np.float32) -> Ints:
     scores = beam_scores(task.workload.doubt)
     sizes = np.einsum("ij,ij->i", pool, pool)
     weights = np.ones(len(pool), dtype) if task.weights is None else task.weights.astype(dtype)
-    states = [first_pass(pool, sizes, task.workload.labelled.astype(dtype, copy=False)) * weights]
+    states = [first_pass(pool, sizes, task.workload.labeled.astype(dtype, copy=False)) * weights]
     trails: list[tuple[int, ...]] = [()]
     totals = [0]
     for _ in range(task.budget):

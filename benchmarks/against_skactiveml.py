@@ -20,8 +20,8 @@ def contestant(task: Task) -> Contestant:
 
 def stack(task: Task) -> tuple[Array, Array]:
     """It wants one matrix, with labels that are nan where there is none: the pool first, so that rows agree."""
-    n, m = len(task.workload.pool), len(task.workload.labelled)
-    features = np.concatenate([task.workload.pool, task.workload.labelled])
+    n, m = len(task.workload.pool), len(task.workload.labeled)
+    features = np.concatenate([task.workload.pool, task.workload.labeled])
     return features, np.concatenate([np.full(n, np.nan), np.zeros(m)])
 
 

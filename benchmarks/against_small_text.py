@@ -1,4 +1,4 @@
-"""small-text's greedy_coreset: every pick measures all distances to everything labelled anew."""
+"""small-text's greedy_coreset: every pick measures all distances to everything labeled anew."""
 
 from importlib import import_module
 
@@ -12,7 +12,7 @@ NAME = "small-text greedy_coreset"
 def contestant(task: Task) -> Contestant:
     """Raises ImportError where small-text is not installed. It has no doubt scaling."""
     import_module("small_text.query_strategies.coresets")
-    features = np.concatenate([task.workload.pool, task.workload.labelled])
+    features = np.concatenate([task.workload.pool, task.workload.labeled])
     return Contestant(
         NAME, lambda: select(features, len(task.workload.pool), task.budget), lambda: warm_up(task), repeats=3, cap=30.0
     )
@@ -21,12 +21,12 @@ def contestant(task: Task) -> Contestant:
 def warm_up(task: Task) -> None:
     """A few picks."""
     few = task.small().workload
-    select(np.concatenate([few.pool, few.labelled]), len(few.pool), 2)
+    select(np.concatenate([few.pool, few.labeled]), len(few.pool), 2)
 
 
 def select(features: Array, n_pool: int, budget: int) -> Outcome:
-    """The pool comes first: it takes a pick's place in the unlabelled list for its row of the matrix."""
+    """The pool comes first: it takes a pick's place in the unlabeled list for its row of the matrix."""
     coreset = import_module("small_text.query_strategies.coresets").greedy_coreset
-    unlabelled, labelled = np.arange(n_pool), np.arange(n_pool, len(features))
-    picks = coreset(features, unlabelled, labelled, budget, distance_metric="euclidean")
+    unlabeled, labeled = np.arange(n_pool), np.arange(n_pool, len(features))
+    picks = coreset(features, unlabeled, labeled, budget, distance_metric="euclidean")
     return Outcome(np.asarray(picks, dtype=np.int64))

@@ -19,9 +19,9 @@ def contestant(task: Task) -> Contestant:
 def greedy_loop(task: Task) -> Ints:
     """Tensors share the arrays' memory: nothing is copied but the weights."""
     torch = import_module("torch")
-    pool, labelled = torch.from_numpy(task.workload.pool), torch.from_numpy(task.workload.labelled)
-    sizes, labelled_sizes = (pool * pool).sum(1), (labelled * labelled).sum(1)
-    products = [torch.addmm(labelled_sizes, part, labelled.T, alpha=-2).amin(1) for part in pool.split(FIRST_PASS_ROWS)]
+    pool, labeled = torch.from_numpy(task.workload.pool), torch.from_numpy(task.workload.labeled)
+    sizes, labeled_sizes = (pool * pool).sum(1), (labeled * labeled).sum(1)
+    products = [torch.addmm(labeled_sizes, part, labeled.T, alpha=-2).amin(1) for part in pool.split(FIRST_PASS_ROWS)]
     nearest = (torch.cat(products) + sizes).clamp_(min=0)
     weights = None if task.weights is None else torch.from_numpy(task.weights.astype(np.float32))
     squared, priorities, picks = torch.empty_like(nearest), torch.empty_like(nearest), []

@@ -35,7 +35,7 @@ def compare_with(task: Task, found: Ints, expected: Ints) -> str:
         return SAME
     rivals = np.array([found[shared], expected[shared]])
     points = task.workload.pool[rivals].astype(np.float64)
-    references = np.concatenate([task.workload.labelled, task.workload.pool[expected[:shared]]]).astype(np.float64)
+    references = np.concatenate([task.workload.labeled, task.workload.pool[expected[:shared]]]).astype(np.float64)
     weights = np.ones(2) if task.weights is None else task.weights[rivals]
     priorities = squared_distances(points, references).min(axis=1) * weights
     sizes = np.einsum("ij,ij->i", points, points) + np.einsum("ij,ij->i", references, references).max()
@@ -75,7 +75,7 @@ def certify(task: Task, picks: Ints, priorities: Floats, n_rows: int = 10_000, b
 def _certify_block(task: Task, rows: Ints, chosen: Floats, turns: Ints, expected: Floats) -> None:
     points = task.workload.pool[rows].astype(np.float64)
     standing = np.empty((len(rows), len(chosen)))
-    standing[:, 0] = nearest_labelled(points, task.workload.labelled)
+    standing[:, 0] = nearest_labeled(points, task.workload.labeled)
     standing[:, 1:] = squared_distances(points, chosen[:-1])
     np.minimum.accumulate(standing, axis=1, out=standing)
     if task.weights is not None:
@@ -89,10 +89,10 @@ def _certify_block(task: Task, rows: Ints, chosen: Floats, turns: Ints, expected
         raise Disagreement("a pick's priority is not its distance")
 
 
-def nearest_labelled(points: Floats, labelled: Array, block: int = 8_192) -> Floats:
-    """(r,) squared distances to the nearest labelled point."""
+def nearest_labeled(points: Floats, labeled: Array, block: int = 8_192) -> Floats:
+    """(r,) squared distances to the nearest labeled point."""
     nearest = np.full(len(points), np.inf)
-    for start in range(0, len(labelled), block):
-        others = labelled[start : start + block].astype(np.float64)
+    for start in range(0, len(labeled), block):
+        others = labeled[start : start + block].astype(np.float64)
         np.minimum(nearest, squared_distances(points, others).min(axis=1), out=nearest)
     return nearest

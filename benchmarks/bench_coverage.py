@@ -108,7 +108,7 @@ def hold_to_contract(engine: str, examples: int) -> Record:
 def measure_row(task: CoverTask, budget: int, strength: float, options: argparse.Namespace) -> Record:
     """One pool, budget and strength: equal first, then timed."""
     weights = task.weights**strength
-    asked = CoverTask(task.title, task.pool, task.labelled, weights, budget)
+    asked = CoverTask(task.title, task.pool, task.labeled, weights, budget)
     run = chooser(asked, options.engine)
     first = run()
     record = asked.describe() | {"strength": strength, "covered": float(first.covered[-1])}
@@ -129,14 +129,14 @@ def measure_row(task: CoverTask, budget: int, strength: float, options: argparse
 def chooser(task: CoverTask, engine: str) -> Callable[[], dubito.Selection]:
     """A whole call of select; on a GPU with the features there."""
     pool: Any = task.pool
-    labelled: Any = task.labelled
+    labeled: Any = task.labeled
     if engine == "cuda":
         import torch
 
-        pool, labelled = torch.tensor(pool, device="cuda"), torch.tensor(labelled, device="cuda")
+        pool, labeled = torch.tensor(pool, device="cuda"), torch.tensor(labeled, device="cuda")
     strategy = DoubtCoverage(strength=1.0)
     return lambda: dubito.select(
-        pool, task.budget, labelled=labelled, doubt=task.weights, strategy=strategy, engine=engine
+        pool, task.budget, labeled=labeled, doubt=task.weights, strategy=strategy, engine=engine
     )
 
 
@@ -152,8 +152,8 @@ def time_of(run: Callable[[], object], repeats: int) -> Record:
 
 def measure_peers(task: CoverTask, n_rows: int, budget: int) -> Record:
     """The others and dubito on as many rows as the others can hold; all rows alike, since no other has doubt."""
-    part = task.head(n_rows, len(task.labelled) // 10, budget)
-    part = CoverTask(part.title, part.pool, part.labelled, np.ones(n_rows), budget)
+    part = task.head(n_rows, len(task.labeled) // 10, budget)
+    part = CoverTask(part.title, part.pool, part.labeled, np.ones(n_rows), budget)
     runs: dict[str, Callable[[], object]] = {
         "dubito": chooser(part, "cpu"),
         "dense greedy in NumPy": lambda: dense_greedy(part),

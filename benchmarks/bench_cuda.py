@@ -64,7 +64,7 @@ def main() -> int:
 def read_options() -> argparse.Namespace:
     """From the command line; those of bench_select.py that mean nothing here are let pass."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pool", type=Path, help="a real pool: .npz with features, logits and labelled (rows)")
+    parser.add_argument("--pool", type=Path, help="a real pool: .npz with features, logits and labeled (rows)")
     parser.add_argument("--out", type=Path, help="folder of the results (benchmarks/results)")
     parser.add_argument("--page", action="store_true", help="measure nothing; draw the page from the figures there are")
     parser.add_argument("--raw", action="store_true", help="measure, and draw no page (no matplotlib needed)")
@@ -112,22 +112,22 @@ def measure_row(workload: Any, budget: int, is_scaled: bool, beam: int, *, has_l
     import torch
 
     method = DoubtCoreset(strength=1.0 if is_scaled else 0.0, beam_width=beam)
-    options: Record = {"labelled": workload.labelled, "doubt": workload.doubt, "strategy": method}
+    options: Record = {"labeled": workload.labeled, "doubt": workload.doubt, "strategy": method}
 
     def run() -> Any:
         return dubito.select(workload.pool, budget, **options)
 
     picked = run()
     assert picked.engine == "cuda"
-    (n, d), m = workload.pool.shape, len(workload.labelled)
+    (n, d), m = workload.pool.shape, len(workload.labeled)
     row: Record = {
         "n": n, "d": d, "m": m, "budget": budget, "is_scaled": is_scaled, "beam": beam, "data": workload.title,
         "type": str(workload.pool.dtype).removeprefix("torch."),
     }  # fmt: skip
     if has_cpu:
-        pool, labelled = workload.on_host()
+        pool, labeled = workload.on_host()
         started = time.perf_counter()
-        expected = dubito.select(pool, budget, **(options | {"labelled": labelled}), engine="cpu")
+        expected = dubito.select(pool, budget, **(options | {"labeled": labeled}), engine="cpu")
         row["cpu_seconds"] = time.perf_counter() - started
         assert np.array_equal(picked.indices, expected.indices)
         assert picked.priorities.tobytes() == expected.priorities.tobytes()
@@ -163,13 +163,13 @@ def plain_loop(workload: Any, budget: int, is_scaled: bool) -> Any:
     """What one would write with care: float32, norms kept, one matrix-vector product a pick, no wait for the host."""
     import torch
 
-    pool, labelled = workload.pool.float(), workload.labelled.float()
+    pool, labeled = workload.pool.float(), workload.labeled.float()
     sizes = pool.square().sum(dim=1)
     nearest = torch.full_like(sizes, torch.inf)
     for start in range(0, len(pool), 65_536):
         span = slice(start, start + 65_536)
-        for first in range(0, len(labelled), 8_192):
-            others = labelled[first : first + 8_192]
+        for first in range(0, len(labeled), 8_192):
+            others = labeled[first : first + 8_192]
             squared = others.square().sum(dim=1) - 2.0 * (pool[span] @ others.T)
             nearest[span] = torch.minimum(nearest[span], squared.amin(dim=1) + sizes[span])
     weights = torch.tensor(workload.doubt, device="cuda").square().float() if is_scaled else torch.ones_like(sizes)
@@ -205,11 +205,11 @@ def where_time_goes(run: Callable[[], object]) -> Record:
 
 
 def floor(workload: Any, budget: int) -> Record:
-    """Bytes that must be read once over copy bandwidth, and the products against labelled points alone at peak."""
-    pool, labelled = workload.pool, workload.labelled
+    """Bytes that must be read once over copy bandwidth, and the products against labeled points alone at peak."""
+    pool, labeled = workload.pool, workload.labeled
     bandwidth, rate = copy_bandwidth(), matrix_rate(pool.dtype)
-    n_bytes = (pool.numel() + labelled.numel()) * pool.element_size()
-    operations = 2.0 * len(pool) * (len(labelled) + budget) * pool.shape[1]
+    n_bytes = (pool.numel() + labeled.numel()) * pool.element_size()
+    operations = 2.0 * len(pool) * (len(labeled) + budget) * pool.shape[1]
     return {
         "read_ms": 1e3 * n_bytes / bandwidth,
         "all_products_ms": 1e3 * operations / rate,
@@ -250,7 +250,7 @@ def sweep_budget(real: Any) -> list[Record]:
 
 
 def sweep_pool() -> list[Record]:
-    """Generated pools, 5,000 labelled, 1,000 picks."""
+    """Generated pools, 5,000 labeled, 1,000 picks."""
     import torch
     from cuda_workloads import generate_gpu_workload
 

@@ -41,7 +41,7 @@ def main() -> int:
 def read_options() -> argparse.Namespace:
     """From the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pool", type=Path, help="a real pool: .npz with features, logits and labelled (rows)")
+    parser.add_argument("--pool", type=Path, help="a real pool: .npz with features, logits and labeled (rows)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that everything runs; no figures")
     parser.add_argument("--out", type=Path, help="folder of the results (benchmarks/results; --quick: .cache)")
     parser.add_argument("--only", action="append", metavar="NAME", help="only rows of this name or below it")

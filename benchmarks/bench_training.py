@@ -22,7 +22,7 @@ from dubito.matrix import FloatArray, IntArray
 
 HERE = Path(__file__).parent
 LANES = (1, 10, 20, 35)
-IMAGES, LABELLED, BATCH = 50_000, 5_000, 64
+IMAGES, LABELED, BATCH = 50_000, 5_000, 64
 REPEATS = 5
 STRATEGIES: dict[str, dict[str, Any]] = {
     "random": {},
@@ -42,7 +42,7 @@ def main() -> int:
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pool", type=Path, help="time selections, too, in this pool: features, logits and labelled")
+    parser.add_argument("--pool", type=Path, help="time selections, too, in this pool: features, logits and labeled")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the results")
     parser.add_argument(
         "--page", action="store_true", help="measure nothing; write the page from the figures there are"
@@ -98,7 +98,7 @@ def images_a_second(lanes: list[StreamLearner], weights: dict[str, Any], trainin
     """One epoch of every lane, waited for."""
     import torch
 
-    steps = Steps(np.arange(LABELLED), training, is_first=True, seed=0)
+    steps = Steps(np.arange(LABELED), training, is_first=True, seed=0)
     for lane in lanes:
         lane.begin(weights, steps)
     torch.cuda.synchronize()
@@ -114,19 +114,19 @@ def measure_selections(path: Path) -> dict[str, list[float]]:
     from dubito.doubt import softmax
 
     with np.load(path) as file:
-        features, likely, labelled = file["features"], softmax(file["logits"]), file["labelled"].astype(np.int64)
+        features, likely, labeled = file["features"], softmax(file["logits"]), file["labelled"].astype(np.int64)
     pool = torch.from_numpy(features.astype(np.float32)).cuda()
     taken = {name: np.empty((TURNS, REPEATS)) for name in STRATEGIES}
     for repeat in range(-1, REPEATS):
         for name in STRATEGIES:
-            seconds = selections(pool, likely, np.sort(labelled), name, repeat + 1)
+            seconds = selections(pool, likely, np.sort(labeled), name, repeat + 1)
             if repeat >= 0:
                 taken[name][:, repeat] = seconds
     return {name: np.median(seconds, axis=1).tolist() for name, seconds in taken.items()}
 
 
-def selections(pool: Any, likely: FloatArray, labelled: IntArray, name: str, seed: int) -> list[float]:
-    """Seconds of each round's selection, what it picked being labelled before the next."""
+def selections(pool: Any, likely: FloatArray, labeled: IntArray, name: str, seed: int) -> list[float]:
+    """Seconds of each round's selection, what it picked being labeled before the next."""
     import torch
 
     seconds = []
@@ -134,11 +134,11 @@ def selections(pool: Any, likely: FloatArray, labelled: IntArray, name: str, see
         torch.cuda.synchronize()
         started = time.perf_counter()
         picked = select(
-            pool, BUDGET, labelled=labelled, probabilities=likely, strategy=name.partition(",")[0], seed=seed,
+            pool, BUDGET, labeled=labeled, probabilities=likely, strategy=name.partition(",")[0], seed=seed,
             **STRATEGIES[name],
         )  # fmt: skip
         seconds.append(time.perf_counter() - started)
-        labelled = np.sort(np.concatenate([labelled, picked.indices]))
+        labeled = np.sort(np.concatenate([labeled, picked.indices]))
     return seconds
 
 
@@ -148,7 +148,7 @@ def page(document: dict[str, Any]) -> str:
         "# VGG16 trained side by side",
         "",
         f"{document['gpu']}, torch {document['torch']}: VGG16 at 32x32, batch {BATCH}, bfloat16 with float32 weights, "
-        f"Adam, data on the GPU; {LABELLED:,} images an epoch and lane, {document['repeats']} times. A lane is a "
+        f"Adam, data on the GPU; {LABELED:,} images an epoch and lane, {document['repeats']} times. A lane is a "
         f"network of its own with its own minibatches. Measured by {measured_by(document['machine'])}.",
         "",
         "| lanes | step | images/s, median | least | most |",
@@ -178,10 +178,10 @@ def selections_described(measured: dict[str, list[float]]) -> Iterator[str]:
     yield (
         f"Milliseconds of whole calls, medians once kernels are compiled: {BUDGET:,} picks of a trained network's "
         f"50,000 × 512 features, float32 on the GPU, probabilities on the host. In every round {BUDGET:,} more are "
-        f"labelled. All that a seed of `cifar10-main` selects takes {whole:.2f} s."
+        f"labeled. All that a seed of `cifar10-main` selects takes {whole:.2f} s."
     )
     yield ""
-    yield "| strategy | " + " | ".join(f"{(turn + 1) * BUDGET:,} labelled" for turn in range(TURNS)) + " |"
+    yield "| strategy | " + " | ".join(f"{(turn + 1) * BUDGET:,} labeled" for turn in range(TURNS)) + " |"
     yield "| --- |" + " ---: |" * TURNS
     yield from (f"| `{name}` | {' | '.join(f'{1e3 * each:.0f}' for each in row)} |" for name, row in measured.items())
     yield ""

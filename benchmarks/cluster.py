@@ -14,7 +14,7 @@ import sys
 import time
 
 import numpy as np
-from cluster_runs import LABELLED, make, parts
+from cluster_runs import LABELED, make, parts
 
 
 def run_plain(folder: str, budget: int, strategy: str) -> dict[str, object]:
@@ -24,7 +24,7 @@ def run_plain(folder: str, budget: int, strategy: str) -> dict[str, object]:
     started = time.perf_counter()
     pool = Stack([np.load(path, mmap_mode="r") for path in parts(folder)])
     doubt = np.concatenate([np.load(path) for path in parts(os.path.join(folder, "doubt"))])
-    arguments = {"labelled": np.arange(LABELLED), "doubt": doubt, "strategy": strategy, "engine": "cpu"}
+    arguments = {"labeled": np.arange(LABELED), "doubt": doubt, "strategy": strategy, "engine": "cpu"}
     found = dubito.select(pool, budget, **arguments)
     return {"seconds": time.perf_counter() - started, "picks": int(found.indices.sum()), "notes": found.notes}
 
@@ -37,7 +37,7 @@ def run_cluster(folder: str, budget: int, strategy: str, workers: int) -> dict[s
     ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level="error")
     shards = dubito.Shards(parts(folder), doubt=parts(os.path.join(folder, "doubt")))
     started = time.perf_counter()
-    found = dubito.select(shards, budget, labelled=np.arange(LABELLED), strategy=strategy)
+    found = dubito.select(shards, budget, labeled=np.arange(LABELED), strategy=strategy)
     return {"seconds": time.perf_counter() - started, "picks": int(found.indices.sum()), "notes": found.notes}
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from cluster_runs import LABELLED, make, measured
+from cluster_runs import LABELED, make, measured
 
 import dubito
 from dubito.core.coverage_reference import CoverageProblem
@@ -106,19 +106,19 @@ def check_shards(say: Any) -> None:
     """A pool of some size, every strategy; the last two through Ray."""
     rng = np.random.default_rng(0)
     pool, doubt = rng.normal(size=(60_000, 64)).astype(np.float16), rng.random(60_000)
-    for strategy, labelled, with_ray in CASES:
+    for strategy, labeled, with_ray in CASES:
         budget = 200 if "beam" in strategy else 1000
-        wanted = dubito.select(pool, budget, labelled=labelled, doubt=doubt, strategy=strategy, engine="cpu")
+        wanted = dubito.select(pool, budget, labeled=labeled, doubt=doubt, strategy=strategy, engine="cpu")
         for n_shards in (3,) if with_ray else (1, 2, 3):
-            found = selected(pool, doubt, n_shards, budget, labelled, strategy, with_ray)
+            found = selected(pool, doubt, n_shards, budget, labeled, strategy, with_ray)
             assert found.indices.tolist() == wanted.indices.tolist(), (strategy, n_shards)
             assert found.priorities.tobytes() == wanted.priorities.tobytes(), (strategy, n_shards)
             assert f"{n_shards} on GPUs" in found.notes[-1], found.notes
-        say(f"{strategy}, {'nothing' if labelled is None else '500'} labelled, Ray {with_ray}: equal")
+        say(f"{strategy}, {'nothing' if labeled is None else '500'} labeled, Ray {with_ray}: equal")
 
 
 def selected(
-    pool: Any, doubt: Any, n_shards: int, budget: int, labelled: Any, strategy: str, with_ray: bool
+    pool: Any, doubt: Any, n_shards: int, budget: int, labeled: Any, strategy: str, with_ray: bool
 ) -> dubito.Selection:
     """From arrays in shards, on the GPU."""
     edges = [len(pool) * place // n_shards for place in range(n_shards + 1)]
@@ -130,14 +130,14 @@ def selected(
         workers_per_gpu=n_shards,
     )
     if with_ray:
-        return dubito.select(shards, budget, labelled=labelled, strategy=strategy)
+        return dubito.select(shards, budget, labeled=labeled, strategy=strategy)
 
     def here(parts: Any) -> Here:
         return Here(parts, Hardware("cuda", is_asked=True))
 
-    rows = None if labelled is None else np.array(labelled)
+    rows = None if labeled is None else np.array(labeled)
     return select_shards(
-        shards, budget, labelled=rows, strategy=build_strategy(strategy, {}), hire=here, n_workers=n_shards
+        shards, budget, labeled=rows, strategy=build_strategy(strategy, {}), hire=here, n_workers=n_shards
     )
 
 
@@ -209,7 +209,7 @@ def described() -> dict[str, Any]:
         "processor": processor(),
         "cores": n_cores(),
         "versions": versions | {"triton": triton.__version__, "numpy": np.__version__},
-        "labelled": LABELLED,
+        "labelled": LABELED,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
 

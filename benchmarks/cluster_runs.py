@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-LABELLED = 10_000
+LABELED = 10_000
 DIRECTIONS = 48
 
 
@@ -67,7 +67,7 @@ def timed_workers(given: Iterable[Any], ray: Any, thread_pool: Any, log: list[tu
 
 
 def measured(
-    folder: str, ray: Any, thread_pool: Any, budget: int, strategy: str, n_labelled: int = LABELLED
+    folder: str, ray: Any, thread_pool: Any, budget: int, strategy: str, n_labeled: int = LABELED
 ) -> dict[str, Any]:
     """One run: seconds by phase, rounds, bytes, and a digest of the picks."""
     from dubito.sharding import run
@@ -86,7 +86,7 @@ def measured(
         picked = run.select_shards(
             shards,
             budget,
-            labelled=np.arange(n_labelled),
+            labeled=np.arange(n_labeled),
             strategy=build_strategy(strategy, {}),
             hire=lambda given: timed_workers(given, ray, thread_pool, log),
             n_workers=thread_pool.size,
@@ -99,7 +99,7 @@ def measured(
         "workers": thread_pool.size,
         "strategy": strategy,
         "budget": budget,
-        "labelled": n_labelled,
+        "labelled": n_labeled,
     }
 
 

@@ -59,12 +59,12 @@ def read_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def generate(folder: Path, n_rows: int, n_labelled: int) -> None:
-    """A pool of 512 features in half precision, as many labelled as are picked."""
+def generate(folder: Path, n_rows: int, n_labeled: int) -> None:
+    """A pool of 512 features in half precision, as many labeled as are picked."""
     from workloads import generate_workload
 
-    workload = generate_workload(n_rows, n_labelled)
-    arrays = (workload.pool.astype(np.float16), workload.labelled.astype(np.float16), workload.doubt)
+    workload = generate_workload(n_rows, n_labeled)
+    arrays = (workload.pool.astype(np.float16), workload.labeled.astype(np.float16), workload.doubt)
     for name, array in zip(FILES, arrays, strict=True):
         np.save(folder / name, array)
 
@@ -91,11 +91,11 @@ def measure(folder: Path, n_cores: int, n_picks: int) -> dict[str, object]:
     import dubito
 
     assert len(os.sched_getaffinity(0)) == n_cores
-    pool, labelled, doubt = (np.load(folder / f"{name}.npy") for name in FILES)
+    pool, labeled, doubt = (np.load(folder / f"{name}.npy") for name in FILES)
     seconds = []
     for _ in range(REPEATS + 1):
         started = time.perf_counter()
-        picked = dubito.select(pool, n_picks, labelled=labelled, doubt=doubt, strategy="doubt-coreset", engine="cpu")
+        picked = dubito.select(pool, n_picks, labeled=labeled, doubt=doubt, strategy="doubt-coreset", engine="cpu")
         seconds.append(time.perf_counter() - started)
     return {"seconds": seconds[1:], "picks": sha256(picked.indices.tobytes() + picked.priorities.tobytes()).hexdigest()}
 
@@ -116,7 +116,7 @@ def page(record: dict[str, object]) -> str:
         "# What more cores are worth",
         "",
         f"{record['picks']:,} picks by `doubt-coreset` out of {record['rows']:,} x 512 in half precision, "
-        f"{record['picks']:,} labelled, whole calls.",
+        f"{record['picks']:,} labeled, whole calls.",
         f"{facts['processor']}, {facts['cores']} cores, {facts['system']}, Python {facts['python']}, {facts['date']}, "
         f"load {facts['load_at_start']} at the start. Made by `{facts['command']}`: each number of cores is a process",
         f"that may use no others, {TURNS} times {REPEATS} runs of each by turns. Picks and priorities are equal.",

@@ -33,7 +33,7 @@ def about(where: Record) -> str:
 def table(rows: list[Record]) -> str:
     """A line a row."""
     lines = [
-        "| pool | rows × features | labelled | picks | strength | least, s | median, s | covered | picks proved |",
+        "| pool | rows × features | labeled | picks | strength | least, s | median, s | covered | picks proved |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
@@ -49,7 +49,7 @@ def peers_table(peers: Record) -> str:
     """Everybody's time, and how many times dubito's."""
     own = peers["contestants"]["dubito"]["least"]
     head = (
-        f"{peers['n']:,} rows of {peers['data']}, {peers['m']:,} labelled, {peers['budget']:,} picks, all rows alike.\n"
+        f"{peers['n']:,} rows of {peers['data']}, {peers['m']:,} labeled, {peers['budget']:,} picks, all rows alike.\n"
     )
     lines = [head, "| | least, s | |", "| --- | --- | --- |"]
     for name, each in peers["contestants"].items():

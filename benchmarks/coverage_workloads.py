@@ -14,7 +14,7 @@ SHARPNESS = 6.0
 
 
 def read_cover_task(path: Path) -> CoverTask:
-    """An .npz with features and labelled (rows), and logits; or labels, which a ridge regression is then fitted to."""
+    """An .npz with features and labeled (rows), and logits; or labels, which a ridge regression is then fitted to."""
     with np.load(path) as file:
         features = file["features"]
         rows = (
@@ -23,14 +23,14 @@ def read_cover_task(path: Path) -> CoverTask:
             else np.sort(np.random.default_rng(0).permutation(len(features))[:5_000])
         )
         logits = file["logits"] if "logits" in file else fitted_logits(features, file["labels"], rows)
-    is_labelled = np.zeros(len(features), dtype=np.bool_)
-    is_labelled[rows] = True
-    doubt = margin_doubt(softmax(logits[~is_labelled]))
-    return CoverTask(path.name, features[~is_labelled], features[is_labelled], doubt, 0)
+    is_labeled = np.zeros(len(features), dtype=np.bool_)
+    is_labeled[rows] = True
+    doubt = margin_doubt(softmax(logits[~is_labeled]))
+    return CoverTask(path.name, features[~is_labeled], features[is_labeled], doubt, 0)
 
 
 def fitted_logits(features: Array, labels: Array, rows: Array) -> Floats:
-    """Ridge regression of the classes of the labelled rows, sharpened."""
+    """Ridge regression of the classes of the labeled rows, sharpened."""
     scale = float(features[rows].astype(np.float64).std())
     points = np.concatenate([features.astype(np.float64) / scale, np.ones((len(features), 1))], axis=1)
     known, classes = points[rows], np.eye(int(labels.max()) + 1)[labels[rows]]
@@ -38,8 +38,8 @@ def fitted_logits(features: Array, labels: Array, rows: Array) -> Floats:
     return np.asarray(SHARPNESS * (points @ np.linalg.solve(known.T @ known + penalty, known.T @ classes)))
 
 
-def generate_cover_task(n_pool: int, n_labelled: int) -> CoverTask:
+def generate_cover_task(n_pool: int, n_labeled: int) -> CoverTask:
     """A generated pool of float16; doubts of two classes count twice, as a margin does."""
-    drawn = generate_workload(n_pool, n_labelled)
-    pool, labelled = drawn.pool.astype(np.float16), drawn.labelled.astype(np.float16)
-    return CoverTask(f"generated, {n_pool:,} rows", pool, labelled, np.minimum(2.0 * drawn.doubt, 1.0), 0)
+    drawn = generate_workload(n_pool, n_labeled)
+    pool, labeled = drawn.pool.astype(np.float16), drawn.labeled.astype(np.float16)
+    return CoverTask(f"generated, {n_pool:,} rows", pool, labeled, np.minimum(2.0 * drawn.doubt, 1.0), 0)

@@ -41,7 +41,7 @@ def heading(rows: Record) -> str:
     real = next((row for row in rows.values() if row["data"] != "generated"), None)
     origin = "No real pool was given: a generated one stands in for it."
     if real is not None:
-        shape = f"{real['n']:,} × {real['d']} {real['type']}, {real['m']:,} labelled"
+        shape = f"{real['n']:,} × {real['d']} {real['type']}, {real['m']:,} labeled"
         origin = f"The real pool is `{real['data']}`: {shape}."
     return (
         "# Selecting on a GPU: measured\n\n"
@@ -186,9 +186,9 @@ def floors(rows: Record) -> str:
             ("", "dubito", "the features read once", "distance", "all products", "distance", "rates"),
             [floor_line(row) for row in measured],
         )
-        + "\n\n*Read once*: the bytes of pool and labelled over the rate at which a copy on this device reads; it "
+        + "\n\n*Read once*: the bytes of pool and labeled over the rate at which a copy on this device reads; it "
         "writes as much again, so that a pass that only reads can be up to twice as quick. *All products*: every pool "
-        "row with every labelled point and pick, at the rate of a large square product in the features' type, float32 "
+        "row with every labeled point and pick, at the rate of a large square product in the features' type, float32 "
         "cut to ten bits, as bounds have it (near pairs take three such products). An eager algorithm "
         "needs all of them at that rate or worse. A lazy one "
         "does not: where the distance is below 1, ours went below that floor. The first is a floor for everybody."
@@ -267,7 +267,7 @@ def sweep(rows: Sequence[Record], key: str, title: str) -> str:
         for who in ("dubito", "PyTorch loop", "CPU engine")
     ]
     first = rows[0]
-    kept = f"{first['m']:,} labelled, " + (f"{first['budget']:,} picks" if key == "n" else f"{first['n']:,} pool rows")
+    kept = f"{first['m']:,} labeled, " + (f"{first['budget']:,} picks" if key == "n" else f"{first['n']:,} pool rows")
     text = f"### {title}\n\n{kept}, {first['d']} features, {first['type']}; {first['data']}.\n\n"
     return text + table((title.lower(), *names), lines)
 

@@ -27,7 +27,7 @@ KIND_NAMES = {
     HOST: "host",
 }
 """Kinds of work in the order they are drawn, and what they are called."""
-KIND_COLOURS = (*(OKABE_ITO[name] for name in ("blue", "sky", "green", "vermilion", "orange", "purple")), QUIET, FAINT)
+KIND_COLORS = (*(OKABE_ITO[name] for name in ("blue", "sky", "green", "vermilion", "orange", "purple")), QUIET, FAINT)
 PANELS = (("pool", "n", "Pool rows"), ("budget", "budget", "Picks"))
 
 
@@ -52,17 +52,17 @@ def growth(sweeps: Record) -> Figure:
         calm(axes)
         plot_lines(axes, lines_of(rows, key), host_lines_of(rows, key))
         fixed = f"{rows[0]['budget']:,} picks" if key == "n" else f"{rows[0]['n']:,} rows, scaled"
-        title(axes, name, f"{rows[0]['m']:,} labelled, {fixed}, {rows[0]['type']}; dashed: the CPU engine")
+        title(axes, name, f"{rows[0]['m']:,} labeled, {fixed}, {rows[0]['type']}; dashed: the CPU engine")
         axes.set_ylabel("milliseconds", color=QUIET, fontsize=9)
     return figure
 
 
 def plot_lines(axes: Axes, device: Sequence[Named], host: Sequence[tuple[str, list[Point]]]) -> None:
-    """On the GPU as solid lines named at their ends, on the CPU as dashed ones in the same colours."""
-    for _, colour, points in device:
-        plot_line(axes, points, colour)
-    for colour, points in host:
-        axes.plot(*zip(*points, strict=True), color=colour, linewidth=1.4, linestyle="--", marker="o", markersize=3.5)
+    """On the GPU as solid lines named at their ends, on the CPU as dashed ones in the same colors."""
+    for _, color, points in device:
+        plot_line(axes, points, color)
+    for color, points in host:
+        axes.plot(*zip(*points, strict=True), color=color, linewidth=1.4, linestyle="--", marker="o", markersize=3.5)
     logarithmic(axes, [x for _, _, points in device for x, _ in points])
     name_lines(axes, device)
 
@@ -73,8 +73,8 @@ def lines_of(rows: Sequence[Record], key: str) -> list[Named]:
     has_unscaled = any(not row["is_scaled"] for row in rows)
     wanted.append(("PyTorch loop", LOOP, not has_unscaled, "loop"))
     found = [
-        (label, colour, points_of([row for row in rows if row["is_scaled"] == scaled], key, who))
-        for label, colour, scaled, who in wanted
+        (label, color, points_of([row for row in rows if row["is_scaled"] == scaled], key, who))
+        for label, color, scaled, who in wanted
     ]
     return [line for line in found if line[2]]
 
@@ -85,12 +85,12 @@ def points_of(rows: Sequence[Record], key: str, who: str) -> list[Point]:
 
 
 def host_lines_of(rows: Sequence[Record], key: str) -> list[tuple[str, list[Point]]]:
-    """Colour and points of the CPU engine, where it ran."""
+    """Color and points of the CPU engine, where it ran."""
     found = []
-    for colour, scaled in ((OURS, False), (OURS_SCALED, True)):
+    for color, scaled in ((OURS, False), (OURS_SCALED, True)):
         ran = [row for row in rows if row["is_scaled"] == scaled and "cpu_seconds" in row]
         if ran:
-            found.append((colour, sorted((float(row[key]), 1e3 * row["cpu_seconds"]) for row in ran)))
+            found.append((color, sorted((float(row[key]), 1e3 * row["cpu_seconds"]) for row in ran)))
     return found
 
 
@@ -107,8 +107,8 @@ def where_time_goes(rows: Sequence[Record]) -> Figure:
     axes.spines["left"].set_visible(False)
     axes.set_xlim(0.0, 100.0)
     axes.set_xlabel("percent of the whole call", color=QUIET, fontsize=9)
-    for name, colour in zip(KIND_NAMES.values(), KIND_COLOURS, strict=True):
-        axes.plot([], [], "s", color=colour, markersize=8, label=name)
+    for name, color in zip(KIND_NAMES.values(), KIND_COLORS, strict=True):
+        axes.plot([], [], "s", color=color, markersize=8, label=name)
     axes.legend(
         loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncol=4, frameon=False, fontsize=9, handletextpad=0.1,
         columnspacing=1.4, borderaxespad=0.2,
@@ -121,9 +121,9 @@ def plot_shares(axes: Axes, y: float, row: Record) -> None:
     """One bar, and its milliseconds behind it."""
     parts = row["kinds"]["device_ms"] | {HOST: host_ms(row)}
     whole, left = sum(parts.values()), 0.0
-    for kind, colour in zip(KIND_NAMES, KIND_COLOURS, strict=True):
+    for kind, color in zip(KIND_NAMES, KIND_COLORS, strict=True):
         share = 100.0 * parts.get(kind, 0.0) / whole
-        axes.barh(y, share, left=left, height=0.62, color=colour)
+        axes.barh(y, share, left=left, height=0.62, color=color)
         left += share
     axes.annotate(
         f"{1e3 * row['cuda']['median']:.3g} ms", (100.0, y), xytext=(7, 0), textcoords="offset points", color=INK,

@@ -19,7 +19,7 @@ def host_ms(row: Record) -> float:
 
 def words(row: Record) -> str:
     """A workload in words."""
-    pool = "real pool" if row["data"] != "generated" else f"{short(row['n'])} rows, {short(row['m'])} labelled"
+    pool = "real pool" if row["data"] != "generated" else f"{short(row['n'])} rows, {short(row['m'])} labeled"
     scaled = "scaled" if row["is_scaled"] else "unscaled"
     beam = f", beam {row['beam']}" if row["beam"] > 1 else ""
     return f"{pool}, {short(row['budget'])} picks, {scaled}{beam}"

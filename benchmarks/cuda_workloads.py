@@ -20,32 +20,32 @@ class GpuWorkload:
 
     title: str
     pool: Tensor
-    labelled: Tensor
+    labeled: Tensor
     doubt: Floats
 
     def head(self, n_pool: int) -> "GpuWorkload":
         """The first rows of the pool."""
-        return GpuWorkload(self.title, self.pool[:n_pool], self.labelled, self.doubt[:n_pool])
+        return GpuWorkload(self.title, self.pool[:n_pool], self.labeled, self.doubt[:n_pool])
 
     def on_host(self) -> tuple[Array, Array]:
-        """Pool and labelled in float32, for those that run on the CPU."""
-        return self.pool.float().cpu().numpy(), self.labelled.float().cpu().numpy()
+        """Pool and labeled in float32, for those that run on the CPU."""
+        return self.pool.float().cpu().numpy(), self.labeled.float().cpu().numpy()
 
 
 def read_gpu_workload(path: Path) -> GpuWorkload:
-    """A real pool: an .npz with features (N, d), logits (N, c) and labelled, the rows that are."""
+    """A real pool: an .npz with features (N, d), logits (N, c) and labeled, the rows that are."""
     with np.load(path) as file:
         features, logits, rows = file["features"], file["logits"], file["labelled"]
-    is_labelled = np.zeros(len(features), dtype=np.bool_)
-    is_labelled[rows] = True
-    pool, labelled = (torch.tensor(features[which], device="cuda") for which in (~is_labelled, is_labelled))
-    return GpuWorkload(path.name, pool, labelled, doubt_from_logits(logits[~is_labelled]))
+    is_labeled = np.zeros(len(features), dtype=np.bool_)
+    is_labeled[rows] = True
+    pool, labeled = (torch.tensor(features[which], device="cuda") for which in (~is_labeled, is_labeled))
+    return GpuWorkload(path.name, pool, labeled, doubt_from_logits(logits[~is_labeled]))
 
 
-def generate_gpu_workload(n_pool: int, n_labelled: int, dtype: Any) -> GpuWorkload:
+def generate_gpu_workload(n_pool: int, n_labeled: int, dtype: Any) -> GpuWorkload:
     """A generated pool in GPU memory."""
     pool, doubt = _draw(n_pool, 0, dtype)
-    return GpuWorkload("generated", pool, _draw(n_labelled, 1, dtype)[0], doubt)
+    return GpuWorkload("generated", pool, _draw(n_labeled, 1, dtype)[0], doubt)
 
 
 def _draw(n: int, seed: int, dtype: Any) -> tuple[Tensor, Floats]:
@@ -68,9 +68,9 @@ def _draw_block(n: int, mixture: Mixture, generator: Any) -> tuple[Tensor, Tenso
     blend = torch.zeros((n, CLASSES), device="cuda")
     blend.scatter_(1, first[:, None], 1.0 - share[:, None]).scatter_(1, second[:, None], share[:, None])
     along = torch.randn((n, RANK), **there) * (0.6 + 1.6 * share)[:, None]
-    centres, directions, bias = (
-        torch.tensor(each, device="cuda") for each in (mixture.centres, mixture.directions, mixture.bias)
+    centers, directions, bias = (
+        torch.tensor(each, device="cuda") for each in (mixture.centers, mixture.directions, mixture.bias)
     )
-    features = blend @ centres + along @ directions + bias + 1.5 * torch.randn((n, WIDTH), **there)
+    features = blend @ centers + along @ directions + bias + 1.5 * torch.randn((n, WIDTH), **there)
     features *= torch.exp(0.22 * torch.randn(n, **there))[:, None]
     return features.clamp(min=0.0), 1.0 / (1.0 + torch.exp(margin))

@@ -35,14 +35,14 @@ Ask = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Round:
-    """What everybody is given: rows of a pool, the labelled ones behind them, and how many to pick."""
+    """What everybody is given: rows of a pool, the labeled ones behind them, and how many to pick."""
 
     workload: Workload
     budget: int
 
     @property
     def rows(self) -> Array:
-        return np.concatenate([self.workload.pool, self.workload.labelled])
+        return np.concatenate([self.workload.pool, self.workload.labeled])
 
     @property
     def n(self) -> int:
@@ -55,13 +55,13 @@ class Round:
         return (self.rows @ directions).argmax(axis=1)
 
     def radius(self, picks: Ints, is_cosine: bool) -> float:
-        """How far the farthest row of the pool lies from what is labelled or picked."""
+        """How far the farthest row of the pool lies from what is labeled or picked."""
         rows = self.rows.astype(np.float64)
         if is_cosine:
             rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         near, lengths = np.full(self.n, np.inf), (rows**2).sum(axis=1)
-        centres = np.append(np.arange(self.n, len(rows)), picks)
-        for block in np.array_split(centres, max(len(centres) // 500, 1)):
+        centers = np.append(np.arange(self.n, len(rows)), picks)
+        for block in np.array_split(centers, max(len(centers) // 500, 1)):
             squared = lengths[: self.n, None] + lengths[block] - 2.0 * rows[: self.n] @ rows[block].T
             near = np.minimum(near, squared.min(axis=1))
         return float(np.sqrt(max(near.max(), 0.0)))
@@ -79,7 +79,7 @@ def scikit_activeml(given: Round, theirs: tuple[str, ...], ours: dict[str, dict[
 
 
 def modal(given: Round) -> dict[str, Ask]:
-    """A learner taught the labelled rows, and asked by each."""
+    """A learner taught the labeled rows, and asked by each."""
     base, batch = import_module("modAL.models"), import_module("modAL.batch")
     adapter, uncertainty = import_module("dubito.integrations.modal"), import_module("modAL.uncertainty")
     select, density = import_module("modAL.utils.selection"), import_module("modAL.density")
@@ -98,14 +98,14 @@ def modal(given: Round) -> dict[str, Ask]:
     }
     model = import_module("sklearn.linear_model").LogisticRegression(max_iter=200)
     learners = {
-        name: base.ActiveLearner(model, strategy, given.workload.labelled, answers)
+        name: base.ActiveLearner(model, strategy, given.workload.labeled, answers)
         for name, strategy in strategies.items()
     }
     return {name: lambda each=each: each.query(pool, n_instances=given.budget)[0] for name, each in learners.items()}
 
 
 def small_text(given: Round) -> dict[str, Ask]:
-    """Query strategies handed embeddings; both of its core-sets normalise rows, so ours goes by cosine, too."""
+    """Query strategies handed embeddings; both of its core-sets normalize rows, so ours goes by cosine, too."""
     coresets = import_module("small_text.query_strategies.coresets")
     adapter, data = import_module("dubito.integrations.small_text"), import_module("small_text.data.datasets")
     rows, answers = given.rows, given.answers
@@ -151,7 +151,7 @@ def rows_of(quick: int) -> list[Row]:
             lambda each: scikit_activeml(each, ("CoreSet",), {"Coreset": {}}), core, "its own CoreSet"),
         Row("scikit-activeml", 5_000 // quick, 200 // quick, 100 // quick,
             lambda each: scikit_activeml(each, ("MaxHerding", "ProbCover", "TypiClust"),
-                                         {"Coverage": {}, "TypiClust": {"neighbours": 5}}), cover),
+                                         {"Coverage": {}, "TypiClust": {"neighbors": 5}}), cover),
         Row("modAL-python", 5_000 // quick, 200 // quick, 20, modal, ranked),
         Row("small-text", 5_000 // quick, 200 // quick, 100 // quick, small_text, texts, "its own GreedyCoreset", True),
     ]  # fmt: skip
@@ -186,7 +186,7 @@ def measure(row: Row, workload: Workload, repeats: int) -> Record:
         )
         for name, ask in asks.items()
     ]
-    print(f"{row.library}: {row.n:,} rows, {row.m:,} labelled, {row.budget} picks", flush=True)
+    print(f"{row.library}: {row.n:,} rows, {row.m:,} labeled, {row.budget} picks", flush=True)
     timings = time_in_turn(contestants, repeats)
     for name, timing in timings.items():
         timing["radius"] = radii[name]
@@ -207,7 +207,7 @@ def page(document: Record) -> str:
         "",
         "Made by `benchmarks/integrations.py`; every repeat is in `integrations.json`. Each is called as its library",
         "calls it, on the same rows in one process, in turn. *Cores* are the seconds that cores spent on it; ratios",
-        "are of the least times, and of those. The radius is how far the farthest row lies from what is labelled or",
+        "are of the least times, and of those. The radius is how far the farthest row lies from what is labeled or",
         "picked: core-sets keep it small, and coverage has another aim.",
         "",
     ]
@@ -233,7 +233,7 @@ def table(row: Record) -> list[str]:
     lines = [
         f"### {row['library']} {row['version']}",
         "",
-        f"{row['n']:,} rows × {row['d']}, {row['m']:,} labelled, {row['budget']} picks, {row['metric']}.",
+        f"{row['n']:,} rows × {row['d']}, {row['m']:,} labeled, {row['budget']} picks, {row['metric']}.",
         "",
         "| | least, s | median, s | cores, s | times dubito's: least | cores | radius | |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -262,7 +262,7 @@ def run(workload: Workload, is_quick: bool) -> Record:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pool", type=Path, help="an .npz with features, logits and labelled; else a generated pool")
+    parser.add_argument("--pool", type=Path, help="an .npz with features, logits and labeled; else a generated pool")
     parser.add_argument("--quick", action="store_true", help="a tenth of the sizes: shows that everything runs")
     parser.add_argument("--page", action="store_true", help="measure nothing, make the page anew")
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -1,4 +1,4 @@
-"""The labelling page as a person meets it: an hour of labelling played by a script, and a pool of 100,000 items.
+"""The labeling page as a person meets it: an hour of labeling played by a script, and a pool of 100,000 items.
 
 ``python benchmarks/label_page.py hour`` labels 600 of 2,000 pictures of digits by keys, in a real Chromium before a
 real `dubito label`, and adds up what the page made the person wait. ``large`` opens a pool of 100,000 texts. Both write

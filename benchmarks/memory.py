@@ -51,7 +51,7 @@ def anonymous_bytes() -> int:
 
 def measure_in_child(folder: Path, task: Task, memory_limit: str | None, should_certify: bool) -> dict[str, Any]:
     """Seconds and bytes of a selection from the files in ``folder``, reckoned in a fresh process."""
-    n, m = len(task.workload.pool), len(task.workload.labelled)
+    n, m = len(task.workload.pool), len(task.workload.labeled)
     command = [sys.executable, __file__, str(folder), str(n), str(m), str(task.budget)]
     command += ["--scaled"] * task.is_scaled + ["--certify"] * should_certify
     command += ["--memory-limit", memory_limit] if memory_limit else []
@@ -89,7 +89,7 @@ def main() -> None:
     options = parser.parse_args()
     whole: Workload = open_workload(options.folder)
     workload = replace(
-        whole, pool=whole.pool[: options.n], labelled=whole.labelled[: options.m], doubt=whole.doubt[: options.n]
+        whole, pool=whole.pool[: options.n], labeled=whole.labeled[: options.m], doubt=whole.doubt[: options.n]
     )
     task = Task(workload, options.budget, options.scaled)
     print(json.dumps(measure(task, options.memory_limit, options.certify)))

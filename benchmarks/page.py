@@ -157,7 +157,7 @@ def growth(rows: Record) -> str:
     sweeps = [
         sweep(rows, "pool", "Pool rows"),
         sweep(rows, "budget", "Picks"),
-        sweep(rows, "labelled", "Labelled points"),
+        sweep(rows, "labelled", "Labeled points"),
     ]
     known = [each for each in sweeps if each]
     if not known:
@@ -189,7 +189,7 @@ def shape(row: Record, without: str = "") -> str:
     """A row's numbers in words, less the one that varies."""
     scaled = "doubt-scaled" if row["is_scaled"] else "unscaled"
     parts = [] if without == "pool" else [f"{row['n']:,} × {row['d']} {row['type']}"]
-    parts += [] if without == "labelled" else [f"{row['m']:,} labelled"]
+    parts += [] if without == "labelled" else [f"{row['m']:,} labeled"]
     parts += [] if without == "budget" else [f"{row['budget']:,} picks"]
     parts += [scaled] if without in ("", "beam") or "peak_bytes" in row else []
     return f"{', '.join(parts)}; {row['data']}."

@@ -15,7 +15,7 @@ Record = dict[str, Any]
 Point = tuple[float, float]
 
 OURS_SCALED, OURS, LOOP, PEER = OKABE_ITO["vermilion"], OKABE_ITO["blue"], INK, QUIET
-PANELS = (("pool", "Pool rows"), ("budget", "Picks"), ("labelled", "Labelled points"), ("beam", "Beam width"))
+PANELS = (("pool", "Pool rows"), ("budget", "Picks"), ("labelled", "Labeled points"), ("beam", "Beam width"))
 CONTESTS = (
     ("real/scaled", "real pool, scaled"),
     ("real/unscaled", "real pool, unscaled"),
@@ -42,8 +42,8 @@ def growth(rows: Record) -> Figure:
         axes = figure.add_subplot(2, 2, place)
         calm(axes)
         lines = lines_of(rows, kind)
-        for _, colour, points in lines:
-            plot_line(axes, points, colour)
+        for _, color, points in lines:
+            plot_line(axes, points, color)
         if lines:
             logarithmic(axes, [x for _, _, points in lines for x, _ in points])
             name_lines(axes, lines)
@@ -53,12 +53,12 @@ def growth(rows: Record) -> Figure:
 
 
 def lines_of(rows: Record, kind: str) -> list[tuple[str, str, list[Point]]]:
-    """(label, colour, points) of a sweep: the loop, ours unscaled, ours scaled."""
+    """(label, color, points) of a sweep: the loop, ours unscaled, ours scaled."""
     found = []
     wanted = [("NumPy loop", LOOP, False), ("dubito, unscaled", OURS, False), ("dubito, scaled", OURS_SCALED, True)]
     if kind == "beam":
         wanted = [("NumPy loop", LOOP, True), ("dubito", OURS_SCALED, True)]
-    for label, colour, is_scaled in wanted:
+    for label, color, is_scaled in wanted:
         points = [
             (float(name.split("/")[1]), timing["median"])
             for name, row in rows.items()
@@ -67,7 +67,7 @@ def lines_of(rows: Record, kind: str) -> list[tuple[str, str, list[Point]]]:
             if who.partition(",")[0] == label.partition(",")[0]
         ]
         if points:
-            found.append((label, colour, sorted(points)))
+            found.append((label, color, sorted(points)))
     return found
 
 
@@ -76,13 +76,13 @@ def kept(rows: Record, kind: str) -> str:
     row = next((row for name, row in rows.items() if name.startswith(f"{kind}/")), None)
     if row is None:
         return ""
-    parts = {"pool": f"{row['n']:,} rows", "labelled": f"{row['m']:,} labelled", "budget": f"{row['budget']:,} picks"}
+    parts = {"pool": f"{row['n']:,} rows", "labelled": f"{row['m']:,} labeled", "budget": f"{row['budget']:,} picks"}
     return ", ".join([*(text for name, text in parts.items() if name != kind), *["scaled"] * (kind == "beam")])
 
 
-def plot_line(axes: Axes, points: Sequence[Point], colour: str) -> None:
+def plot_line(axes: Axes, points: Sequence[Point], color: str) -> None:
     """A line with a dot at every measurement."""
-    axes.plot(*zip(*points, strict=True), color=colour, linewidth=1.8, marker="o", markersize=4.5, clip_on=False)
+    axes.plot(*zip(*points, strict=True), color=color, linewidth=1.8, marker="o", markersize=4.5, clip_on=False)
 
 
 def name_lines(axes: Axes, lines: Sequence[tuple[str, str, list[Point]]]) -> None:
@@ -91,11 +91,11 @@ def name_lines(axes: Axes, lines: Sequence[tuple[str, str, list[Point]]]) -> Non
     step = (high / low) ** 0.075
     ends = sorted(lines, key=lambda line: line[2][-1][1])
     at = 0.0
-    for label, colour, points in ends:
+    for label, color, points in ends:
         x, y = points[-1]
         at = max(y, at * step)
         axes.annotate(
-            label, (x, at), xytext=(7, 0), textcoords="offset points", color=colour, fontsize=9, va="center",
+            label, (x, at), xytext=(7, 0), textcoords="offset points", color=color, fontsize=9, va="center",
             annotation_clip=False,
         )  # fmt: skip
 
@@ -131,7 +131,7 @@ def peers(rows: Record) -> Figure:
             continue
         ours = rows[name]["contestants"]["dubito"]["median"]
         row = rows[name]
-        entries.append((f"{words}: {row['n']:,} × {row['d']}, {row['m']:,} labelled, {row['budget']:,} picks", None, 0))
+        entries.append((f"{words}: {row['n']:,} × {row['d']}, {row['m']:,} labeled, {row['budget']:,} picks", None, 0))
         entries += [(label, timing, ours) for label, timing in row["contestants"].items()]
     figure, axes = new_figure(8.4, 0.9 + 0.29 * len(entries))
     for place, (label, timing, ours) in enumerate(entries):
@@ -154,12 +154,12 @@ def plot_entry(axes: Axes, y: float, label: str, timing: Record | None, ours: fl
         axes.text(-0.36, y - 0.1, label, transform=left, color=INK, fontsize=9, fontweight="bold", va="center")
         return
     is_ours = label.startswith("dubito")
-    colour = OURS_SCALED if is_ours else PEER
-    axes.text(-0.02, y, label, transform=left, color=colour if is_ours else INK, fontsize=9, ha="right", va="center")
+    color = OURS_SCALED if is_ours else PEER
+    axes.text(-0.02, y, label, transform=left, color=color if is_ours else INK, fontsize=9, ha="right", va="center")
     if timing["median"] > ours:
         axes.plot([ours, timing["median"]], [y, y], color=FAINT, linewidth=1.5, zorder=1)
-    axes.plot([timing["least"], timing["most"]], [y, y], color=colour, linewidth=3.5, solid_capstyle="round")
-    axes.plot(timing["median"], y, "o", color=colour, markersize=7, clip_on=False)
+    axes.plot([timing["least"], timing["most"]], [y, y], color=color, linewidth=3.5, solid_capstyle="round")
+    axes.plot(timing["median"], y, "o", color=color, markersize=7, clip_on=False)
     ratio = timing["median"] / ours
     words = f"{timing['median']:.3g} s" + ("" if label == "dubito" else f"  ({ratio:.3g}×)")
     axes.annotate(
@@ -189,6 +189,6 @@ def memory(rows: Record) -> Figure:
     title(
         axes,
         "Peak memory beside the features",
-        f"{row['m']:,} labelled, up to {row['budget']:,} picks, a float16 memory map",
+        f"{row['m']:,} labeled, up to {row['budget']:,} picks, a float16 memory map",
     )
     return figure

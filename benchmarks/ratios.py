@@ -29,7 +29,7 @@ SHAPES = (
     *((5_000, 512, 250, 20), (5_000, 512, 500, 100), (10_000, 128, 500, 100), (20_000, 64, 1_000, 200)),
     *((20_000, 512, 1_000, 100), (50_000, 512, 2_000, 100), (200_000, 64, 2_000, 200), (200_000, 512, 2_000, 100)),
 )
-"""Rows, features, labelled and picks of the twelve sizes."""
+"""Rows, features, labeled and picks of the twelve sizes."""
 SLOWER = 0.7
 """The share of what it mostly was under which a ratio is said to have fallen."""
 METHOD = "doubt-coreset"
@@ -72,7 +72,7 @@ def ratios(real: Workload, shapes: tuple[tuple[int, int, int, int], ...]) -> Ite
                 task = Task(workload, budget, False)
                 ours, loop = chooser(task), lambda task=task: greedy_loop(task)
                 repeats = 5 if n * d < 4_000_000 else 1
-                yield f"NumPy loop, {n} x {d}, {m} labelled, {budget} picks, {kind}", against(loop, ours, repeats)
+                yield f"NumPy loop, {n} x {d}, {m} labeled, {budget} picks, {kind}", against(loop, ours, repeats)
     few = cut(real, 20_000, 512, 1_000)
     if len(few.pool) == 20_000 and len(shapes) == len(SHAPES):
         task = Task(few, 500, True)
@@ -107,7 +107,7 @@ def chooser(task: Task) -> Callable[[], object]:
     return lambda: dubito.select(
         workload.pool,
         task.budget,
-        labelled=workload.labelled,
+        labeled=workload.labeled,
         doubt=doubt,
         strategy=METHOD if task.is_scaled else "coreset",
         beam_width=task.beam_width,
@@ -119,15 +119,15 @@ def small_call() -> Callable[[], object]:
     """What a call costs beside its work."""
     rng = np.random.default_rng(0)
     pool, doubt = rng.standard_normal((100, 8)), rng.random(100)
-    return lambda: dubito.select(pool, 5, labelled=pool[:5] + 1.0, doubt=doubt, strategy=METHOD, engine="cpu")
+    return lambda: dubito.select(pool, 5, labeled=pool[:5] + 1.0, doubt=doubt, strategy=METHOD, engine="cpu")
 
 
 def cut(workload: Workload, n: int, d: int, m: int) -> Workload:
     """Some rows and columns; fewer rows where there are not as many."""
-    pool, labelled = (
-        np.ascontiguousarray(each[:rows, :d]) for each, rows in ((workload.pool, n), (workload.labelled, m))
+    pool, labeled = (
+        np.ascontiguousarray(each[:rows, :d]) for each, rows in ((workload.pool, n), (workload.labeled, m))
     )
-    return replace(workload, pool=pool, labelled=labelled, doubt=workload.doubt[:n])
+    return replace(workload, pool=pool, labeled=labeled, doubt=workload.doubt[:n])
 
 
 def isotropic(n: int, d: int, m: int) -> Workload:
@@ -139,10 +139,10 @@ def isotropic(n: int, d: int, m: int) -> Workload:
 
 def second_round(workload: Workload, budget: int = 500) -> float:
     """A round from scratch over label() and select of a `dubito.Pool` with a round behind it."""
-    features = np.concatenate([workload.pool, workload.labelled])
+    features = np.concatenate([workload.pool, workload.labeled])
     rows, doubt = (
         np.arange(len(workload.pool), len(features)),
-        np.append(workload.doubt, np.zeros(len(workload.labelled))),
+        np.append(workload.doubt, np.zeros(len(workload.labeled))),
     )
     later, scratch = [], []
     for _ in range(3):
@@ -155,7 +155,7 @@ def second_round(workload: Workload, budget: int = 500) -> float:
         later.append(time.perf_counter() - started)
         started = time.perf_counter()
         again = dubito.select(
-            features, budget, labelled=pool.labelled, doubt=np.sqrt(doubt), strategy=METHOD, engine="cpu"
+            features, budget, labeled=pool.labeled, doubt=np.sqrt(doubt), strategy=METHOD, engine="cpu"
         )
         scratch.append(time.perf_counter() - started)
         assert second.indices.tolist() == again.indices.tolist()

@@ -88,7 +88,7 @@ class Plan:
         sizes, middle = self.sizes, self.sizes.middle
         points = [("pool", n, replace(sizes.sweep, n=n), n <= sizes.loop_pool) for n in sizes.pools]
         points += [("budget", b, replace(middle, budget=b), b <= sizes.loop_budget) for b in sizes.budgets]
-        points += [("labelled", m, replace(middle, m=m), True) for m in sizes.labelled]
+        points += [("labelled", m, replace(middle, m=m), True) for m in sizes.labeled]
         for kind, value, shape, has_loop in points:
             for scaled in (True, False):
                 name = f"{kind}/{value}/{word(scaled)}"
@@ -152,7 +152,7 @@ class Plan:
         return self.measure_memory(Task(self.mapped, budget, True), "2GB", repeats=2)
 
     def memory_of(self, n: int) -> Record:
-        """The first rows of the memory map, by default settings, with everything labelled there is."""
+        """The first rows of the memory map, by default settings, with everything labeled there is."""
         part = replace(self.mapped, pool=self.mapped.pool[:n], doubt=self.mapped.doubt[:n])
         task = Task(part, min(self.sizes.map.budget, n // 2), True)
         return self.measure_memory(task, None, repeats=1) | {"promise_bytes": 32 * n + 128 * 10**6}
@@ -170,7 +170,7 @@ class Plan:
 
     def second_round(self, budget: int) -> Record:
         """All rows in one matrix; a model trained on more labels changes its doubts by a factor of e or so."""
-        features = np.concatenate([self.real.pool, self.real.labelled])
+        features = np.concatenate([self.real.pool, self.real.labeled])
         rows = np.arange(len(self.real.pool), len(features))
         doubt = np.append(self.real.doubt, np.full(len(rows), 0.5)).clip(1e-30, 1.0 - 1e-12)
         shift = np.exp(np.random.default_rng(2).standard_normal(len(doubt)))

@@ -19,12 +19,12 @@ STATE_BYTES = 40
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A run: the pool, how it is cut, what is labelled and what is asked for. Features have two bytes."""
+    """A run: the pool, how it is cut, what is labeled and what is asked for. Features have two bytes."""
 
     rows: float
     width: float
     shards: float
-    labelled: float
+    labeled: float
     budget: float
 
     @property
@@ -35,7 +35,7 @@ class Shape:
     @property
     def closer(self) -> float:
         """Products of features for those candidates of a shard that are looked at closely at the start."""
-        cell = min(CELL_ROWS, 2.0 * self.labelled / ANCHORS)
+        cell = min(CELL_ROWS, 2.0 * self.labeled / ANCHORS)
         share = min(1.0, 1.0 / self.shards + UNEVEN)
         return min(self.own, CLOSER * share * self.budget) * cell * self.width
 
@@ -51,15 +51,15 @@ Terms = Callable[[Shape, float], list[float]]
 TERMS: dict[str, tuple[list[str], Terms]] = {
     "open": (["a feature read and checked"], lambda at, rounds: [at.own * at.width]),
     "start": (
-        ["a run", "a feature of a shard's rows", "a product of a closer look", "a feature of what is labelled"],
-        lambda at, rounds: [1.0, at.own * at.width, at.closer, at.labelled * at.width],
+        ["a run", "a feature of a shard's rows", "a product of a closer look", "a feature of what is labeled"],
+        lambda at, rounds: [1.0, at.own * at.width, at.closer, at.labeled * at.width],
     ),
     "advance": (
         ["a round", "a row in a round", "a reference of a candidate brought up to date", "a feature of a pick"],
         lambda at, rounds: [
             rounds,
             rounds * at.own,
-            at.budget / at.shards * (at.labelled + at.budget / 2.0),
+            at.budget / at.shards * (at.labeled + at.budget / 2.0),
             at.budget * at.width,
         ],
     ),
@@ -127,8 +127,8 @@ def received(at: Shape, rounds: float) -> float:
 
 
 def sent(at: Shape) -> float:
-    """Bytes to every worker: what is labelled, and the picks."""
-    return 2.0 * at.width * (at.labelled + at.budget)
+    """Bytes to every worker: what is labeled, and the picks."""
+    return 2.0 * at.width * (at.labeled + at.budget)
 
 
 def memory(at: Shape) -> float:

@@ -50,7 +50,7 @@ def run_row(run: dict[str, Any], model: Model) -> list[str]:
     at, measured = shape_of(run), whole_of(run)
     described = model.total(at)
     pool = f"{int(at.rows):,} × {int(at.width)}, {int(at.shards)} shards"
-    shape = f"{pool}, {int(at.labelled):,} labelled, {int(at.budget):,}"
+    shape = f"{pool}, {int(at.labeled):,} labeled, {int(at.budget):,}"
     return [
         shape,
         f"{run['rounds']}",
@@ -64,7 +64,7 @@ def run_row(run: dict[str, Any], model: Model) -> list[str]:
 def fitted(record: dict[str, Any], model: Model) -> str:
     """How far off the model is on what it was fitted to, and on what it was not."""
     off = sorted(abs(model.total(shape_of(run)) / whole_of(run) - 1.0) for run in record["runs"])
-    head = ["rows, shards, labelled, picks", "rounds", "described", "seconds", "described", "off"]
+    head = ["rows, shards, labeled, picks", "rounds", "described", "seconds", "described", "off"]
     middle = off[len(off) // 2]
     inside = f"On the {len(off)} runs that it was fitted to it is off by {middle:.0%} (median), at most {off[-1]:.0%}."
     return f"{inside} On three that it was not:\n\n{table(head, [run_row(run, model) for run in record['held_out']])}"

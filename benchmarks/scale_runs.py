@@ -16,7 +16,7 @@ import numpy as np
 from cluster_runs import make, parts
 
 GRID = (
-    # rows, width, shards, labelled, budget
+    # rows, width, shards, labeled, budget
     (100_000, 64, 1, 1000, 500), (100_000, 64, 16, 1000, 500), (100_000, 256, 2, 1000, 500),
     (100_000, 256, 4, 5000, 2000), (100_000, 64, 64, 5000, 2000), (200_000, 128, 1, 2000, 1000),
     (200_000, 128, 8, 2000, 4000), (200_000, 256, 2, 5000, 2000), (200_000, 64, 2, 10_000, 4000),
@@ -38,7 +38,7 @@ def in_shards(paths: list[str], n_shards: int) -> list[Any]:
     ]
 
 
-def measure(folder: str, n_shards: int, n_labelled: int, budget: int) -> dict[str, Any]:
+def measure(folder: str, n_shards: int, n_labeled: int, budget: int) -> dict[str, Any]:
     """Processor seconds by phase: those of the slowest shard and of all, and the driver's; rounds and bytes."""
     from dubito.engines.cluster.workers import Here
     from dubito.sharding import run
@@ -65,7 +65,7 @@ def measure(folder: str, n_shards: int, n_labelled: int, budget: int) -> dict[st
     run.select_shards(
         Shards(in_shards(parts(folder), n_shards)),
         budget,
-        labelled=np.arange(n_labelled),
+        labeled=np.arange(n_labeled),
         strategy=build_strategy("coreset", {}),
         hire=Timed,
         n_workers=n_shards,
@@ -92,12 +92,12 @@ def main() -> None:
 
     record: dict[str, Any] = {"machine": describe(), "runs": [], "held_out": []}
     for name, shapes in (("runs", GRID), ("held_out", HELD_OUT)):
-        for rows, width, n_shards, n_labelled, budget in shapes:
+        for rows, width, n_shards, n_labeled, budget in shapes:
             folder = os.path.join(given.folder, f"{rows}x{width}")
             if not os.path.isdir(folder):
                 make(folder, rows, width, 1)
-            shape = {"rows": rows, "width": width, "shards": n_shards, "labelled": n_labelled, "budget": budget}
-            record[name].append(shape | measure(folder, n_shards, n_labelled, budget))
+            shape = {"rows": rows, "width": width, "shards": n_shards, "labelled": n_labeled, "budget": budget}
+            record[name].append(shape | measure(folder, n_shards, n_labeled, budget))
             print(json.dumps(record[name][-1]), flush=True)
             with open(given.out, "w", encoding="utf-8") as file:
                 json.dump(record, file, indent=1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Pool rows, labelled rows, picks."""
+    """Pool rows, labeled rows, picks."""
 
     n: int
     m: int
@@ -34,9 +34,9 @@ class Sizes:
     """What a sweep over pools keeps."""
     budgets: tuple[int, ...]
     loop_budget: int
-    labelled: tuple[int, ...]
+    labeled: tuple[int, ...]
     middle: Shape
-    """What sweeps over budgets and labelled points keep."""
+    """What sweeps over budgets and labeled points keep."""
 
 
 FULL = Sizes(
@@ -55,7 +55,7 @@ FULL = Sizes(
     sweep=Shape(1_000_000, 1_000, 1_000),
     budgets=(100, 300, 1_000, 3_000, 10_000),
     loop_budget=3_000,
-    labelled=(100, 1_000, 5_000, 20_000),
+    labeled=(100, 1_000, 5_000, 20_000),
     middle=Shape(50_000, 5_000, 1_000),
 )
 
@@ -75,6 +75,6 @@ QUICK = Sizes(
     sweep=Shape(20_000, 100, 50),
     budgets=(10, 50, 200),
     loop_budget=50,
-    labelled=(20, 300),
+    labeled=(20, 300),
     middle=Shape(3_000, 300, 50),
 )

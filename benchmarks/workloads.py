@@ -1,4 +1,4 @@
-"""What is timed: pools of features with labelled points and doubts, seeded, built outside every timing.
+"""What is timed: pools of features with labeled points and doubts, seeded, built outside every timing.
 
 A pool from a file is real; where none is given, a generated one stands in. The generated features are a low-rank
 mixture of ten classes through a ReLU. Their zeros (72%), lengths, nearest distances and share of variance along the
@@ -33,15 +33,15 @@ class Workload:
     title: str
     pool: Array
     """(n, d) float32, or a float16 memory map."""
-    labelled: Array
+    labeled: Array
     """(m, d) of the pool's type."""
     doubt: Floats
     """(n,)"""
 
-    def head(self, n_pool: int, n_labelled: int) -> "Workload":
+    def head(self, n_pool: int, n_labeled: int) -> "Workload":
         """The first rows of each, in float32."""
-        pool, labelled = self.pool[:n_pool].astype(np.float32), self.labelled[:n_labelled].astype(np.float32)
-        return replace(self, pool=pool, labelled=labelled, doubt=self.doubt[:n_pool])
+        pool, labeled = self.pool[:n_pool].astype(np.float32), self.labeled[:n_labeled].astype(np.float32)
+        return replace(self, pool=pool, labeled=labeled, doubt=self.doubt[:n_pool])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Task:
 
     def describe(self) -> dict[str, object]:
         """For the record."""
-        (n, d), m = self.workload.pool.shape, len(self.workload.labelled)
+        (n, d), m = self.workload.pool.shape, len(self.workload.labeled)
         return {
             "data": self.workload.title,
             "type": str(self.workload.pool.dtype),
@@ -77,13 +77,13 @@ class Task:
 
 
 def read_workload(path: Path) -> Workload:
-    """A real pool: an .npz with features (N, d), logits (N, c) and labelled, the rows that are."""
+    """A real pool: an .npz with features (N, d), logits (N, c) and labeled, the rows that are."""
     with np.load(path) as file:
         features, logits, rows = file["features"].astype(np.float32), file["logits"], file["labelled"]
-    is_labelled = np.zeros(len(features), dtype=np.bool_)
-    is_labelled[rows] = True
-    doubt = doubt_from_logits(logits[~is_labelled])
-    return Workload(path.name, features[~is_labelled], features[is_labelled], doubt)
+    is_labeled = np.zeros(len(features), dtype=np.bool_)
+    is_labeled[rows] = True
+    doubt = doubt_from_logits(logits[~is_labeled])
+    return Workload(path.name, features[~is_labeled], features[is_labeled], doubt)
 
 
 class Mixture:
@@ -91,7 +91,7 @@ class Mixture:
 
     def __init__(self) -> None:
         rng = np.random.default_rng(20)
-        self.centres = (9.5 * rng.standard_normal((CLASSES, WIDTH))).astype(np.float32)
+        self.centers = (9.5 * rng.standard_normal((CLASSES, WIDTH))).astype(np.float32)
         fall = np.arange(1, RANK + 1) ** -0.9
         self.directions = (3.5 * fall[:, None] * rng.standard_normal((RANK, WIDTH))).astype(np.float32)
         self.bias = (7.5 * rng.standard_normal(WIDTH) - 7.0).astype(np.float32)
@@ -105,7 +105,7 @@ class Mixture:
         blend[np.arange(n), first] = 1.0 - share
         blend[np.arange(n), (first + step) % CLASSES] = share
         along = rng.standard_normal((n, RANK), dtype=np.float32) * (0.6 + 1.6 * share).astype(np.float32)[:, None]
-        features = blend @ self.centres + along @ self.directions + self.bias
+        features = blend @ self.centers + along @ self.directions + self.bias
         features += np.float32(1.5) * rng.standard_normal((n, WIDTH), dtype=np.float32)
         features *= np.exp(0.22 * rng.standard_normal(n)).astype(np.float32)[:, None]
         return np.maximum(features, 0.0), 1.0 / (1.0 + np.exp(margin))
@@ -120,17 +120,17 @@ def draw_blocks(n: int, seed: int) -> Iterator[tuple[slice, npt.NDArray[np.float
         yield span, features[: span.stop - start], doubt[: span.stop - start]
 
 
-def generate_workload(n_pool: int, n_labelled: int, seed: int = 0) -> Workload:
+def generate_workload(n_pool: int, n_labeled: int, seed: int = 0) -> Workload:
     """A generated pool in memory, in float32 but of float16 values, as a file of features would hold."""
-    blocks = [(features.astype(np.float16), doubt) for _, features, doubt in draw_blocks(n_pool + n_labelled, seed)]
+    blocks = [(features.astype(np.float16), doubt) for _, features, doubt in draw_blocks(n_pool + n_labeled, seed)]
     features = np.concatenate([features for features, _ in blocks]).astype(np.float32)
     doubt = np.concatenate([doubt for _, doubt in blocks])[:n_pool]
     return Workload("generated", features[:n_pool], features[n_pool:], doubt)
 
 
-def write_workload(folder: Path, n_pool: int, n_labelled: int, seed: int = 1) -> None:
+def write_workload(folder: Path, n_pool: int, n_labeled: int, seed: int = 1) -> None:
     """A generated pool as float16 files, written block by block."""
-    for name, n, offset in (("pool", n_pool, 0), ("labelled", n_labelled, 1)):
+    for name, n, offset in (("pool", n_pool, 0), ("labelled", n_labeled, 1)):
         features = np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.float16, (n, WIDTH))
         doubts = np.empty(n)
         for span, block, doubt in draw_blocks(n, seed + offset):
@@ -144,5 +144,5 @@ def write_workload(folder: Path, n_pool: int, n_labelled: int, seed: int = 1) ->
 
 def open_workload(folder: Path) -> Workload:
     """The files of `write_workload`, the features as read-only memory maps."""
-    pool, labelled = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("pool", "labelled"))
-    return Workload("generated", pool, labelled, np.load(folder / "pool_doubt.npy"))
+    pool, labeled = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("pool", "labelled"))
+    return Workload("generated", pool, labeled, np.load(folder / "pool_doubt.npy"))

@@ -22,7 +22,7 @@ from dubito.experiments.plots.style import save_figure
 from dubito.experiments.records import Round
 from dubito.experiments.report import About, curves_picture, render_report
 from dubito.experiments.runner import read_folder, read_rounds
-from dubito.experiments.summary import Summary, summarise
+from dubito.experiments.summary import Summary, summarize
 
 PAGE = Path(__file__).parent / "results" / "features.md"
 RECORDS = PAGE.parent / "features"
@@ -66,7 +66,7 @@ def radii(rounds: Sequence[Round], described: Summary) -> dict[str, dict[str, li
 def keep(part: str, folder: Path) -> None:
     """A part's report and records, and its picture."""
     rounds, where = read_rounds(folder), RECORDS / part
-    described, said = summarise(rounds), about(folder)
+    described, said = summarize(rounds), about(folder)
     where.mkdir(parents=True, exist_ok=True)
     (where / "results.json").write_text(
         json.dumps({**described.as_dict(), "about": said.as_dict()}) + "\n", encoding="utf-8"
@@ -80,7 +80,7 @@ def keep(part: str, folder: Path) -> None:
 
 
 def draw(described: Summary, part: str) -> None:
-    """The learning curves, in a palette of 200 colours."""
+    """The learning curves, in a palette of 200 colors."""
     target = PICTURES / f"features-{part}.png"
     detail = f"CIFAR-10 through a frozen VGG16, linear probe, {part} pool"
     for path in save_figure(curves_picture(described, detail), target.with_suffix(""), force=True):

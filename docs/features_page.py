@@ -145,7 +145,7 @@ def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
     yield claim(
         all(rising),
         "- **More strength is better here**: 2 before 1 before 0.5 before 0.25 on every pool, though not every step is "
-        "beyond chance (below). The probe is penalised strongly; nothing says that this carries over to a network that "
+        "beyond chance (below). The probe is penalized strongly; nothing says that this carries over to a network that "
         "fits its labels perfectly.",
     )
 

@@ -4,7 +4,7 @@ POOLS = {
     "clean": "The 50,000 items as they are.",
     "ambiguous": "25,000 blends of two items of different classes beside the 50,000, with the label of either.",
     "imbalanced": "Class sizes fall from 5,000 to 500, in another order for each seed: 20,434 items, of "
-    "which half are labelled in the end. The test set stays balanced.",
+    "which half are labeled in the end. The test set stays balanced.",
     "mislabelled": "A tenth of the labels is wrong, and comes wrong when asked for. The test set is right.",
     "redundant": "Each item and two near-copies: 150,000 items.",
 }

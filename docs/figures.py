@@ -20,7 +20,7 @@ import dubito
 from dubito import theory
 from dubito.cli import main as run_command
 from dubito.core.distances import core_set_radii
-from dubito.experiments.plots import save_figure, strategy_colour
+from dubito.experiments.plots import save_figure, strategy_color
 from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, new_figure, title
 from dubito.matrix import FloatArray, IntArray
 from dubito.strategies import DoubtCoreset
@@ -39,7 +39,7 @@ class Quadrants:
     """The paper's toy: points of a square, whose class is their quadrant, and a model that doubts near the axes."""
 
     pool: FloatArray
-    labelled: IntArray
+    labeled: IntArray
 
     @property
     def probabilities(self) -> FloatArray:
@@ -54,32 +54,32 @@ class Quadrants:
 
 
 def make_quadrants(n: int = 2500, m: int = 12) -> Quadrants:
-    """A pool drawn uniformly, of which the first rows are labelled."""
+    """A pool drawn uniformly, of which the first rows are labeled."""
     pool = np.random.default_rng(3).uniform(-1.0, 1.0, (n, 2))
     return Quadrants(pool, np.arange(m))
 
 
-def draw_square(axes: Axes, headline: str, detail: str, colour: str = INK) -> None:
+def draw_square(axes: Axes, headline: str, detail: str, color: str = INK) -> None:
     """A bare square with a title."""
     axes.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_color(FAINT)
-    axes.set_title(headline, loc="left", color=colour, fontsize=11, fontweight="bold", pad=20)
+    axes.set_title(headline, loc="left", color=color, fontsize=11, fontweight="bold", pad=20)
     axes.text(0.0, 1.02, detail, transform=axes.transAxes, color=QUIET, fontsize=8.5, va="bottom")
 
 
 def draw_pool(axes: Axes, toy: Quadrants) -> None:
-    """The pool shaded by doubt, and crosses where it is labelled."""
+    """The pool shaded by doubt, and crosses where it is labeled."""
     axes.scatter(toy.pool[:, 0], toy.pool[:, 1], c=toy.doubt, cmap=SHADES, s=7, vmin=-0.12, vmax=0.85, linewidths=0)
-    seen = toy.pool[toy.labelled]
+    seen = toy.pool[toy.labeled]
     axes.scatter(seen[:, 0], seen[:, 1], marker="x", s=34, color=INK, linewidths=1.6, zorder=3)
 
 
-def draw_picks(axes: Axes, toy: Quadrants, picks: IntArray, colour: str) -> None:
+def draw_picks(axes: Axes, toy: Quadrants, picks: IntArray, color: str) -> None:
     """The pool, and squares where it was picked."""
     draw_pool(axes, toy)
     chosen = toy.pool[picks]
     axes.scatter(
-        chosen[:, 0], chosen[:, 1], marker="s", s=27, color=colour, edgecolors="white", linewidths=0.8, zorder=4
+        chosen[:, 0], chosen[:, 1], marker="s", s=27, color=color, edgecolors="white", linewidths=0.8, zorder=4
     )
 
 
@@ -95,7 +95,7 @@ def quadrants_figure() -> Figure:
     """What three strategies ask for, side by side."""
     toy, (figure, axes) = make_quadrants(), squares(4)
     draw_pool(axes[0], toy)
-    draw_square(axes[0], "the pool", "darker: more doubt; crosses: labelled")
+    draw_square(axes[0], "the pool", "darker: more doubt; crosses: labeled")
     for panel, name, detail in zip(
         axes[1:],
         ("least-confidence", "coreset", "doubt-coreset"),
@@ -103,10 +103,10 @@ def quadrants_figure() -> Figure:
         strict=True,
     ):
         picked = dubito.select(
-            toy.pool, 40, labelled=toy.labelled, probabilities=toy.probabilities, strategy=name
+            toy.pool, 40, labeled=toy.labeled, probabilities=toy.probabilities, strategy=name
         ).indices
-        draw_picks(panel, toy, picked, strategy_colour(name))
-        draw_square(panel, name, detail, strategy_colour(name))
+        draw_picks(panel, toy, picked, strategy_color(name))
+        draw_square(panel, name, detail, strategy_color(name))
     return figure
 
 
@@ -115,11 +115,11 @@ def strength_figure() -> Figure:
     toy, (figure, axes) = make_quadrants(), squares(4)
     for panel, strength in zip(axes, (0.0, 0.25, 1.0, 2.0), strict=True):
         method = DoubtCoreset(strength=strength)
-        picked = dubito.select(toy.pool, 40, labelled=toy.labelled, doubt=toy.doubt, strategy=method).indices
-        colour = strategy_colour("doubt-coreset" if strength else "coreset")
-        draw_picks(panel, toy, picked, colour)
+        picked = dubito.select(toy.pool, 40, labeled=toy.labeled, doubt=toy.doubt, strategy=method).indices
+        color = strategy_color("doubt-coreset" if strength else "coreset")
+        draw_picks(panel, toy, picked, color)
         names = {0.0: "the plain core-set", 1.0: "the paper, and its default"}
-        draw_square(panel, f"strength {strength:g}", names.get(strength, ""), colour)
+        draw_square(panel, f"strength {strength:g}", names.get(strength, ""), color)
     return figure
 
 
@@ -130,7 +130,7 @@ def readings_figure() -> Figure:
     grid = Quadrants(np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2), np.empty(0, dtype=np.int64))
     for side, (place, where) in enumerate((((0.0, 0.0), "the origin"), ((-0.96, 0.96), "a corner"))):
         distance = np.linalg.norm(grid.pool - place, axis=1)
-        own = float(Quadrants(np.array([place]), grid.labelled).doubt[0])
+        own = float(Quadrants(np.array([place]), grid.labeled).doubt[0])
         seen = {"respective": distance * grid.doubt, "acquired": distance * own}
         for panel, (name, values) in zip(axes[2 * side : 2 * side + 2], seen.items(), strict=True):
             shown = values.reshape(len(line), -1)
@@ -143,7 +143,7 @@ def readings_figure() -> Figure:
 def lazy_figure(front_size: int = 60, n_picks: int = 150) -> Figure:
     """One front on real digits: old bounds, new values, and what may be picked from them."""
     pool, doubt, seen = doubted_digits()
-    earlier = dubito.select(pool, n_picks, labelled=seen, doubt=doubt, strategy="doubt-coreset")
+    earlier = dubito.select(pool, n_picks, labeled=seen, doubt=doubt, strategy="doubt-coreset")
     references = np.concatenate([seen, earlier.indices])
     left = np.setdiff1d(np.arange(len(pool)), references)
     halfway = references[: len(references) - n_picks // 5]
@@ -153,7 +153,7 @@ def lazy_figure(front_size: int = 60, n_picks: int = 150) -> Figure:
     front, threshold = order[:front_size], stale[front_size]
     fresh = core_set_radii(pool[front], pool[references]) * doubt[front]
     inside = dubito.select(
-        pool, front_size, labelled=references, doubt=doubt, candidates=front, strategy="doubt-coreset"
+        pool, front_size, labeled=references, doubt=doubt, candidates=front, strategy="doubt-coreset"
     )
     picked = inside.indices[inside.priorities > threshold]
     return draw_front(stale, fresh, float(threshold), np.flatnonzero(np.isin(front, picked)))
@@ -184,8 +184,8 @@ def draw_front(stale: FloatArray, fresh: FloatArray, threshold: float, picked: I
         (right, threshold + 0.008, "the threshold: the first bound outside the front", QUIET, "right", "bottom"),
         (0.0, low + 0.015, "the front, brought up to date", INK, "left", "bottom"),
     )
-    for x, y, text, colour, side, edge in notes:
-        axes.text(x, y, text, color=colour, fontsize=9.5, ha=side, va=edge)
+    for x, y, text, color, side, edge in notes:
+        axes.text(x, y, text, color=color, fontsize=9.5, ha=side, va=edge)
     axes.set(xlim=(-1, right), ylim=(low, high))
     axes.set_xlabel("candidates, by their bound", color=INK)
     axes.set_ylabel("priority", color=INK)
@@ -203,22 +203,22 @@ def beta_figure() -> Figure:
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     deltas = np.linspace(1e-3, 3.0, 600)
-    colours = (OKABE_ITO["blue"], OKABE_ITO["green"], OKABE_ITO["orange"], OKABE_ITO["vermilion"])
-    for z, colour in zip((0.01, 0.2, 0.5, 0.9), colours, strict=True):
+    colors = (OKABE_ITO["blue"], OKABE_ITO["green"], OKABE_ITO["orange"], OKABE_ITO["vermilion"])
+    for z, color in zip((0.01, 0.2, 0.5, 0.9), colors, strict=True):
         beta = theory.scaled_beta_lower_bound(deltas, z, 1.0, 1.0)
-        axes.plot(deltas, np.where(beta > 0.0, beta, np.nan), color=colour, linewidth=2.2)
+        axes.plot(deltas, np.where(beta > 0.0, beta, np.nan), color=color, linewidth=2.2)
         peak = int(np.argmax(beta))
         axes.annotate(
             f"doubt {z:g}",
             (deltas[peak], float(beta[peak])),
             xytext=(0, 5),
             textcoords="offset points",
-            color=colour,
+            color=color,
             fontsize=10,
             fontweight="bold",
             ha="center",
         )
-        axes.plot(theory.delta_star(z, 1.0, 1.0), 0.0, marker="o", color=colour, markersize=6, clip_on=False)
+        axes.plot(theory.delta_star(z, 1.0, 1.0), 0.0, marker="o", color=color, markersize=6, clip_on=False)
     axes.set(xlim=(0, 3), ylim=(0, 1))
     axes.set_xlabel("δ, distance to the nearest label (λ_c = λ_ε = 1)", color=INK)
     axes.set_ylabel("β is at least", color=INK)
@@ -238,7 +238,7 @@ def copy_demo(folder: Path) -> None:
 
 
 def shrink(path: Path) -> None:
-    """A palette of 128 colours: a quarter of the bytes, and no difference to see."""
+    """A palette of 128 colors: a quarter of the bytes, and no difference to see."""
     with Image.open(path) as picture:
         small = picture.convert("RGB").quantize(128, dither=Image.Dither.NONE)
     small.save(path, optimize=True)

@@ -21,7 +21,7 @@ from dubito.experiments.plots.style import save_figure
 from dubito.experiments.records import Round
 from dubito.experiments.report import curves_picture
 from dubito.experiments.runner import EXPERIMENT, is_finished, read_folder, read_headers, read_rounds
-from dubito.experiments.summary import summarise
+from dubito.experiments.summary import summarize
 
 PAGE = Path(__file__).parent / "results" / "networks.md"
 COLUMNS = (
@@ -105,11 +105,11 @@ def read(path: Path) -> Record:
         values["strategy"] = held["strategies"][values["strategy"]]
         values["picked"] = range(values.pop("picks"))
         rounds.append(Round.from_dict(values))
-    return Record(held["name"], held, rounds, summarise(rounds))
+    return Record(held["name"], held, rounds, summarize(rounds))
 
 
 def draw(record: Record, folder: Path) -> None:
-    """The learning curves, in a palette of 200 colours."""
+    """The learning curves, in a palette of 200 colors."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"network-{record.name}.png"
     figure = curves_picture(record.summary, f"VGG16, {EXPERIMENTS[record.name].short}")

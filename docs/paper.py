@@ -38,11 +38,11 @@ the best possible guess is wrong for more than a quarter of the points. The numb
 look at other grids, to be large: with 25 clusters least confidence is level with random or above it, and the
 claim does not hold there. On four more pools of this size (`--seed` 3, 6, 9 and 12) it holds each time.""",
     "figure-2": """\
-Pools of 120 points in four uneven clusters, nothing labelled. The optimum is proved by an integer program. That
+Pools of 120 points in four uneven clusters, nothing labeled. The optimum is proved by an integer program. That
 greedy leaves more than closest K-means on most of these pools is no contradiction: its bound is twice the
 optimum, and it starts from the middle and then takes corners.""",
     "figure-3": """\
-2,000 points of the square, 12 of them labelled, and a model that is the product of two logistics and does not
+2,000 points of the square, 12 of them labeled, and a model that is the product of two logistics and does not
 learn. Here line 11 of Algorithm 2 is read with the doubt of the *remaining* point. With the doubt of the acquired
 point, as printed, the farthest point from the origin would be a corner. See [the
 algorithms](../explanation/algorithms.md).""",
@@ -90,7 +90,7 @@ kept from there.""",
     "timing": """\
 A generated pool shaped like the features of a network, in float32. Both sizes of the statement and one between,
 taking turns; every run is shown and the least counts. The claim is checked as: no slower than the paper at each
-size (25 to 50 s), growing no faster than the labelled set, and scaling no dearer. A first form of the check, by
+size (25 to 50 s), growing no faster than the labeled set, and scaling no dearer. A first form of the check, by
 medians and with 25 s for every size, failed on a machine busy with other work, where growth looked steeper than
 linear; the least of several runs that take turns is what load disturbs least. `make bench` has more figures.""",
     "timing-gpu": """\
@@ -189,7 +189,7 @@ def page(described: dict[str, Measured]) -> str:
 
 
 def shrink(source: Path, target: Path) -> None:
-    """A palette of 200 colours and at most 1,700 pixels across."""
+    """A palette of 200 colors and at most 1,700 pixels across."""
     with Image.open(source) as picture:
         small = picture.convert("RGB")
         small.thumbnail((1700, 1700), Image.Resampling.LANCZOS)

@@ -37,15 +37,15 @@ of many is best by luck, too, so regrets of some tenths mean little: the column 
 RULE = """## `auto`
 
 `strategy="auto"` asks one question, were the features trained with the labels, and takes `{trained}` where they were
-and `{frozen}` where they were not. The data answers it: features were trained if the model doubts labelled rows less
-than a hundredth as much as the others, and 99% of them have a labelled neighbour of their own class. On
+and `{frozen}` where they were not. The data answers it: features were trained if the model doubts labeled rows less
+than a hundredth as much as the others, and 99% of them have a labeled neighbor of their own class. On
 CIFAR-10 features trained through (5,000 labels) that is so; logistic regression on letters, questions, intents and pen
 digits, 200 and 1,000 labels, penalties from usual to next to none, was taken for frozen in all 24 cases tried. You may
 answer for it: `"auto:features=trained"`.
 
 The row `auto` is put together from the rows of the strategy that it takes on each pool. The strength was chosen
 between 2, 3 and 4 on {fixed}. On `banking`, `satimage` and `pageblocks` and on the five pools of frozen features of
-CIFAR-10 it was run after that choice, but its neighbours had been seen there. Not looked at before in any way were
+CIFAR-10 it was run after that choice, but its neighbors had been seen there. Not looked at before in any way were
 `clinc` and the networks on SVHN; on CIFAR-100 networks had been trained before, with another rate and schedule
 ([networks](networks.md)), but none of what `auto` takes had been fixed by them. Where regrets of some tenths were in
 question there are 10 to 30 seeds.
@@ -176,9 +176,9 @@ def experiments(settings: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     yield "## What was run"
     yield ""
     yield (
-        "Texts are unit vectors of the sentence encoder all-MiniLM-L6-v2 (int8); tables are standardised. "
+        "Texts are unit vectors of the sentence encoder all-MiniLM-L6-v2 (int8); tables are standardized. "
         "`docs/regret_pools.py` makes both out of the files that their authors publish (it has their places and "
-        "licences, and `sources.sha256` their sums); a quarter of the rows is the test set. Studies of features and "
+        "licenses, and `sources.sha256` their sums); a quarter of the rows is the test set. Studies of features and "
         "images go by name: `dubito run features-coverage-clean`, `dubito run images-coverage-clean`."
     )
     for pool, runs in settings.items():

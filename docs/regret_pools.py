@@ -28,7 +28,7 @@ SOURCES = {
     "segment.dat": ("loremo/AdaBoost: data/segment.dat (UCI)", "CC BY 4.0"),
     "page-blocks.txt": ("loremo/AdaBoost: data/page-blocks.txt (UCI)", "CC BY 4.0"),
 }
-"""Where each file is from (GitHub repository and path) and its licence."""
+"""Where each file is from (GitHub repository and path) and its license."""
 SUMS = Path(__file__).parent / "results" / "regret" / "sources.sha256"
 TEST_SHARE = 0.25
 TOKENS = 64

@@ -1,4 +1,4 @@
-"""Pictures of the labelling page, taken in a real Chromium before `dubito label --demo` after 120 labels.
+"""Pictures of the labeling page, taken in a real Chromium before `dubito label --demo` after 120 labels.
 
 ``python docs/screenshots.py`` writes them into docs/images; it needs the extras ``label`` and ``page``, and Chromium.
 """
@@ -32,7 +32,7 @@ SHOTS = (
     ("label-phone", "label", "light", PHONE),
     ("label-phone-dark", "map", "dark", PHONE),
 )
-"""Name, view, colours and size of each."""
+"""Name, view, colors and size of each."""
 
 
 def shown(page: Page) -> str:
@@ -62,8 +62,8 @@ def mark_odd(page: Page) -> None:
 
 
 def wait_for_round(page: Page) -> None:
-    """Until the model has learnt from what is labelled: nobody else labels as fast as a script."""
-    asked = "async () => { const p = await (await fetch('/api/project')).json(); return p.labelled - p.model.labels }"
+    """Until the model has learnt from what is labeled: nobody else labels as fast as a script."""
+    asked = "async () => { const p = await (await fetch('/api/project')).json(); return p.labeled - p.model.labels }"
     while page.evaluate(asked) > ROUND // 2:
         page.wait_for_timeout(500)
 
@@ -99,10 +99,10 @@ def take(browser: Browser, address: str, name: str, view: str, scheme: str, size
 
 
 def save(shot: bytes, path: Path) -> None:
-    """In 256 colours or fewer, which is a third of the bytes and looks the same."""
+    """In 256 colors or fewer, which is a third of the bytes and looks the same."""
     picture = Image.open(io.BytesIO(shot)).convert("RGB")
-    for colours in (256, 128, 64, 32):
-        picture.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
+    for colors in (256, 128, 64, 32):
+        picture.quantize(colors, dither=Image.Dither.NONE).save(path, optimize=True)
         if path.stat().st_size < MOST:
             break
     print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")

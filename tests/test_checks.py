@@ -30,7 +30,7 @@ from dubito.request.arrays import (
     check_real,
     refuse_zero_rows,
 )
-from dubito.request.rows import check_candidates, check_labelled, check_rows
+from dubito.request.rows import check_candidates, check_labeled, check_rows
 
 VALUES = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
@@ -294,53 +294,53 @@ def test_a_size_is_bytes_or_text(text: object, size: int) -> None:
 # Rows
 
 
-def test_labelled_rows_are_references_and_labelled_features_too() -> None:
-    by_number = check_labelled([2, 0, 2, 2], VALUES)
+def test_labeled_rows_are_references_and_labeled_features_too() -> None:
+    by_number = check_labeled([2, 0, 2, 2], VALUES)
     assert (by_number.rows.tolist(), by_number.references[:].tolist()) == ([0, 2], VALUES[[0, 2]].tolist())
-    by_mask = check_labelled([True, False, True], VALUES)
+    by_mask = check_labeled([True, False, True], VALUES)
     assert by_mask.rows.tolist() == [0, 2]
-    by_features = check_labelled([[7.0, -9.0]], VALUES)
+    by_features = check_labeled([[7.0, -9.0]], VALUES)
     assert (by_features.rows.tolist(), by_features.references[:].tolist()) == ([], [[7.0, -9.0]])
     assert by_features.largest == 9.0
-    stacked = check_labelled(Stack([VALUES, VALUES]), VALUES)
+    stacked = check_labeled(Stack([VALUES, VALUES]), VALUES)
     assert stacked.references.shape == (6, 2)
 
 
 @pytest.mark.parametrize("nothing", [None, [], np.empty((0, 2)), np.empty((0, 5)), torch.empty(0, 2)])
-def test_nothing_may_be_labelled(nothing: object) -> None:
-    found = check_labelled(nothing, VALUES)
+def test_nothing_may_be_labeled(nothing: object) -> None:
+    found = check_labeled(nothing, VALUES)
     assert found.references.shape == (0, 2)
     assert len(found.rows) == 0
 
 
 @pytest.mark.parametrize(
-    ("labelled", "kind", "message"),
+    ("labeled", "kind", "message"),
     [
-        ([[1.0]], InvalidArgument, r"labelled has 1 features and pool has 2; pass features of one kind"),
+        ([[1.0]], InvalidArgument, r"labeled has 1 features and pool has 2; pass features of one kind"),
         (
             [0.5, 1.0],
             InvalidArgument,
-            r"labelled is 1-D with dtype float64; pass row numbers as integers, a boolean mas",
+            r"labeled is 1-D with dtype float64; pass row numbers as integers, a boolean mas",
         ),
         (
             [0, 3],
             InvalidArgument,
-            "labelled holds 3 at position 1, which is no row of the pool; pass row numbers from 0 to 2",
+            "labeled holds 3 at position 1, which is no row of the pool; pass row numbers from 0 to 2",
         ),
-        ([-1], InvalidArgument, "labelled holds -1 at position 0, which is no row of the pool"),
-        ([True, False], InvalidArgument, r"labelled is a mask of 2 and the pool has 3 rows; pass one a row"),
-        ([[1.0, np.nan]], InvalidData, r"labelled holds nan at row 0, column 1"),
-        (["a"], InvalidArgument, r"labelled holds ids \('a'\), and the pool has none; pass ids="),
-        ([["a"]], InvalidData, r"labelled holds text where numbers belong"),
-        ([2, 0, 2], InvalidArgument, r"labelled holds an integer for each of the 3 rows .* some of them twice"),
+        ([-1], InvalidArgument, "labeled holds -1 at position 0, which is no row of the pool"),
+        ([True, False], InvalidArgument, r"labeled is a mask of 2 and the pool has 3 rows; pass one a row"),
+        ([[1.0, np.nan]], InvalidData, r"labeled holds nan at row 0, column 1"),
+        (["a"], InvalidArgument, r"labeled holds ids \('a'\), and the pool has none; pass ids="),
+        ([["a"]], InvalidData, r"labeled holds text where numbers belong"),
+        ([2, 0, 2], InvalidArgument, r"labeled holds an integer for each of the 3 rows .* some of them twice"),
     ],
 )
-def test_what_cannot_be_labelled_is_named_with_its_hint(labelled: object, kind: type[Exception], message: str) -> None:
+def test_what_cannot_be_labeled_is_named_with_its_hint(labeled: object, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
-        check_labelled(labelled, VALUES)
+        check_labeled(labeled, VALUES)
 
 
-def test_candidates_are_ascending_and_never_labelled() -> None:
+def test_candidates_are_ascending_and_never_labeled() -> None:
     assert check_candidates([3, 1, 3], 4, np.array([1])).tolist() == [3]
     assert check_candidates([False, True, True, False], 4, np.array([1])).tolist() == [2]
     assert check_candidates(None, 3, np.array([1])).tolist() == [0, 2]

@@ -21,7 +21,7 @@ class Small:
     """A small problem of which float64 computes every number without rounding."""
 
     pool: list[Row]
-    labelled: list[Row]
+    labeled: list[Row]
     weights: list[Fraction]
     candidates: list[int]
     budget: int
@@ -31,7 +31,7 @@ class Small:
         rows = np.arange(len(self.pool))
         return CoverageProblem(
             pool=np.array(self.pool, dtype=np.float64),
-            references=np.array(self.labelled, dtype=np.float64).reshape(-1, len(self.pool[0])),
+            references=np.array(self.labeled, dtype=np.float64).reshape(-1, len(self.pool[0])),
             candidates=np.array(self.candidates),
             budget=self.budget,
             weights=np.array([float(weight) for weight in self.weights]),
@@ -44,7 +44,7 @@ class Small:
         return max(1 - Fraction(squared, self.reach**2), Fraction(0)) ** 2
 
     def covered(self, picks: list[int]) -> Fraction:
-        known = [*self.labelled, *(self.pool[pick] for pick in picks)]
+        known = [*self.labeled, *(self.pool[pick] for pick in picks)]
         best = [max((self.near(row, other) for other in known), default=Fraction(0)) for row in self.pool]
         return sum((w * k for w, k in zip(self.weights, best, strict=True)), Fraction(0))
 
@@ -65,7 +65,7 @@ def smalls(draw: st.DrawFn) -> Small:
     candidates = sorted(draw(st.sets(st.integers(0, n - 1), min_size=1)))
     return Small(
         pool=draw(st.lists(row, min_size=n, max_size=n)),
-        labelled=draw(st.lists(row, max_size=3)),
+        labeled=draw(st.lists(row, max_size=3)),
         weights=draw(st.lists(st.sampled_from([Fraction(k, 4) for k in range(5)]), min_size=n, max_size=n)),
         candidates=candidates,
         budget=draw(st.integers(1, len(candidates))),
@@ -99,18 +99,18 @@ def test_the_kernel_is_one_at_a_point_and_nothing_at_the_reach() -> None:
 
 
 def made_of(
-    pool: FloatArray, labelled: FloatArray, weights: FloatArray | None = None, budget: int = 1
+    pool: FloatArray, labeled: FloatArray, weights: FloatArray | None = None, budget: int = 1
 ) -> CoverageProblem:
     rows = np.arange(len(pool))
-    return CoverageProblem(pool, labelled, rows, budget, np.ones(len(pool)) if weights is None else weights, rows)
+    return CoverageProblem(pool, labeled, rows, budget, np.ones(len(pool)) if weights is None else weights, rows)
 
 
-def test_the_reach_is_the_median_distance_to_what_is_labelled_times_the_factor() -> None:
+def test_the_reach_is_the_median_distance_to_what_is_labeled_times_the_factor() -> None:
     pool = np.array([[1.0], [2.0], [3.0], [10.0], [40.0]])
     assert squared_reach(made_of(pool, np.zeros((1, 1)))) == pytest.approx(1.4 * 1.4 * 9.0, rel=1e-15)
 
 
-def test_copies_of_what_is_labelled_do_not_shrink_the_reach() -> None:
+def test_copies_of_what_is_labeled_do_not_shrink_the_reach() -> None:
     pool = np.array([[0.0]] * 7 + [[1.0], [2.0], [3.0]])
     assert squared_reach(made_of(pool, np.zeros((1, 1)))) == pytest.approx(1.4 * 1.4 * 4.0, rel=1e-15)
 

@@ -34,8 +34,8 @@ def random_case(
     return pool, head, logits, labels != logits.argmax(axis=1)
 
 
-def test_the_radii_are_those_of_the_unlabelled_points_alone() -> None:
-    described = diagnose(LINE, labelled=[0, 3], doubt=LINE_DOUBT)
+def test_the_radii_are_those_of_the_unlabeled_points_alone() -> None:
+    described = diagnose(LINE, labeled=[0, 3], doubt=LINE_DOUBT)
     assert described.radii.tolist() == [1.0, 1.0, 1.0, 2.0]
     assert described.doubt.tolist() == [0.05, 0.1, 0.2, 0.25]
     assert (described.n, described.m, described.d) == (4, 2, 1)
@@ -45,19 +45,19 @@ def test_the_radii_are_those_of_the_unlabelled_points_alone() -> None:
     assert described.doubt_quantiles[-1] == 0.25
 
 
-def test_labelled_as_rows_mask_or_features_tells_the_same() -> None:
+def test_labeled_as_rows_mask_or_features_tells_the_same() -> None:
     mask = np.array([True, False, False, True, False, False])
-    by_rows = diagnose(LINE, labelled=np.array([3, 0]), doubt=LINE_DOUBT)
-    by_mask = diagnose(LINE, labelled=mask, doubt=LINE_DOUBT)
-    by_features = diagnose(LINE[~mask], labelled=LINE[mask], doubt=LINE_DOUBT[~mask])
+    by_rows = diagnose(LINE, labeled=np.array([3, 0]), doubt=LINE_DOUBT)
+    by_mask = diagnose(LINE, labeled=mask, doubt=LINE_DOUBT)
+    by_features = diagnose(LINE[~mask], labeled=LINE[mask], doubt=LINE_DOUBT[~mask])
     assert strict_json(by_rows) == strict_json(by_mask)
     assert by_rows.radii.tolist() == by_features.radii.tolist()
-    assert by_rows.labelled_doubt == 0.2
-    assert by_features.labelled_doubt is None
+    assert by_rows.labeled_doubt == 0.2
+    assert by_features.labeled_doubt is None
 
 
 def test_the_slope_from_the_data_is_the_largest_doubt_per_distance() -> None:
-    described = diagnose(LINE, labelled=[0], doubt=LINE_DOUBT)
+    described = diagnose(LINE, labeled=[0], doubt=LINE_DOUBT)
     assert described.lambda_c_data == pytest.approx(0.2 / 3.0)
     assert described.share_quadratic_data == 1.0
 
@@ -67,7 +67,7 @@ def test_a_trained_models_data_slope_never_passes_the_heads_where_labels_have_no
     pool, head, logits, _ = random_case(seed)
     pool, logits = np.vstack([np.zeros(3), pool]), np.vstack([[800.0, 0.0, 0.0, 0.0], logits])
     logits[1:] += [800.0, 0.0, 0.0, 0.0]
-    described = diagnose(pool, labelled=[0], logits=logits, head=head)
+    described = diagnose(pool, labeled=[0], logits=logits, head=head)
     assert described.lambda_c_head is not None
     assert described.lambda_c_data <= described.lambda_c_head
     assert described.share_quadratic_head is not None
@@ -89,7 +89,7 @@ def test_the_quadratic_regime_is_claimed_only_where_head_and_data_agree(
     doubts: list[float], head: float | None, regime: str
 ) -> None:
     weights = None if head is None else [[0.0], [4.0 * head]]
-    described = diagnose([[0.0], [1.0], [2.0]], labelled=[0], doubt=[0.0, *doubts], head=weights)
+    described = diagnose([[0.0], [1.0], [2.0]], labeled=[0], doubt=[0.0, *doubts], head=weights)
     assert described.lambda_c_head == pytest.approx(head)
     assert described.regime == regime
     promised = described.advice.startswith("Doubt-scaling can be expected to help")
@@ -97,7 +97,7 @@ def test_the_quadratic_regime_is_claimed_only_where_head_and_data_agree(
 
 
 def test_without_outcomes_there_is_no_delta_star_and_no_beta() -> None:
-    described = diagnose(LINE, labelled=[0], doubt=LINE_DOUBT, head=[[0.0], [1.0]])
+    described = diagnose(LINE, labeled=[0], doubt=LINE_DOUBT, head=[[0.0], [1.0]])
     assert described.outcomes is None
     assert described.lambda_epsilon is described.delta_star is described.beta is described.delta_over_delta_star is None
     assert any("No outcomes" in note for note in described.notes)
@@ -111,7 +111,7 @@ def outcome_case(spacing: float = 1.0, every: int = 10) -> Diagnosis:
     doubt[0] = 0.0
     rows = np.arange(1, 101)
     head = np.array([[0.0], [1.0 / spacing]])
-    return diagnose(pool, labelled=[0], doubt=doubt, head=head, checked=rows, wrong=rows % every == 0)
+    return diagnose(pool, labeled=[0], doubt=doubt, head=head, checked=rows, wrong=rows % every == 0)
 
 
 def test_outcomes_give_lambda_epsilon_delta_star_and_beta() -> None:
@@ -143,7 +143,7 @@ def test_the_theory_falls_silent_where_delta_passes_delta_star() -> None:
     pool = np.concatenate([[[0.0]], np.full((60, 1), 1.0), [[50.0]]])
     doubt = np.concatenate([[0.0], np.full(60, 0.5), [0.5]])
     rows = np.arange(1, 61)
-    described = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 2 == 0)
+    described = diagnose(pool, labeled=[0], doubt=doubt, checked=rows, wrong=rows % 2 == 0)
     assert described.delta_over_delta_star is not None
     assert described.delta_over_delta_star > 1.0
     assert described.beta == 0.0
@@ -155,7 +155,7 @@ def test_below_delta_star_but_outside_the_quadratic_regime_no_worse_is_promised_
     pool = np.concatenate([[[0.0]], np.full((60, 1), 1.0)])
     doubt = np.concatenate([[0.0], np.full(60, 0.5)])
     rows = np.arange(1, 61)
-    described = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0, head=[[0.0], [4.4]])
+    described = diagnose(pool, labeled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0, head=[[0.0], [4.4]])
     assert described.regime == "undecided"
     assert described.delta_over_delta_star is not None
     assert described.delta_over_delta_star < 1.0
@@ -200,7 +200,7 @@ def test_errors_without_doubt_are_said_to_have_no_lambda_epsilon() -> None:
     doubt = np.zeros(62)
     doubt[-1] = 0.5
     rows = np.arange(1, 61)
-    described = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0)
+    described = diagnose(pool, labeled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0)
     assert described.lambda_epsilon is None
     assert described.outcomes is not None
     assert described.outcomes.epsilon == (None,)
@@ -213,7 +213,7 @@ def test_errors_that_fall_with_distance_are_reported() -> None:
     pool = np.concatenate([[[0.0]], np.full((50, 1), 1.0), np.full((50, 1), 2.0)])
     doubt = np.concatenate([[0.0], np.full(50, 0.01), np.full(50, 0.4)])
     rows = np.arange(1, 101)
-    described = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0)
+    described = diagnose(pool, labeled=[0], doubt=doubt, checked=rows, wrong=rows % 10 == 0)
     assert any("fall with distance, from about 10 near the labels to 0.25" in note for note in described.notes)
 
 
@@ -222,8 +222,8 @@ def test_checked_rows_may_come_in_any_order_or_as_a_mask() -> None:
     rows = np.random.default_rng(1).permutation(np.arange(10, 200))
     mask = np.zeros(300, dtype=np.bool_)
     mask[rows] = True
-    shuffled = diagnose(pool, labelled=range(10), logits=logits, head=head, checked=rows, wrong=wrong[rows])
-    masked = diagnose(pool, labelled=range(10), logits=logits, head=head, checked=mask, wrong=wrong[10:200])
+    shuffled = diagnose(pool, labeled=range(10), logits=logits, head=head, checked=rows, wrong=wrong[rows])
+    masked = diagnose(pool, labeled=range(10), logits=logits, head=head, checked=mask, wrong=wrong[10:200])
     assert shuffled.lambda_epsilon is not None
     assert strict_json(shuffled) == strict_json(masked)
 
@@ -232,32 +232,32 @@ def test_every_source_of_doubt_tells_the_same() -> None:
     pool, head, logits, _ = random_case(5)
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     doubt = 1.0 - probabilities.max(axis=1)
-    first = diagnose(pool, labelled=[0, 1], logits=logits, head=head)
-    second = diagnose(pool, labelled=[0, 1], probabilities=probabilities, head=head)
-    third = diagnose(pool, labelled=[0, 1], doubt=doubt, head=head)
+    first = diagnose(pool, labeled=[0, 1], logits=logits, head=head)
+    second = diagnose(pool, labeled=[0, 1], probabilities=probabilities, head=head)
+    third = diagnose(pool, labeled=[0, 1], doubt=doubt, head=head)
     assert first.delta_hat == pytest.approx(second.delta_hat)
     assert first.delta_hat == pytest.approx(third.delta_hat)
 
 
 def test_cosine_distances_are_chords() -> None:
-    described = diagnose([[1.0, 0.0], [0.0, 5.0], [-3.0, 0.0]], labelled=[0], doubt=[0.0, 0.5, 0.5], metric="cosine")
+    described = diagnose([[1.0, 0.0], [0.0, 5.0], [-3.0, 0.0]], labeled=[0], doubt=[0.0, 0.5, 0.5], metric="cosine")
     assert described.radii == pytest.approx([sqrt(2.0), 2.0])
 
 
 def test_a_pool_of_duplicates_and_a_pool_without_doubt_get_plain_words() -> None:
-    repeated = diagnose(np.zeros((3, 2)), labelled=[0], doubt=[0.0, 0.5, 0.5])
+    repeated = diagnose(np.zeros((3, 2)), labeled=[0], doubt=[0.0, 0.5, 0.5])
     assert (repeated.delta, repeated.z, repeated.lambda_c_data) == (0.0, 0.0, 0.0)
     assert "nothing left to cover" in repeated.advice
-    certain = diagnose(LINE, labelled=[0], doubt=np.zeros(6))
+    certain = diagnose(LINE, labeled=[0], doubt=np.zeros(6))
     assert "nothing to scale by" in certain.advice
     strict_json(repeated)
     strict_json(certain)
 
 
 def test_notes_tell_what_contradicts_the_assumptions() -> None:
-    described = diagnose(LINE, labelled=[0], doubt=[0.3, 0.9, 0.1, 0.1, 0.1, 0.1], head=[[0.0], [0.4]])
+    described = diagnose(LINE, labeled=[0], doubt=[0.3, 0.9, 0.1, 0.1, 0.1, 0.1], head=[[0.0], [0.4]])
     assert any("steeper doubt than the head allows" in note for note in described.notes)
-    assert any("doubts a labelled point by 0.3" in note for note in described.notes)
+    assert any("doubts a labeled point by 0.3" in note for note in described.notes)
     assert described.lambda_c == described.lambda_c_data == 0.9
 
 
@@ -267,7 +267,7 @@ def test_every_diagnosis_is_strict_json_with_shares_in_range(seed: int, with_hea
     rows = np.arange(20, 220)
     described = diagnose(
         pool,
-        labelled=np.arange(20),
+        labeled=np.arange(20),
         logits=logits,
         head=head if with_head else None,
         checked=rows if with_outcomes else None,
@@ -294,7 +294,7 @@ def test_nothing_handed_in_is_changed() -> None:
     before = [array.copy() for array in arrays]
     for array in arrays:
         array.setflags(write=False)
-    diagnose(pool, labelled=range(50), logits=logits, head=head, checked=rows, wrong=wrong[rows])
+    diagnose(pool, labeled=range(50), logits=logits, head=head, checked=rows, wrong=wrong[rows])
     assert all((now == then).all() for now, then in zip(arrays, before, strict=True))
 
 
@@ -307,7 +307,7 @@ def test_real_digits_are_diagnosed_in_all_three_precisions() -> None:
     for kind in (np.float16, np.float32, np.float64):
         described = diagnose(
             (features / 16.0).astype(kind),
-            labelled=range(300),
+            labeled=range(300),
             probabilities=probabilities,
             head=model.coef_.astype(kind),
             checked=rows,
@@ -320,8 +320,8 @@ def test_real_digits_are_diagnosed_in_all_three_precisions() -> None:
 
 FIFTY = list(range(50))
 bad_calls: list[tuple[str, dict[str, object]]] = [
-    (r"labelled names 0 points", {"labelled": []}),
-    (r"leaves 0 of the pool's 100", {"labelled": range(100)}),
+    (r"labeled names 0 points", {"labeled": []}),
+    (r"leaves 0 of the pool's 100", {"labeled": range(100)}),
     (r"no doubt was given; pass probabilities=", {"doubt": None}),
     (r"probabilities and doubt are two sources", {"probabilities": np.full((100, 2), 0.5)}),
     (r"metric='manhattan' is not known", {"metric": "manhattan"}),
@@ -334,7 +334,7 @@ bad_calls: list[tuple[str, dict[str, object]]] = [
     (r"checked was given without wrong", {"checked": FIFTY}),
     (r"wrong was given without checked", {"wrong": [True] * 50}),
     (r"checked names 2 rows, too few", {"checked": [1, 2], "wrong": [True, False]}),
-    (r"checked names row 99, which is labelled", {"checked": range(50, 100), "wrong": [True] * 50}),
+    (r"checked names row 99, which is labeled", {"checked": range(50, 100), "wrong": [True] * 50}),
     (r"checked names 1 rows twice", {"checked": [*FIFTY, 0], "wrong": [True] * 51}),
     ("checked holds 100 at position 50, which is no row of the pool", {"checked": [*FIFTY, 100], "wrong": [True] * 51}),
     (r"wrong has shape \(49,\).*shape \(50,\)", {"checked": FIFTY, "wrong": [True] * 49}),
@@ -346,36 +346,36 @@ bad_calls: list[tuple[str, dict[str, object]]] = [
 @pytest.mark.parametrize(("message", "changes"), bad_calls, ids=[message for message, _ in bad_calls])
 def test_a_bad_argument_is_named_with_its_value_and_the_hint(message: str, changes: dict[str, object]) -> None:
     rng = np.random.default_rng(0)
-    call: dict[str, Any] = {"pool": rng.normal(size=(100, 2)), "labelled": [99], "doubt": np.full(100, 0.5)}
+    call: dict[str, Any] = {"pool": rng.normal(size=(100, 2)), "labeled": [99], "doubt": np.full(100, 0.5)}
     with pytest.raises(DubitoError, match=message):
         diagnose(**(call | changes))
 
 
 def test_the_advice_says_what_scaling_changes_on_this_pool() -> None:
     rng = np.random.default_rng(3)
-    n, labelled = 600, np.arange(20)
+    n, labeled = 600, np.arange(20)
     pool = np.concatenate([np.zeros((20, 2)), rng.normal(size=(n - 20, 2))])
     far = np.linalg.norm(pool, axis=1)
-    rises = diagnose(pool, labelled=labelled, doubt=np.clip(far / 20, 0, 1))
+    rises = diagnose(pool, labeled=labeled, doubt=np.clip(far / 20, 0, 1))
     assert rises.advice.startswith(
         "Distance and doubt point to the same points here, with or without scaling: of the 58"
     )
     assert "; doubt rises with distance (rank correlation +1.00)" in rises.advice
-    alike = diagnose(pool, labelled=labelled, doubt=rng.uniform(0.5, 0.52, n))
+    alike = diagnose(pool, labeled=labeled, doubt=rng.uniform(0.5, 0.52, n))
     assert alike.advice.startswith("Doubt-scaling asks for much the same as the plain core-set here")
     assert "doubt hardly changes with distance" in alike.advice
     near = np.where(far < 1, rng.uniform(0, 1, n), 0.01)
-    falls = diagnose(pool, labelled=labelled, doubt=near)
+    falls = diagnose(pool, labeled=labeled, doubt=near)
     assert falls.advice.startswith("Doubt-scaling asks for much the same as least-confidence here")
     assert "doubt falls with distance" in falls.advice
-    both = diagnose(pool, labelled=labelled, doubt=rng.uniform(0, 1, n))
+    both = diagnose(pool, labeled=labeled, doubt=rng.uniform(0, 1, n))
     assert both.advice.startswith("Doubt-scaling weighs distance against doubt here")
     assert len({described.advice for described in (rises, alike, falls, both)}) == 4
 
 
 def test_the_relation_is_counted_on_the_points_that_scaling_puts_first() -> None:
     pool, _, logits, _ = random_case(11)
-    described = diagnose(pool, labelled=np.arange(20), logits=logits)
+    described = diagnose(pool, labeled=np.arange(20), logits=logits)
     first = described.relation.first
     order = [
         np.argsort(-values, kind="stable")[:first]
@@ -389,16 +389,16 @@ def test_the_relation_is_counted_on_the_points_that_scaling_puts_first() -> None
 
 def test_outliers_and_a_model_that_is_sure_of_most_are_reported() -> None:
     pool = np.concatenate([[[0.0]], np.full((50, 1), 1.0), [[40.0]]])
-    described = diagnose(pool, labelled=[0], doubt=np.concatenate([np.full(51, 0.01), [0.3]]))
+    described = diagnose(pool, labeled=[0], doubt=np.concatenate([np.full(51, 0.01), [0.3]]))
     assert any(note.startswith("The farthest point is 40 times as far from its labels") for note in described.notes)
     assert any(note.startswith("The model is sure of 98% of the points") for note in described.notes)
-    quiet = diagnose(LINE, labelled=[0], doubt=LINE_DOUBT)
+    quiet = diagnose(LINE, labeled=[0], doubt=LINE_DOUBT)
     assert not any("farthest point" in note or "sure of" in note for note in quiet.notes)
 
 
 def test_equal_distances_or_doubts_have_no_correlation() -> None:
-    assert diagnose([[0.0], [1.0], [1.0]], labelled=[0], doubt=[0.0, 0.2, 0.3]).relation.correlation is None
-    flat = diagnose(LINE, labelled=[0], doubt=[0.2] * len(LINE))
+    assert diagnose([[0.0], [1.0], [1.0]], labeled=[0], doubt=[0.0, 0.2, 0.3]).relation.correlation is None
+    flat = diagnose(LINE, labeled=[0], doubt=[0.2] * len(LINE))
     assert flat.relation.correlation is None
     assert "rank correlation" not in flat.advice
-    assert diagnose([[0.0], [0.0], [0.0], [1.0]], labelled=[0], doubt=[0.0, 0.2, 0.3, 0.1]).relation.tail is None
+    assert diagnose([[0.0], [0.0], [0.0], [1.0]], labeled=[0], doubt=[0.0, 0.2, 0.3, 0.1]).relation.tail is None

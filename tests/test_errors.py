@@ -83,3 +83,20 @@ def test_a_call_that_is_refused_says_so_in_fields() -> None:
     with pytest.raises(InvalidData) as refused:
         dubito.select([[0.0], [np.nan]], 1)
     assert (refused.value.argument, refused.value.value) == ("pool", None)
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (dubito.select, {"budget": 1, "labelled": [0]}),
+        (dubito.select, {"budget": 1, "standardise": True}),
+        (dubito.Pool, {"standardise": True}),
+        (dubito.fit, {"labels": [0, 1], "labelled": [0]}),
+        (dubito.diagnose, {"labelled": [0]}),
+    ],
+)
+def test_a_british_keyword_is_answered_with_the_american_one(
+    function: Callable[..., object], given: dict[str, object]
+) -> None:
+    with pytest.raises(TypeError, match=r"pass (labeled|standardize)= instead"):
+        function([[0.0], [1.0]], **given)

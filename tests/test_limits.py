@@ -17,7 +17,7 @@ PROBABILITIES = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4], [0.1, 
 
 
 def picked(**arguments: Any) -> list[int]:
-    found = dubito.select(POOL, 2, labelled=[0], strategy="coreset", **arguments)
+    found = dubito.select(POOL, 2, labeled=[0], strategy="coreset", **arguments)
     return [int(row) for row in found.indices]
 
 
@@ -43,11 +43,11 @@ def test_costs_that_cannot_be_are_refused(costs: object, words: str) -> None:
 def test_costs_of_a_frame_go_by_their_ids() -> None:
     pool = pd.DataFrame({"x": POOL[:, 0]}, index=list("abcdef"))
     costs = pd.DataFrame({"cost": [1.0, 9.0, 1.0, 1.0, 1.0, 1.0]}, index=list("bfacde"))
-    by_id = dubito.select(pool, 2, labelled=["a"], strategy="coreset", costs=costs)
+    by_id = dubito.select(pool, 2, labeled=["a"], strategy="coreset", costs=costs)
     assert by_id.indices.tolist() == picked(costs=[1.0, 1.0, 1.0, 1.0, 1.0, 9.0])
     assert by_id.indices.tolist() != picked()
     named = pl.DataFrame({"id": list("fabcde"), "cost": [9.0, 1.0, 1.0, 1.0, 1.0, 1.0]})
-    assert dubito.select(pool, 2, labelled=["a"], strategy="coreset", costs=named).ids is not None
+    assert dubito.select(pool, 2, labeled=["a"], strategy="coreset", costs=named).ids is not None
     with pytest.raises(InvalidData, match="none of the pool's"):
         dubito.select(pool, 2, strategy="coreset", costs=costs.rename(index={"b": "z"}))
 
@@ -102,13 +102,13 @@ def test_classes_are_one_however_they_are_written() -> None:
 def test_classes_of_a_frame_go_by_their_ids() -> None:
     pool = pd.DataFrame({"x": POOL[:, 0]}, index=list("abcdef"))
     classes = pd.DataFrame({"kind": ["cat", "cat", "dog", "dog", "dog", "dog"]}, index=list("fedcba"))
-    found = dubito.select(pool, 2, labelled=["a"], strategy="coreset", quotas={"cat": 1}, classes=classes)
+    found = dubito.select(pool, 2, labeled=["a"], strategy="coreset", quotas={"cat": 1}, classes=classes)
     assert found.indices.tolist() == [5, 3]
 
 
 def test_rounding_does_not_make_money_short() -> None:
     assert len(picked(costs=np.full(6, 0.1), spend=0.2)) == 2
-    found = dubito.select(POOL, 5, labelled=[0], strategy="coreset", costs=np.full(6, 0.1), spend=0.3)
+    found = dubito.select(POOL, 5, labeled=[0], strategy="coreset", costs=np.full(6, 0.1), spend=0.3)
     assert len(found) == 3
 
 

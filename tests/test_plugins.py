@@ -55,7 +55,7 @@ def test_an_installed_strategy_takes_its_own_options(installed: Path) -> None:
 def test_an_installed_engine_is_known_by_its_name(installed: Path) -> None:
     program = (
         "import dubito\n"
-        "picked = dubito.select([[0.0], [1.0], [5.0]], 2, strategy='coreset', labelled=[0], engine='patient')\n"
+        "picked = dubito.select([[0.0], [1.0], [5.0]], 2, strategy='coreset', labeled=[0], engine='patient')\n"
         "print(picked.indices.tolist(), picked.engine)"
     )
     assert run_with(installed, program) == "[2, 1] patient"
@@ -77,9 +77,9 @@ def test_where_an_engine_is_named_that_does_not_cover_the_default_takes_a_core_s
     program = (
         "import dubito\n"
         "for given in ({}, {'doubt': [0.5, 0.5, 1.0]}):\n"
-        "    picked = dubito.select([[0.0], [1.0], [5.0]], 2, labelled=[0], engine='patient', **given)\n"
+        "    picked = dubito.select([[0.0], [1.0], [5.0]], 2, labeled=[0], engine='patient', **given)\n"
         "    print(picked.indices.tolist(), picked.strategy, picked.engine, picked.notes[-1])\n"
-        "print(dubito.select([[0.0], [1.0], [5.0]], 2, labelled=[0]).engine)"
+        "print(dubito.select([[0.0], [1.0], [5.0]], 2, labeled=[0]).engine)"
     )
     assert run_with(installed, program).splitlines() == [
         "[2, 1] coreset patient auto took coreset: the engine patient does not cover.",

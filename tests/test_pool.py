@@ -38,12 +38,12 @@ def test_every_round_selects_what_a_fresh_call_would_and_so_does_the_pool_saved(
         doubt = rng.choice([0.0, 0.25, 0.5, 1.0], n)
         options: dict[str, Any] = {"doubt": doubt, "beam_width": width, "scaling": scaling}
         picked = pool.select(3, **options, strategy="doubt-coreset")
-        assert_same(picked, dubito.select(features, 3, labelled=pool.labelled, **options, strategy="doubt-coreset"))
+        assert_same(picked, dubito.select(features, 3, labeled=pool.labeled, **options, strategy="doubt-coreset"))
         pool.save(path)
         assert_same(dubito.Pool.load(path, features).select(3, **options, strategy="doubt-coreset"), picked)
         labels = {"all": picked.indices, "some": picked.indices[:2], "others": rng.integers(0, n, 2)}[whole]
         pool.label(labels)
-        assert set(np.asarray(labels).tolist()) <= set(pool.labelled.tolist())
+        assert set(np.asarray(labels).tolist()) <= set(pool.labeled.tolist())
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -58,7 +58,7 @@ def test_labels_may_come_one_at_a_time(seed: int) -> None:
         doubt = rng.random(120)
         assert_same(
             pool.select(8, doubt=doubt, strategy="doubt-coreset"),
-            dubito.select(features, 8, labelled=pool.labelled, doubt=doubt, strategy="doubt-coreset"),
+            dubito.select(features, 8, labeled=pool.labeled, doubt=doubt, strategy="doubt-coreset"),
         )
 
 
@@ -72,26 +72,26 @@ def test_what_a_round_learned_is_there_for_the_next_and_prepare_finds_out_the_re
     assert 100 <= np.count_nonzero(is_known) < 2000
     assert doubt[is_known].mean() > 2 * doubt[~is_known].mean()
     pool.prepare()
-    left = np.setdiff1d(np.arange(4000), pool.labelled)
+    left = np.setdiff1d(np.arange(4000), pool.labeled)
     assert (pool._before.seen[left] == 150).all()
     assert_same(
         pool.select(100, doubt=doubt, strategy="doubt-coreset"),
-        dubito.select(features, 100, labelled=pool.labelled, doubt=doubt, strategy="doubt-coreset"),
+        dubito.select(features, 100, labeled=pool.labeled, doubt=doubt, strategy="doubt-coreset"),
     )
 
 
-def test_labelling_by_id_by_number_and_by_mask() -> None:
+def test_labeling_by_id_by_number_and_by_mask() -> None:
     features = np.arange(4.0)[:, None]
     named = dubito.Pool(features, ids=["a", "b", "c", "d"])
     named.label(["c", "a", "c"])
-    assert named.labelled.tolist() == [0, 2]
+    assert named.labeled.tolist() == [0, 2]
     ids = named.select(1, strategy="coreset").ids
     assert ids is not None
     assert ids.tolist() == ["b"]
     numbered = dubito.Pool(features)
     numbered.label(np.array([False, True, False, False]))
     numbered.label([])
-    assert numbered.labelled.tolist() == [1]
+    assert numbered.labeled.tolist() == [1]
     assert len(numbered) == 4
 
 
@@ -102,14 +102,14 @@ def test_rows_and_ids_are_never_taken_for_each_other() -> None:
         numbered.label([3])
     numbered.label(ids=[3])
     numbered.label(rows=[1])
-    assert numbered.labelled.tolist() == [0, 1]
+    assert numbered.labeled.tolist() == [0, 1]
     picked = numbered.select(1, strategy="coreset")
     numbered.label(picked)
-    assert numbered.labelled.tolist() == [0, 1, 3]
-    assert repr(numbered) == "Pool(4 x 1, 3 labelled, metric='euclidean')"
+    assert numbered.labeled.tolist() == [0, 1, 3]
+    assert repr(numbered) == "Pool(4 x 1, 3 labeled, metric='euclidean')"
     named = dubito.Pool(features, ids=["a", "b", "c", "d"])
     named.label([1, 2])
-    assert named.labelled.tolist() == [1, 2]
+    assert named.labeled.tolist() == [1, 2]
     with pytest.raises(InvalidArgument, match="pass exactly one"):
         named.label([1], ids=["a"])
     with pytest.raises(InvalidArgument, match="this pool has no ids"):
@@ -122,7 +122,7 @@ def test_a_saved_pool_goes_on_where_it_was(tmp_path: Path) -> None:
     pool.label(pool.select(5, strategy="coreset").indices)
     pool.save(str(tmp_path / "pool.npz"))
     again = dubito.Pool.load(str(tmp_path / "pool.npz"), features)
-    assert again.labelled.tolist() == pool.labelled.tolist()
+    assert again.labeled.tolist() == pool.labeled.tolist()
     assert_same(again.select(5, strategy="coreset"), pool.select(5, strategy="coreset"))
 
 
@@ -240,7 +240,7 @@ def test_an_interrupted_round_leaves_the_pool_as_it_was() -> None:
 
     with pytest.raises(dubito.Interrupted):
         pool.select(79, strategy="coreset", progress=stop)
-    assert_same(pool.select(9, strategy="coreset"), dubito.select(features, 9, labelled=[0], strategy="coreset"))
+    assert_same(pool.select(9, strategy="coreset"), dubito.select(features, 9, labeled=[0], strategy="coreset"))
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
@@ -277,22 +277,22 @@ def test_a_round_of_vanishing_doubts_teaches_nothing_false(seed: int, exponent: 
     doubt = np.full(30, 0.5)
     assert_same(
         pool.select(3, doubt=doubt, strategy="doubt-coreset"),
-        dubito.select(features, 3, labelled=pool.labelled, doubt=doubt, strategy="doubt-coreset"),
+        dubito.select(features, 3, labeled=pool.labeled, doubt=doubt, strategy="doubt-coreset"),
     )
 
 
-def test_a_cold_round_that_is_not_labelled_leaves_nothing_behind() -> None:
+def test_a_cold_round_that_is_not_labeled_leaves_nothing_behind() -> None:
     features, doubt = np.array([[0.0], [1.0], [5.0], [9.0], [20.0]]), [0.5] * 5
     pool = dubito.Pool(features)
     pool.select(2, doubt=doubt, strength=0, scaling="acquired", strategy="doubt-coreset")
     pool.label([0])
     assert_same(
         pool.select(2, doubt=doubt, strategy="doubt-coreset"),
-        dubito.select(features, 2, labelled=[0], doubt=doubt, strategy="doubt-coreset"),
+        dubito.select(features, 2, labeled=[0], doubt=doubt, strategy="doubt-coreset"),
     )
 
 
-def test_all_of_a_pool_of_two_rows_can_be_labelled() -> None:
+def test_all_of_a_pool_of_two_rows_can_be_labeled() -> None:
     pool = dubito.Pool(np.array([[0.0], [5.0]]))
     pool.label(pool.select(2, strategy="coreset"))
-    assert sorted(pool.labelled.tolist()) == [0, 1]
+    assert sorted(pool.labeled.tolist()) == [0, 1]

@@ -29,7 +29,7 @@ class Small:
     """A small problem in whole numbers and fractions."""
 
     pool: list[Row]
-    labelled: list[Row]
+    labeled: list[Row]
     doubt: list[Fraction]
     strength: Fraction
     scaling: Scaling
@@ -42,7 +42,7 @@ class Small:
         width = len(self.pool[0])
         return Problem(
             pool=np.array(self.pool, dtype=np.float64),
-            references=np.array(self.labelled, dtype=np.float64).reshape(-1, width),
+            references=np.array(self.labeled, dtype=np.float64).reshape(-1, width),
             candidates=np.array(self.candidates),
             budget=self.budget,
             doubt=doubt,
@@ -76,7 +76,7 @@ def squared_priority(small: Small, i: int, picks: Sequence[int]) -> Priority:
     if weight(small, i) == 0:
         return Fraction(0)
     lowest: Priority = inf
-    for row in small.labelled:
+    for row in small.labeled:
         lowest = min(lowest, squared_distance(small.pool[i], row) * weight(small, i))
     for pick in picks:
         whose = i if small.scaling == "respective" else pick
@@ -98,7 +98,7 @@ def cold_rank(small: Small, i: int) -> Priority:
 def in_order(small: Small, picks: Sequence[int]) -> list[int]:
     """Unpicked candidates as a configuration proposes them."""
     rest = [i for i in small.candidates if i not in picks]
-    if not picks and not small.labelled:
+    if not picks and not small.labeled:
         return sorted(rest, key=lambda i: (cold_rank(small, i), i))
     return sorted(rest, key=lambda i: (-squared_priority(small, i, picks), i))
 
@@ -129,7 +129,7 @@ def beam(small: Small) -> list[tuple[int, ...]]:
 
 def recorded(small: Small, picks: Sequence[int]) -> list[float]:
     """The priority of each pick when it was picked."""
-    cold = not small.labelled
+    cold = not small.labeled
     return [
         inf if cold and step == 0 else sqrt(squared_priority(small, pick, picks[:step]))
         for step, pick in enumerate(picks)
@@ -154,7 +154,7 @@ def small_problems(draw: st.DrawFn, widest: int = 1) -> Small:
     candidates = sorted(draw(st.sets(st.sampled_from(range(len(pool))), min_size=1)))
     return Small(
         pool=pool,
-        labelled=draw(st.lists(rows, max_size=3)),
+        labeled=draw(st.lists(rows, max_size=3)),
         doubt=draw(st.lists(DOUBTS, min_size=len(pool), max_size=len(pool))),
         strength=draw(STRENGTHS),
         scaling=draw(SCALINGS),
@@ -210,8 +210,8 @@ def test_the_radius_is_nothing_when_nothing_is_left() -> None:
     assert found.uncertainty is None
 
 
-def covering(pool: FloatArray, scale: FloatArray, centres: Sequence[int], labelled: int) -> float:
-    chosen = pool[[*range(labelled), *centres]]
+def covering(pool: FloatArray, scale: FloatArray, centers: Sequence[int], labeled: int) -> float:
+    chosen = pool[[*range(labeled), *centers]]
     distances = np.sqrt(((pool[:, None] - chosen[None]) ** 2).sum(axis=2)).min(axis=1)
     return float((distances * scale).max())
 
@@ -221,15 +221,15 @@ def test_the_greedy_radius_is_within_its_factor_of_the_optimal_one(weighted: boo
     worst = 0.0
     for seed in range(200):
         rng = np.random.default_rng(seed)
-        n, budget, n_labelled = int(rng.integers(4, 10)), int(rng.integers(1, 4)), int(rng.integers(0, 2))
+        n, budget, n_labeled = int(rng.integers(4, 10)), int(rng.integers(1, 4)), int(rng.integers(0, 2))
         pool = rng.integers(-5, 6, (n, 2)).astype(np.float64) if seed % 2 else rng.standard_normal((n, 2))
         doubt = rng.random(n) if weighted else np.ones(n)
-        rest = np.arange(n_labelled, n)
+        rest = np.arange(n_labeled, n)
         weights = scaling_weights(doubt, 1.0) if weighted else None
-        problem = Problem(pool, pool[:n_labelled], rest, budget, doubt=doubt, weights=weights)
+        problem = Problem(pool, pool[:n_labeled], rest, budget, doubt=doubt, weights=weights)
         (found,) = reference.solve(problem)
-        ours = covering(pool, doubt, found.indices.tolist(), n_labelled)
-        best = min(covering(pool, doubt, centres, n_labelled) for centres in combinations(rest.tolist(), budget))
+        ours = covering(pool, doubt, found.indices.tolist(), n_labeled)
+        best = min(covering(pool, doubt, centers, n_labeled) for centers in combinations(rest.tolist(), budget))
         assert found.radius == pytest.approx(ours, abs=1e-12)
         assert ours <= factor * best * (1 + 1e-12), f"seed {seed}: {ours} against {best}"
         worst = max(worst, ours / best if best else 1.0)

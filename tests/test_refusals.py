@@ -27,7 +27,7 @@ GOOD: dict[str, object] = {"pool": LINE, "budget": 2, "doubt": LINE_DOUBT}
         ({"budget": 1.5}, dubito.InvalidArgument, r"budget=1.5 is not a whole number"),
         ({"budget": 5}, dubito.InvalidArgument, r"budget=5 exceeds the 4 points in the pool; pass budget <= 4"),
         ({"candidates": [1]}, dubito.InvalidArgument, r"budget=2 exceeds the 1 candidates among the 4 pool points"),
-        ({"labelled": [0, 1, 2]}, dubito.InvalidArgument, r"budget=2 exceeds the 1 candidates among the 4"),
+        ({"labeled": [0, 1, 2]}, dubito.InvalidArgument, r"budget=2 exceeds the 1 candidates among the 4"),
         ({"doubt": [0, 0, 0, 2]}, dubito.InvalidData, r"doubt holds 2 at row 3; pass numbers from 0 to 1"),
         (
             {"doubt": None, "strategy": "doubt-coreset"},
@@ -103,9 +103,9 @@ def call(**arguments: object) -> dubito.Selection:
 @pytest.mark.parametrize("strategy", ["doubt-coreset", "coreset", "optimal-coreset", "closest-kmeans", "margin"])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_nothing_handed_in_is_changed_and_read_only_is_enough(strategy: str, metric: str) -> None:
-    pool, labelled = POOL.copy(), POOL[:2] + 1.0
+    pool, labeled = POOL.copy(), POOL[:2] + 1.0
     probabilities, candidates = np.tile([0.75, 0.25], (20, 1)), np.arange(1, 20)
-    given_: list[AnyArray] = [pool, labelled, probabilities, candidates]
+    given_: list[AnyArray] = [pool, labeled, probabilities, candidates]
     before = [array.copy() for array in given_]
     for writeable in (True, False):
         for array in given_:
@@ -113,7 +113,7 @@ def test_nothing_handed_in_is_changed_and_read_only_is_enough(strategy: str, met
         call(
             pool=pool,
             budget=5,
-            labelled=labelled,
+            labeled=labeled,
             probabilities=probabilities,
             candidates=candidates,
             metric=metric,

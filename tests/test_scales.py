@@ -18,16 +18,16 @@ import dubito
 from dubito.core.problem import Metric
 from dubito.errors import InvalidArgument, InvalidData, ScaleWarning
 from dubito.matrix import AnyArray, FloatArray, OnDevice, Rows, Stack, blocks
-from dubito.request.rows import check_labelled
+from dubito.request.rows import check_labeled
 from dubito.request.scaling import (
     Scaled,
-    check_standardise,
+    check_standardize,
     describe_dominant,
     dominant,
     largest_scaled,
     measure_scale,
     on_scale,
-    standardise_points,
+    standardize_points,
 )
 
 UNITS = np.array([1.0, 1000.0, 0.01, 30.0])
@@ -105,31 +105,31 @@ def test_a_tensor_on_a_device_is_scaled_there_to_the_same_bits() -> None:
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["euclidean", "cosine"]), st.sampled_from(["rows", "features", "none"]))
-def test_picks_are_those_of_features_standardised_by_hand(seed: int, metric: str, seen: str) -> None:
+def test_picks_are_those_of_features_standardized_by_hand(seed: int, metric: str, seen: str) -> None:
     pool, rng = table(80, seed), np.random.default_rng(seed)
     doubt, foreign = rng.random(80), table(5, seed + 1)
-    labelled = {"rows": [3, 9], "features": foreign, "none": None}[seen]
+    labeled = {"rows": [3, 9], "features": foreign, "none": None}[seen]
     scaled = {"rows": [3, 9], "features": (foreign - pool.mean(axis=0)) / pool.std(axis=0), "none": None}[seen]
     known: Metric = "cosine" if metric == "cosine" else "euclidean"
-    ours = dubito.select(pool, 12, labelled=labelled, doubt=doubt, metric=known, standardise=True)
+    ours = dubito.select(pool, 12, labeled=labeled, doubt=doubt, metric=known, standardize=True)
     hand = by_hand(pool)  # A Selection knows its covering radius while somebody holds the pool.
-    theirs = dubito.select(hand, 12, labelled=scaled, doubt=doubt, metric=known)
+    theirs = dubito.select(hand, 12, labeled=scaled, doubt=doubt, metric=known)
     assert ours.indices.tolist() == theirs.indices.tolist()
     assert ours.priorities == pytest.approx(theirs.priorities, rel=1e-9)
     assert ours.covering_radius() == pytest.approx(theirs.covering_radius(), rel=1e-9)
-    assert (ours.standardised, theirs.standardised) == (True, False)
-    assert repr(ours).endswith("; standardised)")
+    assert (ours.standardized, theirs.standardized) == (True, False)
+    assert repr(ours).endswith("; standardized)")
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int64])
-def test_every_engine_sees_the_same_standardised_points(kind: type, tmp_path: Path) -> None:
+def test_every_engine_sees_the_same_standardized_points(kind: type, tmp_path: Path) -> None:
     pool: AnyArray = table(120).astype(kind)
     np.save(tmp_path / "pool.npy", pool)
     mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
     doubt = np.random.default_rng(2).random(120)
     for strategy in ("doubt-coreset", "coreset"):
         picks = [
-            dubito.select(each, 20, labelled=[0], doubt=doubt, strategy=strategy, standardise=True, engine=engine)
+            dubito.select(each, 20, labeled=[0], doubt=doubt, strategy=strategy, standardize=True, engine=engine)
             for each in (pool, mapped)
             for engine in ("cpu", "reference")
         ]
@@ -141,8 +141,8 @@ def test_a_column_that_never_changes_counts_for_nothing() -> None:
     pool = np.column_stack([table(60), np.full(60, 0.1)])
     foreign = np.column_stack([table(3, seed=5), [1e6, 2e6, 3e6]])
     doubt = np.random.default_rng(0).random(60)
-    ours = dubito.select(pool, 8, labelled=foreign, doubt=doubt, standardise=True)
-    without = dubito.select(pool[:, :4], 8, labelled=foreign[:, :4], doubt=doubt, standardise=True)
+    ours = dubito.select(pool, 8, labeled=foreign, doubt=doubt, standardize=True)
+    without = dubito.select(pool[:, :4], 8, labeled=foreign[:, :4], doubt=doubt, standardize=True)
     assert ours.indices.tolist() == without.indices.tolist()
     assert ours.priorities == pytest.approx(without.priorities, rel=1e-12)
 
@@ -151,46 +151,46 @@ def test_nothing_is_copied_and_nothing_handed_in_is_changed() -> None:
     pool = table(50)
     kept = pool.copy()
     pool.setflags(write=False)
-    described = standardise_points(pool, check_labelled([1, 2], pool))
+    described = standardize_points(pool, check_labeled([1, 2], pool))
     assert isinstance(described.pool, Scaled)
     assert described.pool.matrix is pool
-    assert isinstance(described.labelled.references, Rows)
-    assert described.labelled.references.matrix is described.pool
-    dubito.select(pool, 3, strategy="coreset", standardise=True)
+    assert isinstance(described.labeled.references, Rows)
+    assert described.labeled.references.matrix is described.pool
+    dubito.select(pool, 3, strategy="coreset", standardize=True)
     assert (pool == kept).all()
 
 
 def test_without_it_the_widest_column_decides() -> None:
     pool, doubt = table(), np.ones(300)
-    plain = dubito.select(pool, 10, labelled=[0], doubt=doubt, strategy="doubt-coreset")
-    widest = dubito.select(pool[:, 1:2], 10, labelled=[0], doubt=doubt, strategy="doubt-coreset")
-    scaled = dubito.select(pool, 10, labelled=[0], doubt=doubt, standardise=True, strategy="doubt-coreset")
+    plain = dubito.select(pool, 10, labeled=[0], doubt=doubt, strategy="doubt-coreset")
+    widest = dubito.select(pool[:, 1:2], 10, labeled=[0], doubt=doubt, strategy="doubt-coreset")
+    scaled = dubito.select(pool, 10, labeled=[0], doubt=doubt, standardize=True, strategy="doubt-coreset")
     assert plain.indices[:3].tolist() == widest.indices[:3].tolist()
     assert scaled.indices.tolist() != plain.indices.tolist()
     assert (
-        dubito.select(pool, 10, labelled=[0], doubt=doubt, standardise=False, strategy="doubt-coreset").indices.tolist()
+        dubito.select(pool, 10, labeled=[0], doubt=doubt, standardize=False, strategy="doubt-coreset").indices.tolist()
         == plain.indices.tolist()
     )
 
 
-def test_labelled_features_that_leave_the_pool_s_scale_altogether_are_refused() -> None:
+def test_labeled_features_that_leave_the_pool_s_scale_altogether_are_refused() -> None:
     pool = table(20) * 1e-100
-    with pytest.raises(InvalidData, match=r"labelled holds .* distances would overflow"):
-        dubito.select(pool, 2, labelled=np.full((1, 4), 1e100), strategy="coreset", standardise=True)
+    with pytest.raises(InvalidData, match=r"labeled holds .* distances would overflow"):
+        dubito.select(pool, 2, labeled=np.full((1, 4), 1e100), strategy="coreset", standardize=True)
 
 
 @pytest.mark.parametrize("value", ["auto", 1, "yes"])
-def test_standardise_is_true_or_false(value: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"standardise=.* is not allowed; pass True or False"):
-        check_standardise(value)
+def test_standardize_is_true_or_false(value: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"standardize=.* is not allowed; pass True or False"):
+        check_standardize(value)
 
 
-def test_picks_saved_as_json_say_that_they_are_standardised(tmp_path: Path) -> None:
+def test_picks_saved_as_json_say_that_they_are_standardized(tmp_path: Path) -> None:
     for name, said in (("yes", True), ("no", False)):
-        dubito.select(table(), 3, strategy="coreset", standardise=said).save(str(tmp_path / f"{name}.json"))
+        dubito.select(table(), 3, strategy="coreset", standardize=said).save(str(tmp_path / f"{name}.json"))
     described = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("yes", "no")]
-    assert described[0]["standardised"] is True
-    assert "standardised" not in described[1]
+    assert described[0]["standardized"] is True
+    assert "standardized" not in described[1]
 
 
 # Pools and diagnoses
@@ -198,29 +198,29 @@ def test_picks_saved_as_json_say_that_they_are_standardised(tmp_path: Path) -> N
 
 def test_a_pool_keeps_its_scale_over_rounds_and_in_its_file(tmp_path: Path) -> None:
     features, rng = table(), np.random.default_rng(4)
-    ours, theirs = dubito.Pool(features, standardise=True), dubito.Pool(by_hand(features))
+    ours, theirs = dubito.Pool(features, standardize=True), dubito.Pool(by_hand(features))
     for _ in range(3):
         doubt = rng.random(300)
         picked = ours.select(7, doubt=doubt)
         assert picked.indices.tolist() == theirs.select(7, doubt=doubt).indices.tolist()
-        assert picked.standardised
+        assert picked.standardized
         ours.label(picked)
         theirs.label(picked)
-    assert repr(ours).endswith("standardised)")
+    assert repr(ours).endswith("standardized)")
     ours.save(str(tmp_path / "pool.npz"))
-    again = dubito.Pool.load(str(tmp_path / "pool.npz"), features, standardise=True)
+    again = dubito.Pool.load(str(tmp_path / "pool.npz"), features, standardize=True)
     assert again.select(5, doubt=doubt).indices.tolist() == ours.select(5, doubt=doubt).indices.tolist()
     with pytest.raises(InvalidData, match="on another scale"):
         dubito.Pool.load(str(tmp_path / "pool.npz"), features)
 
 
-def test_a_diagnosis_of_standardised_features_is_that_of_features_and_head_scaled_by_hand() -> None:
+def test_a_diagnosis_of_standardized_features_is_that_of_features_and_head_scaled_by_hand() -> None:
     pool = np.column_stack([table(), np.ones(300)])
     head = np.random.default_rng(3).normal(size=(3, 5)) / np.append(UNITS, 1.0)
     logits = pool @ head.T
-    described = dubito.diagnose(pool, labelled=np.arange(30), logits=logits, head=head, standardise=True)
+    described = dubito.diagnose(pool, labeled=np.arange(30), logits=logits, head=head, standardize=True)
     hand = dubito.diagnose(
-        by_hand(pool[:, :4]), labelled=np.arange(30), logits=logits, head=head[:, :4] * pool[:, :4].std(axis=0)
+        by_hand(pool[:, :4]), labeled=np.arange(30), logits=logits, head=head[:, :4] * pool[:, :4].std(axis=0)
     )
     assert described.delta == pytest.approx(hand.delta)
     assert described.lambda_c_head == pytest.approx(hand.lambda_c_head)
@@ -230,7 +230,7 @@ def test_a_diagnosis_of_standardised_features_is_that_of_features_and_head_scale
 
 def test_scikit_learn_s_scaler_gives_the_same_picks() -> None:
     pool = table(500, seed=9)
-    ours = dubito.select(pool, 30, strategy="coreset", standardise=True)
+    ours = dubito.select(pool, 30, strategy="coreset", standardize=True)
     theirs = dubito.select(StandardScaler().fit_transform(pool), 30, strategy="coreset")
     assert ours.indices.tolist() == theirs.indices.tolist()
 
@@ -262,7 +262,7 @@ def test_a_frame_whose_named_columns_are_dominated_warns_unless_something_was_sa
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for said in (True, False):
-            dubito.select(named, 3, strategy="coreset", standardise=said)
+            dubito.select(named, 3, strategy="coreset", standardize=said)
         dubito.select(table(), 3, strategy="coreset")
         dubito.select(pd.DataFrame(table()), 3, strategy="coreset")
         dubito.select(

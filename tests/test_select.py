@@ -43,7 +43,7 @@ def digits() -> Digits:
 
 @st.composite
 def pools(draw: st.DrawFn) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """A pool without ties, what is labelled, and doubts."""
+    """A pool without ties, what is labeled, and doubts."""
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
     n, m, d = draw(st.integers(2, 25)), draw(st.integers(0, 4)), draw(st.integers(1, 4))
     return rng.standard_normal((n, d)), rng.standard_normal((m, d)), rng.uniform(0.01, 1.0, n)
@@ -56,12 +56,12 @@ CASES = pools()
 def test_picks_are_distinct_candidates_in_the_number_asked(
     case: tuple[FloatArray, FloatArray, FloatArray], data: st.DataObject
 ) -> None:
-    pool, labelled, doubt = case
+    pool, labeled, doubt = case
     candidates = sorted(data.draw(st.sets(st.sampled_from(range(len(pool))), min_size=1)))
     budget = data.draw(st.integers(1, len(candidates)))
     width = data.draw(st.integers(1, 3))
     allowed = np.isin(np.arange(len(pool)), candidates)  # In a pool of two, 0 and 1 might be a mask.
-    picked = dubito.select(pool, budget, labelled=labelled, doubt=doubt, candidates=allowed, beam_width=width)
+    picked = dubito.select(pool, budget, labeled=labeled, doubt=doubt, candidates=allowed, beam_width=width)
     assert len(set(picked.indices.tolist())) == budget == len(picked)
     assert set(picked.indices.tolist()) <= set(candidates)
     assert picked.indices.dtype == np.int64
@@ -73,9 +73,9 @@ def test_picks_are_distinct_candidates_in_the_number_asked(
 def test_greedy_priorities_never_rise(
     case: tuple[FloatArray, FloatArray, FloatArray], scaling: str, strength: float
 ) -> None:
-    pool, labelled, doubt = case
+    pool, labeled, doubt = case
     strategy = DoubtCoreset(strength, scaling="acquired" if scaling == "acquired" else "respective")
-    picked = dubito.select(pool, len(pool), labelled=labelled, doubt=doubt, strategy=strategy)
+    picked = dubito.select(pool, len(pool), labeled=labeled, doubt=doubt, strategy=strategy)
     assert (np.diff(picked.priorities[1:]) <= 0).all()
     assert picked.priorities[0] >= picked.priorities[-1]
     assert picked.radius == 0.0
@@ -85,10 +85,10 @@ def test_greedy_priorities_never_rise(
 def test_a_smaller_budget_is_a_prefix_and_its_radius_the_next_priority(
     case: tuple[FloatArray, FloatArray, FloatArray],
 ) -> None:
-    pool, labelled, doubt = case
-    whole = dubito.select(pool, len(pool), labelled=labelled, doubt=doubt, strategy="doubt-coreset")
+    pool, labeled, doubt = case
+    whole = dubito.select(pool, len(pool), labeled=labeled, doubt=doubt, strategy="doubt-coreset")
     for budget in range(1, len(pool)):
-        part = dubito.select(pool, budget, labelled=labelled, doubt=doubt, strategy="doubt-coreset")
+        part = dubito.select(pool, budget, labeled=labeled, doubt=doubt, strategy="doubt-coreset")
         assert part.indices.tolist() == whole.indices[:budget].tolist()
         assert part.priorities.tolist() == whole.priorities[:budget].tolist()
         assert part.radius == whole.priorities[budget]
@@ -96,10 +96,9 @@ def test_a_smaller_budget_is_a_prefix_and_its_radius_the_next_priority(
 
 @given(CASES)
 def test_the_radius_never_grows_as_the_budget_grows(case: tuple[FloatArray, FloatArray, FloatArray]) -> None:
-    pool, labelled, doubt = case
+    pool, labeled, doubt = case
     runs = [
-        dubito.select(pool, b, labelled=labelled, doubt=doubt, strategy="doubt-coreset")
-        for b in range(1, len(pool) + 1)
+        dubito.select(pool, b, labeled=labeled, doubt=doubt, strategy="doubt-coreset") for b in range(1, len(pool) + 1)
     ]
     assert (np.diff([run.covering_radius() for run in runs]) <= 0).all()
     assert (np.diff([run.radius or 0.0 for run in runs]) <= 0).all()
@@ -108,21 +107,21 @@ def test_the_radius_never_grows_as_the_budget_grows(case: tuple[FloatArray, Floa
 
 @given(CASES)
 def test_full_doubt_everywhere_is_the_plain_core_set(case: tuple[FloatArray, FloatArray, FloatArray]) -> None:
-    pool, labelled, _ = case
-    labelled = labelled if len(labelled) else pool[:1] + 0.25
-    plain = dubito.select(pool, len(pool), labelled=labelled, strategy="coreset")
+    pool, labeled, _ = case
+    labeled = labeled if len(labeled) else pool[:1] + 0.25
+    plain = dubito.select(pool, len(pool), labeled=labeled, strategy="coreset")
     for scaling in ("respective", "acquired"):
         strategy = DoubtCoreset(scaling="acquired" if scaling == "acquired" else "respective")
-        scaled = dubito.select(pool, len(pool), labelled=labelled, doubt=np.ones(len(pool)), strategy=strategy)
+        scaled = dubito.select(pool, len(pool), labeled=labeled, doubt=np.ones(len(pool)), strategy=strategy)
         assert scaled.indices.tolist() == plain.indices.tolist()
         assert scaled.priorities.tolist() == plain.priorities.tolist()
 
 
 @given(CASES)
 def test_strength_nothing_is_the_plain_core_set(case: tuple[FloatArray, FloatArray, FloatArray]) -> None:
-    pool, labelled, doubt = case
-    plain = dubito.select(pool, len(pool), labelled=labelled, strategy="coreset")
-    tempered = dubito.select(pool, len(pool), labelled=labelled, doubt=doubt, strength=0, strategy="doubt-coreset")
+    pool, labeled, doubt = case
+    plain = dubito.select(pool, len(pool), labeled=labeled, strategy="coreset")
+    tempered = dubito.select(pool, len(pool), labeled=labeled, doubt=doubt, strength=0, strategy="doubt-coreset")
     assert tempered.indices.tolist() == plain.indices.tolist()
 
 
@@ -130,12 +129,12 @@ def test_strength_nothing_is_the_plain_core_set(case: tuple[FloatArray, FloatArr
 def test_picks_follow_the_rows_wherever_they_stand(
     case: tuple[FloatArray, FloatArray, FloatArray], seed: int, width: int
 ) -> None:
-    pool, labelled, doubt = case
+    pool, labeled, doubt = case
     order = np.random.default_rng(seed).permutation(len(pool))
     budget = (len(pool) + 1) // 2
-    one = dubito.select(pool, budget, labelled=labelled, doubt=doubt, beam_width=width, strategy="doubt-coreset")
+    one = dubito.select(pool, budget, labeled=labeled, doubt=doubt, beam_width=width, strategy="doubt-coreset")
     other = dubito.select(
-        pool[order], budget, labelled=labelled, doubt=doubt[order], beam_width=width, strategy="doubt-coreset"
+        pool[order], budget, labeled=labeled, doubt=doubt[order], beam_width=width, strategy="doubt-coreset"
     )
     assert order[other.indices].tolist() == one.indices.tolist()
     assert other.priorities.tolist() == one.priorities.tolist()
@@ -159,7 +158,7 @@ def test_the_cpu_engine_picks_real_digits_as_the_reference_does(digits: Digits, 
         dubito.select(
             pool,
             60,
-            labelled=range(100),
+            labeled=range(100),
             probabilities=probabilities,
             beam_width=width,
             engine=engine,
@@ -180,20 +179,20 @@ def test_picks_do_not_depend_on_the_number_of_threads(digits: Digits) -> None:
     for threads in (1, 2):
         with import_module("threadpoolctl").threadpool_limits(limits=threads):
             found.append(
-                dubito.select(pool, 300, labelled=range(100), probabilities=probabilities, strategy="doubt-coreset")
+                dubito.select(pool, 300, labeled=range(100), probabilities=probabilities, strategy="doubt-coreset")
             )
     assert found[0].indices.tolist() == found[1].indices.tolist()
     assert found[0].priorities.tolist() == found[1].priorities.tolist()
 
 
-# What is labelled, and where it comes from
+# What is labeled, and where it comes from
 
 
-def test_labelled_rows_are_never_picked_and_equal_their_features() -> None:
-    by_rows = dubito.select(LINE, 3, labelled=[1], doubt=LINE_DOUBT, strategy="doubt-coreset")
-    by_mask = dubito.select(LINE, 3, labelled=[False, True, False, False], doubt=LINE_DOUBT, strategy="doubt-coreset")
+def test_labeled_rows_are_never_picked_and_equal_their_features() -> None:
+    by_rows = dubito.select(LINE, 3, labeled=[1], doubt=LINE_DOUBT, strategy="doubt-coreset")
+    by_mask = dubito.select(LINE, 3, labeled=[False, True, False, False], doubt=LINE_DOUBT, strategy="doubt-coreset")
     by_features = dubito.select(
-        LINE, 3, labelled=LINE[1:2], candidates=[0, 2, 3], doubt=LINE_DOUBT, strategy="doubt-coreset"
+        LINE, 3, labeled=LINE[1:2], candidates=[0, 2, 3], doubt=LINE_DOUBT, strategy="doubt-coreset"
     )
     assert by_rows.indices.tolist() == by_mask.indices.tolist() == by_features.indices.tolist() == [2, 3, 0]
 
@@ -220,8 +219,8 @@ def test_a_cold_start_without_doubt_takes_the_point_nearest_the_mean_first() -> 
 )
 def test_every_source_of_doubt_means_the_same(given_: dict[str, object]) -> None:
     picked = call(
-        pool=LINE, budget=4, labelled=[[0.0]], strategy="doubt-coreset", **given_
-    )  # row 0 is a duplicate of what is labelled
+        pool=LINE, budget=4, labeled=[[0.0]], strategy="doubt-coreset", **given_
+    )  # row 0 is a duplicate of what is labeled
     assert picked.indices.tolist() == [2, 1, 0, 3]
 
 
@@ -233,9 +232,9 @@ def test_bfloat16_probabilities_may_miss_one_by_what_bfloat16_loses() -> None:
 
 def test_the_cosine_distance_is_the_euclidean_one_between_unit_vectors() -> None:
     rng = np.random.default_rng(0)
-    pool, labelled, doubt = rng.standard_normal((30, 4)) * 7, rng.standard_normal((2, 4)), rng.random(30)
-    chord = dubito.select(pool, 9, labelled=labelled, doubt=doubt, metric="cosine", strategy="doubt-coreset")
-    plain = dubito.select(unit_rows(pool), 9, labelled=unit_rows(labelled), doubt=doubt, strategy="doubt-coreset")
+    pool, labeled, doubt = rng.standard_normal((30, 4)) * 7, rng.standard_normal((2, 4)), rng.random(30)
+    chord = dubito.select(pool, 9, labeled=labeled, doubt=doubt, metric="cosine", strategy="doubt-coreset")
+    plain = dubito.select(unit_rows(pool), 9, labeled=unit_rows(labeled), doubt=doubt, strategy="doubt-coreset")
     assert chord.indices.tolist() == plain.indices.tolist()
     assert chord.priorities.tolist() == plain.priorities.tolist()
 
@@ -256,15 +255,15 @@ POOL = np.random.default_rng(3).standard_normal((20, 3))
     ],
 )
 def test_the_pool_may_be_of_any_kind(wrap: Callable[[FloatArray], object]) -> None:
-    plain = dubito.select(POOL, 6, labelled=POOL[:2] + 1, strategy="coreset")
-    other = dubito.select(wrap(POOL), 6, labelled=wrap(POOL[:2] + 1), strategy="coreset")
+    plain = dubito.select(POOL, 6, labeled=POOL[:2] + 1, strategy="coreset")
+    other = dubito.select(wrap(POOL), 6, labeled=wrap(POOL[:2] + 1), strategy="coreset")
     assert other.indices.tolist() == plain.indices.tolist()
     assert other.ids is None
 
 
 def test_the_index_of_a_frame_gives_the_ids() -> None:
     frame = pd.DataFrame(LINE, index=["a", "b", "c", "d"])
-    picked = dubito.select(frame, 2, labelled=[0], doubt=pd.Series(LINE_DOUBT), strategy="doubt-coreset")
+    picked = dubito.select(frame, 2, labeled=[0], doubt=pd.Series(LINE_DOUBT), strategy="doubt-coreset")
     assert picked.ids is not None
     assert picked.ids.tolist() == ["c", "d"]
     assert picked.columns()["id"] == ["c", "d"]

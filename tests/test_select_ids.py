@@ -22,16 +22,16 @@ DOUBT = 1 - PROBABILITIES.max(axis=1)
 NAMES = [f"n{row}" for row in range(12)]
 POOL = pd.DataFrame(FEATURES, index=NAMES, columns=["f0", "f1"])
 select = partial(dubito.select, strategy="doubt-coreset")
-WANTED = select(FEATURES, 5, labelled=[3], probabilities=PROBABILITIES).indices.tolist()
+WANTED = select(FEATURES, 5, labeled=[3], probabilities=PROBABILITIES).indices.tolist()
 ORDER = RNG.permutation(12)
 
 
 def test_a_frame_beside_the_pool_is_joined_by_its_index() -> None:
     probabilities = pd.DataFrame(PROBABILITIES, index=NAMES).iloc[ORDER]
     for chosen in (
-        select(POOL, 5, labelled=[3], probabilities=probabilities),
-        select(POOL, 5, labelled=[3], logits=pd.DataFrame(np.log(PROBABILITIES), index=NAMES).iloc[ORDER]),
-        select(POOL, 5, labelled=[3], doubt=pd.Series(DOUBT, index=NAMES).iloc[ORDER]),
+        select(POOL, 5, labeled=[3], probabilities=probabilities),
+        select(POOL, 5, labeled=[3], logits=pd.DataFrame(np.log(PROBABILITIES), index=NAMES).iloc[ORDER]),
+        select(POOL, 5, labeled=[3], doubt=pd.Series(DOUBT, index=NAMES).iloc[ORDER]),
     ):
         assert chosen.indices.tolist() == WANTED
         assert chosen.ids is not None
@@ -41,9 +41,9 @@ def test_a_frame_beside_the_pool_is_joined_by_its_index() -> None:
 @given(st.permutations(range(12)), st.permutations(range(12)))
 def test_frames_agree_with_what_pandas_would_align(ours: list[int], theirs: list[int]) -> None:
     pool, doubt = POOL.iloc[ours], pd.Series(DOUBT, index=NAMES).iloc[theirs]
-    mine = select(pool, 4, doubt=doubt, labelled=[0])
-    wanted = select(pool, 4, doubt=doubt.loc[pool.index], labelled=[0])
-    plain = select(FEATURES[ours], 4, doubt=DOUBT[ours], labelled=[0])
+    mine = select(pool, 4, doubt=doubt, labeled=[0])
+    wanted = select(pool, 4, doubt=doubt.loc[pool.index], labeled=[0])
+    plain = select(FEATURES[ours], 4, doubt=DOUBT[ours], labeled=[0])
     assert mine.indices.tolist() == wanted.indices.tolist() == plain.indices.tolist()
 
 
@@ -69,7 +69,7 @@ def columns(values: FloatArray) -> dict[str, FloatArray]:
 def test_a_column_of_ids_names_the_rows_of_any_frame_and_is_no_feature(pool: str, beside: str) -> None:
     frame = FRAMES[pool](FEATURES, NAMES)
     probabilities = FRAMES[beside](PROBABILITIES[ORDER], [NAMES[row] for row in ORDER])
-    chosen = select(frame, 5, labelled=["n3"], probabilities=probabilities)
+    chosen = select(frame, 5, labeled=["n3"], probabilities=probabilities)
     assert chosen.indices.tolist() == WANTED
     assert chosen.ids is not None
     assert chosen.ids.tolist() == [NAMES[row] for row in WANTED]
@@ -77,7 +77,7 @@ def test_a_column_of_ids_names_the_rows_of_any_frame_and_is_no_feature(pool: str
 
 def test_ids_may_come_by_themselves() -> None:
     doubt = pd.Series(DOUBT, index=NAMES).iloc[ORDER]
-    chosen = select(FEATURES, 5, labelled=["n3"], doubt=doubt, ids=NAMES)
+    chosen = select(FEATURES, 5, labeled=["n3"], doubt=doubt, ids=NAMES)
     assert chosen.indices.tolist() == WANTED
     with pytest.raises(InvalidData, match=r"ids holds 'a' more than once \(rows 0 and 1\)"):
         dubito.select(FEATURES[:2], 1, ids=["a", "a "], strategy="coreset")
@@ -111,16 +111,16 @@ def test_numbers_text_and_floats_are_one_id() -> None:
     pool = pd.DataFrame(FEATURES, index=numbers)
     for index in (numbers.astype(float), numbers.astype(str), [f"{number}.0" for number in numbers]):
         doubt = pd.Series(DOUBT, index=index).iloc[ORDER]
-        assert select(pool, 5, labelled=["103"], doubt=doubt).indices.tolist() == WANTED
+        assert select(pool, 5, labeled=["103"], doubt=doubt).indices.tolist() == WANTED
 
 
 def test_without_ids_on_both_sides_rows_go_by_their_order() -> None:
     for beside in (PROBABILITIES, pd.DataFrame(PROBABILITIES), PROBABILITIES.tolist()):
-        chosen = select(POOL, 5, labelled=[3], probabilities=beside)
+        chosen = select(POOL, 5, labeled=[3], probabilities=beside)
         assert chosen.indices.tolist() == WANTED
         assert chosen.notes == ("pool has ids and probabilities none: rows are matched by their order.",)
     named = pd.DataFrame(PROBABILITIES, index=NAMES)
-    chosen = select(FEATURES, 5, labelled=[3], probabilities=named)
+    chosen = select(FEATURES, 5, labeled=[3], probabilities=named)
     assert chosen.indices.tolist() == WANTED
     assert chosen.notes == ("probabilities has ids and the pool none: rows are matched by their order.",)
 
@@ -129,21 +129,21 @@ def test_masks_without_ids_are_reported_and_what_is_joined_or_named_is_not() -> 
     mask = np.arange(12) == 3
     chosen = dubito.Pool(POOL).select(2, candidates=~mask, strategy="coreset")
     assert chosen.notes == ("pool has ids and candidates none: rows are matched by their order.",)
-    chosen = select(POOL, 2, labelled=mask, candidates=mask.astype(int) == 0, doubt=DOUBT)
-    assert [note.split()[4] for note in chosen.notes] == ["labelled", "candidates", "doubt"]
+    chosen = select(POOL, 2, labeled=mask, candidates=mask.astype(int) == 0, doubt=DOUBT)
+    assert [note.split()[4] for note in chosen.notes] == ["labeled", "candidates", "doubt"]
     joined = pd.Series(DOUBT, index=NAMES)
-    for labelled in ([3], ["n3"], pd.Series(mask, index=NAMES), FEATURES[[3]], [], None):
-        assert select(POOL, 2, labelled=labelled, doubt=joined).notes == ()
-    assert select(FEATURES, 2, labelled=mask, candidates=~mask, doubt=DOUBT).notes == ()
+    for labeled in ([3], ["n3"], pd.Series(mask, index=NAMES), FEATURES[[3]], [], None):
+        assert select(POOL, 2, labeled=labeled, doubt=joined).notes == ()
+    assert select(FEATURES, 2, labeled=mask, candidates=~mask, doubt=DOUBT).notes == ()
 
 
 def test_a_sorted_series_beside_a_plain_pool_is_joined_or_asked_about_and_never_taken_by_its_order() -> None:
     doubt = pd.Series(DOUBT).sort_values()
-    assert select(pd.DataFrame(FEATURES), 5, labelled=[3], doubt=doubt).indices.tolist() == WANTED
+    assert select(pd.DataFrame(FEATURES), 5, labeled=[3], doubt=doubt).indices.tolist() == WANTED
     with pytest.raises(
         InvalidData, match=r"doubt has the row numbers 0 to 11 in another order for ids, and the pool has none"
     ):
-        select(FEATURES, 5, labelled=[3], doubt=doubt)
+        select(FEATURES, 5, labeled=[3], doubt=doubt)
 
 
 def test_an_index_beside_the_row_numbers_of_a_frame_is_asked_about() -> None:
@@ -157,7 +157,7 @@ def test_an_index_beside_the_row_numbers_of_a_frame_is_asked_about() -> None:
 def test_an_index_that_repeats_names_no_rows_but_goes_with_its_like() -> None:
     pool = pd.DataFrame(FEATURES, index=[*NAMES[:6], *NAMES[:6]])
     same = pd.Series(DOUBT, index=pool.index)
-    assert select(pool, 5, labelled=[3], doubt=same).indices.tolist() == WANTED
+    assert select(pool, 5, labeled=[3], doubt=same).indices.tolist() == WANTED
     with pytest.raises(InvalidData, match=r"doubt repeats the id 'n[0-9]'"):
         select(pool, 5, doubt=same.iloc[ORDER])
 
@@ -166,7 +166,7 @@ def test_an_index_that_repeats_names_no_rows_but_goes_with_its_like() -> None:
 
 
 @pytest.mark.parametrize(
-    "labelled",
+    "labeled",
     [
         ["n3", "n5"],
         ("n5", "n3"),
@@ -182,40 +182,40 @@ def test_an_index_that_repeats_names_no_rows_but_goes_with_its_like() -> None:
         pd.Series([1 if name in ("n3", "n5") else 0 for name in NAMES], index=NAMES).iloc[ORDER],
     ],
 )
-def test_rows_may_be_named_by_id(labelled: object) -> None:
-    wanted = dubito.select(FEATURES, 5, labelled=[3, 5], strategy="coreset").indices.tolist()
-    assert dubito.select(POOL, 5, labelled=labelled, strategy="coreset").indices.tolist() == wanted
-    if not isinstance(labelled, pd.DataFrame):
-        chosen = dubito.select(POOL, 2, candidates=labelled, strategy="coreset")
+def test_rows_may_be_named_by_id(labeled: object) -> None:
+    wanted = dubito.select(FEATURES, 5, labeled=[3, 5], strategy="coreset").indices.tolist()
+    assert dubito.select(POOL, 5, labeled=labeled, strategy="coreset").indices.tolist() == wanted
+    if not isinstance(labeled, pd.DataFrame):
+        chosen = dubito.select(POOL, 2, candidates=labeled, strategy="coreset")
         assert sorted(chosen.indices.tolist()) == [3, 5]
 
 
 @pytest.mark.parametrize(
-    ("labelled", "message"),
+    ("labeled", "message"),
     [
-        (["n3", "x"], r"labelled holds an id that is none of the pool's 12 \('x'\)"),
-        (["n3", "n3"], r"labelled repeats the id 'n3' \(rows 0 and 1\)"),
-        (POOL.iloc[[3, 5]] + 1, r"labelled has ids of the pool and other features"),
+        (["n3", "x"], r"labeled holds an id that is none of the pool's 12 \('x'\)"),
+        (["n3", "n3"], r"labeled repeats the id 'n3' \(rows 0 and 1\)"),
+        (POOL.iloc[[3, 5]] + 1, r"labeled has ids of the pool and other features"),
         (pd.concat([POOL.iloc[:1], POOL.iloc[:1].set_axis(["x"])]), r"holds an id that is none of the pool's"),
     ],
 )
-def test_ids_that_name_no_row_or_one_twice_are_refused(labelled: object, message: str) -> None:
+def test_ids_that_name_no_row_or_one_twice_are_refused(labeled: object, message: str) -> None:
     with pytest.raises(DubitoError, match=message):
-        dubito.select(POOL, 2, labelled=labelled, strategy="coreset")
+        dubito.select(POOL, 2, labeled=labeled, strategy="coreset")
 
 
-def test_labelled_features_of_other_ids_are_points_outside_the_pool() -> None:
+def test_labeled_features_of_other_ids_are_points_outside_the_pool() -> None:
     outside = pd.DataFrame(FEATURES[:2] + 9, index=["x", "y"], columns=["f0", "f1"])
-    wanted = dubito.select(FEATURES, 3, labelled=FEATURES[:2] + 9, strategy="coreset").indices.tolist()
-    assert dubito.select(POOL, 3, labelled=outside, strategy="coreset").indices.tolist() == wanted
+    wanted = dubito.select(FEATURES, 3, labeled=FEATURES[:2] + 9, strategy="coreset").indices.tolist()
+    assert dubito.select(POOL, 3, labeled=outside, strategy="coreset").indices.tolist() == wanted
 
 
 def test_integers_that_are_rows_and_ids_of_others_are_asked_about() -> None:
     pool = pd.DataFrame(FEATURES, index=np.arange(1, 13))
-    with pytest.raises(InvalidArgument, match=r"labelled holds row numbers or ids, which differ here \(3 is the id of"):
-        dubito.select(pool, 2, labelled=[3], strategy="coreset")
+    with pytest.raises(InvalidArgument, match=r"labeled holds row numbers or ids, which differ here \(3 is the id of"):
+        dubito.select(pool, 2, labeled=[3], strategy="coreset")
     with pytest.raises(InvalidArgument, match=r"\(0 is no id, as 3 is\); pass a boolean mask, or ids as text, such as"):
-        dubito.select(pool, 2, labelled=[0, 3], strategy="coreset")
+        dubito.select(pool, 2, labeled=[0, 3], strategy="coreset")
     by_text = dubito.select(pool, 2, candidates=["3", "4"], strategy="coreset")
     by_index = dubito.select(pool, 2, candidates=pool.index[2:4], strategy="coreset")
     assert sorted(by_text.indices.tolist()) == sorted(by_index.indices.tolist()) == [2, 3]
@@ -229,7 +229,7 @@ def test_an_empty_list_and_an_empty_index_name_nothing() -> None:
     wanted = dubito.select(FEATURES, 3, strategy="coreset").indices.tolist()
     nothings: list[object] = [[], POOL.index[:0], POOL.iloc[:0]]
     for nothing in nothings:
-        assert dubito.select(POOL, 3, labelled=nothing, strategy="coreset").indices.tolist() == wanted
+        assert dubito.select(POOL, 3, labeled=nothing, strategy="coreset").indices.tolist() == wanted
 
 
 # Masks
@@ -238,37 +238,37 @@ def test_an_empty_list_and_an_empty_index_name_nothing() -> None:
 @pytest.mark.parametrize("kind", [np.bool_, np.int64, np.uint8, np.int8])
 def test_zeros_and_ones_for_every_row_are_a_mask(kind: type[np.generic]) -> None:
     mask = np.isin(np.arange(12), [3, 5]).astype(kind)
-    wanted = dubito.select(FEATURES, 5, labelled=[3, 5], strategy="coreset").indices.tolist()
-    for labelled in (mask, mask.tolist(), pd.Series(mask)):
-        assert dubito.select(FEATURES, 5, labelled=labelled, strategy="coreset").indices.tolist() == wanted
+    wanted = dubito.select(FEATURES, 5, labeled=[3, 5], strategy="coreset").indices.tolist()
+    for labeled in (mask, mask.tolist(), pd.Series(mask)):
+        assert dubito.select(FEATURES, 5, labeled=labeled, strategy="coreset").indices.tolist() == wanted
     chosen = dubito.select(FEATURES, 2, candidates=mask, strategy="coreset")
     assert sorted(chosen.indices.tolist()) == [3, 5]
     pool = dubito.Pool(FEATURES)
     pool.label(mask)
-    assert pool.labelled.tolist() == [3, 5]
+    assert pool.labeled.tolist() == [3, 5]
 
 
 def test_zeros_and_ones_that_might_be_rows_or_a_mask_are_asked_about() -> None:
-    for pool, labelled in ((FEATURES[:2], [0, 1]), (FEATURES[:2], [1, 0]), (FEATURES[:1], [0])):
+    for pool, labeled in ((FEATURES[:2], [0, 1]), (FEATURES[:2], [1, 0]), (FEATURES[:1], [0])):
         with pytest.raises(
             InvalidArgument, match=r"0 and 1 alone, a mask or row numbers; pass a boolean mask, such as"
         ):
-            dubito.select(pool, 1, labelled=labelled, strategy="coreset")
-    assert dubito.select(FEATURES[:2], 1, labelled=[0, 0], strategy="coreset").indices.size == 1
-    assert dubito.select(FEATURES[:3], 1, labelled=[0, 1], strategy="coreset").indices.tolist() == [2]
+            dubito.select(pool, 1, labeled=labeled, strategy="coreset")
+    assert dubito.select(FEATURES[:2], 1, labeled=[0, 0], strategy="coreset").indices.size == 1
+    assert dubito.select(FEATURES[:3], 1, labeled=[0, 1], strategy="coreset").indices.tolist() == [2]
 
 
 def test_classes_are_not_taken_for_row_numbers() -> None:
     with pytest.raises(
-        InvalidArgument, match=r"labelled holds an integer for each of the 12 rows .* some of them twice"
+        InvalidArgument, match=r"labeled holds an integer for each of the 12 rows .* some of them twice"
     ):
-        dubito.select(FEATURES, 2, labelled=np.arange(12) % 3, strategy="coreset")
+        dubito.select(FEATURES, 2, labeled=np.arange(12) % 3, strategy="coreset")
 
 
 # Columns of frames that are no features
 
 
-@pytest.mark.parametrize("name", ["label", "Class", "target", "split", "labeled", "is_labelled", "unlabeled", "doubt"])
+@pytest.mark.parametrize("name", ["label", "Class", "target", "split", "labeled", "is_labeled", "unlabeled", "doubt"])
 def test_a_column_that_is_no_feature_by_its_name_is_asked_about(name: str) -> None:
     for frame in (POOL.assign(**{name: 1}), pl.DataFrame(columns(FEATURES)).with_columns(pl.lit(1).alias(name))):
         with pytest.raises(InvalidArgument, match=rf"pool has the column '{name}', which is no feature by its name"):
@@ -303,25 +303,25 @@ def test_a_pool_joins_frames_and_labels_by_id() -> None:
     assert pool.select(1, doubt=doubt, candidates=["n7"]).indices.tolist() == [7]
     numbered = dubito.Pool(FEATURES, ids=[str(row) for row in range(10, 22)])
     numbered.label(ids=[13, 14.0])
-    assert numbered.labelled.tolist() == [3, 4]
+    assert numbered.labeled.tolist() == [3, 4]
 
 
 def test_a_diagnosis_joins_frames_and_names_rows_by_id() -> None:
     rng = np.random.default_rng(1)
     features, doubt, wrong = rng.normal(size=(80, 3)), rng.random(80), rng.random(60) < 0.3
     names = [f"n{row}" for row in range(80)]
-    plain = dubito.diagnose(features, labelled=[0, 1], doubt=doubt, checked=np.arange(10, 70), wrong=wrong)
+    plain = dubito.diagnose(features, labeled=[0, 1], doubt=doubt, checked=np.arange(10, 70), wrong=wrong)
     order = rng.permutation(60)
     described = dubito.diagnose(
         pd.DataFrame(features, index=names),
-        labelled=["n1", "n0"],
+        labeled=["n1", "n0"],
         doubt=pd.Series(doubt, index=names).iloc[::-1],
         checked=[names[10 + row] for row in order],
         wrong=wrong[order],
     )
     assert described.to_dict() == plain.to_dict()
     mask = np.isin(np.arange(80), np.arange(10, 70)).astype(int)
-    again = dubito.diagnose(features, labelled=["n0", "n1"], doubt=doubt, checked=mask, wrong=wrong, ids=names)
+    again = dubito.diagnose(features, labeled=["n0", "n1"], doubt=doubt, checked=mask, wrong=wrong, ids=names)
     assert again.to_dict() == plain.to_dict()
 
 
@@ -352,4 +352,4 @@ def test_two_columns_of_one_name_are_refused() -> None:
 
 
 def test_a_frame_of_one_column_is_doubt() -> None:
-    assert select(POOL, 5, labelled=[3], doubt=pd.DataFrame({"0": DOUBT})).indices.tolist() == WANTED
+    assert select(POOL, 5, labeled=[3], doubt=pd.DataFrame({"0": DOUBT})).indices.tolist() == WANTED

@@ -25,30 +25,30 @@ from dubito.matrix import FloatArray, Rows
 LINE = np.array([[0.0], [1.0], [4.0], [9.0]])
 
 
-def brute_radius(pool: FloatArray, centres: FloatArray) -> float:
-    return float(np.sqrt(((pool[:, None] - centres[None]) ** 2).sum(axis=2)).min(axis=1).max())
+def brute_radius(pool: FloatArray, centers: FloatArray) -> float:
+    return float(np.sqrt(((pool[:, None] - centers[None]) ** 2).sum(axis=2)).min(axis=1).max())
 
 
 @given(st.integers(0, 2**31), st.sampled_from(["euclidean", "cosine"]), st.sampled_from(["features", "rows", "none"]))
-def test_the_covering_radius_is_that_of_the_whole_pool(seed: int, metric: str, labelled: str) -> None:
+def test_the_covering_radius_is_that_of_the_whole_pool(seed: int, metric: str, labeled: str) -> None:
     rng = np.random.default_rng(seed)
     pool, foreign = rng.standard_normal((15, 3)), rng.standard_normal((2, 3))
-    references = {"features": foreign, "rows": [0, 7], "none": None}[labelled]
+    references = {"features": foreign, "rows": [0, 7], "none": None}[labeled]
     picked = dubito.select(
         pool,
         3,
-        labelled=references,
+        labeled=references,
         doubt=rng.random(15),
         candidates=np.arange(4, 12),
         metric="cosine" if metric == "cosine" else "euclidean",
         strategy="doubt-coreset",
     )
     found = picked.covering_radius()
-    known = {"features": foreign, "rows": pool[[0, 7]], "none": pool[:0]}[labelled]
-    centres = np.concatenate([known, pool[picked.indices]])
+    known = {"features": foreign, "rows": pool[[0, 7]], "none": pool[:0]}[labeled]
+    centers = np.concatenate([known, pool[picked.indices]])
     if metric == "cosine":
-        pool, centres = unit_rows(pool), unit_rows(centres)
-    assert found == pytest.approx(brute_radius(pool, centres), rel=1e-12)
+        pool, centers = unit_rows(pool), unit_rows(centers)
+    assert found == pytest.approx(brute_radius(pool, centers), rel=1e-12)
 
 
 @pytest.mark.parametrize("strategy", ["random", "least-confidence", "optimal-coreset"])
@@ -65,8 +65,8 @@ def test_a_selection_made_by_hand_has_no_cover_to_compute() -> None:
 
 @pytest.mark.parametrize("foreign", [False, True])
 def test_a_selection_lets_the_pool_go_and_then_its_cover_is_unknown(foreign: bool) -> None:
-    pool, labelled = np.random.default_rng(0).standard_normal((50, 3)), np.zeros((2, 3))
-    picked = dubito.select(pool, 4, labelled=labelled if foreign else [0], strategy="coreset")
+    pool, labeled = np.random.default_rng(0).standard_normal((50, 3)), np.zeros((2, 3))
+    picked = dubito.select(pool, 4, labeled=labeled if foreign else [0], strategy="coreset")
     assert picked.covering_radius() == picked.radius
     held = weakref.ref(pool)
     del pool
@@ -76,9 +76,9 @@ def test_a_selection_lets_the_pool_go_and_then_its_cover_is_unknown(foreign: boo
     assert len(picked) == 4
 
 
-def test_the_cover_is_unknown_once_the_features_of_what_is_labelled_are_gone() -> None:
+def test_the_cover_is_unknown_once_the_features_of_what_is_labeled_are_gone() -> None:
     pool = np.random.default_rng(0).standard_normal((50, 3))
-    picked = dubito.select(pool, 4, labelled=np.zeros((2, 3)), strategy="coreset")
+    picked = dubito.select(pool, 4, labeled=np.zeros((2, 3)), strategy="coreset")
     gc.collect()
     assert picked.covering_radius() is None
 
@@ -94,14 +94,14 @@ def test_a_pool_of_rows_of_others_is_let_go_too() -> None:
 
 
 def test_a_pool_written_as_a_list_has_a_cover() -> None:
-    assert dubito.select([[0.0], [1.0], [9.0]], 1, labelled=[0], strategy="coreset").covering_radius() == 1.0
-    assert dubito.select([[0.0], [1.0], [9.0]], 1, labelled=[[7.0]], strategy="coreset").covering_radius() == 2.0
+    assert dubito.select([[0.0], [1.0], [9.0]], 1, labeled=[0], strategy="coreset").covering_radius() == 1.0
+    assert dubito.select([[0.0], [1.0], [9.0]], 1, labeled=[[7.0]], strategy="coreset").covering_radius() == 2.0
 
 
 def test_a_selection_is_pickled_without_its_pool() -> None:
     pool = np.random.default_rng(0).standard_normal((2000, 50))
     picked = dubito.select(
-        pool, 5, labelled=[0], doubt=np.linspace(0.1, 0.9, 2000), beam_width=3, strategy="doubt-coreset"
+        pool, 5, labeled=[0], doubt=np.linspace(0.1, 0.9, 2000), beam_width=3, strategy="doubt-coreset"
     )
     packed = pickle.dumps(picked)
     assert len(packed) < 10_000
@@ -132,7 +132,7 @@ def test_a_selection_shows_itself_shortly() -> None:
 
 def test_a_selection_shows_ids_where_it_has_them_and_how_many_configurations_a_beam_kept() -> None:
     frame = pd.DataFrame(LINE, index=["a", "b" * 50, "c", "d"])
-    picked = dubito.select(frame, 2, labelled=[0], doubt=[0.0, 0.9, 0.0, 0.0], beam_width=2, strategy="doubt-coreset")
+    picked = dubito.select(frame, 2, labeled=[0], doubt=[0.0, 0.9, 0.0, 0.0], beam_width=2, strategy="doubt-coreset")
     assert repr(picked).startswith("Selection(2 of 4 rows by doubt-coreset: bbbbbbbbbbbbbbbbbbbbbbbb, ")
     assert repr(picked).endswith("; configurations=2)")
     assert repr(dubito.select(LINE, 1, strategy="random", candidates=[2])) == "Selection(1 of 4 rows by random: 2)"
@@ -169,7 +169,7 @@ def test_a_strategy_without_distances_has_no_radius_and_no_engine() -> None:
 
 
 def test_the_table_of_picks_is_a_frame() -> None:
-    frame = dubito.select(LINE, 2, strategy="coreset", labelled=[0]).to_frame()
+    frame = dubito.select(LINE, 2, strategy="coreset", labeled=[0]).to_frame()
     assert frame.to_dict("list") == {"rank": [1, 2], "index": [3, 2], "priority": [9.0, 4.0]}
 
 
@@ -220,9 +220,9 @@ def hurry(set_constant: Callable[[str, float], None]) -> None:
 @pytest.mark.usefixtures("hurry")
 def test_an_interrupted_greedy_run_leaves_a_valid_prefix() -> None:
     pool = np.random.default_rng(5).standard_normal((400, 3))
-    whole = dubito.select(pool, 300, strategy="coreset", labelled=[0])
+    whole = dubito.select(pool, 300, strategy="coreset", labeled=[0])
     with pytest.raises(dubito.Interrupted, match=r"interrupted after \d+ picks") as caught:
-        dubito.select(pool, 300, strategy="coreset", labelled=[0], progress=Interrupter(10))
+        dubito.select(pool, 300, strategy="coreset", labeled=[0], progress=Interrupter(10))
     part = caught.value.selection
     assert isinstance(caught.value, KeyboardInterrupt)
     assert 10 < len(part) < 300
@@ -238,7 +238,7 @@ def test_a_run_interrupted_before_its_first_pick_leaves_nothing() -> None:
     pool = np.random.default_rng(5).standard_normal((400, 3))
     with pytest.raises(dubito.Interrupted) as caught:
         dubito.select(
-            pool, 300, doubt=np.full(400, 0.5), labelled=[0, 1, 2], progress=Interrupter(-1), strategy="doubt-coreset"
+            pool, 300, doubt=np.full(400, 0.5), labeled=[0, 1, 2], progress=Interrupter(-1), strategy="doubt-coreset"
         )
     part = caught.value.selection
     assert not part.complete
@@ -269,13 +269,13 @@ def test_progress_is_reported_up_to_the_last_pick() -> None:
     assert watcher.described[-1] == (50, 50)
 
 
-def test_the_cover_of_standardised_features_is_in_their_units() -> None:
+def test_the_cover_of_standardized_features_is_in_their_units() -> None:
     pool = np.array([[0.0, 0.0], [1.0, 1000.0], [2.0, 2000.0], [3.0, -3000.0]])
-    for labelled in ([0], pool[:1].copy()):
-        picked = dubito.select(pool, 1, labelled=labelled, strategy="coreset", standardise=True)
+    for labeled in ([0], pool[:1].copy()):
+        picked = dubito.select(pool, 1, labeled=labeled, strategy="coreset", standardize=True)
         assert picked.covering_radius() == picked.radius
-    round_of_a_pool = dubito.Pool(pool, standardise=True).select(1, strategy="coreset")
+    round_of_a_pool = dubito.Pool(pool, standardize=True).select(1, strategy="coreset")
     assert round_of_a_pool.covering_radius() is None
-    kept = dubito.Pool(pool, standardise=True)
+    kept = dubito.Pool(pool, standardize=True)
     kept.label([0])
     assert kept.select(1, strategy="coreset").covering_radius() == picked.radius

@@ -94,8 +94,8 @@ def test_random_picks_follow_the_seed_and_reach_every_candidate() -> None:
 
 def test_closest_k_means_takes_one_point_of_each_cluster() -> None:
     rng = np.random.default_rng(0)
-    centres = np.array([[0.0, 0.0], [50.0, 0.0], [0.0, 50.0], [50.0, 50.0]])
-    pool = np.repeat(centres, 25, axis=0) + rng.standard_normal((100, 2))
+    centers = np.array([[0.0, 0.0], [50.0, 0.0], [0.0, 50.0], [50.0, 50.0]])
+    pool = np.repeat(centers, 25, axis=0) + rng.standard_normal((100, 2))
     picked = dubito.select(pool, 4, strategy="closest-kmeans")
     assert sorted((picked.indices // 25).tolist()) == [0, 1, 2, 3]
     for index in picked.indices:
@@ -109,7 +109,7 @@ def test_closest_k_means_meets_the_budget_among_duplicates() -> None:
     assert sorted(picked.indices.tolist()) == [0, 1, 2, 3, 4]
 
 
-def test_closest_k_means_takes_more_centres_than_one_block() -> None:
+def test_closest_k_means_takes_more_centers_than_one_block() -> None:
     pool, _ = load_digits(return_X_y=True)
     picked = dubito.select(pool[:200], 150, strategy=ClosestKMeans())
     assert len(set(picked.indices.tolist())) == 150
@@ -118,8 +118,8 @@ def test_closest_k_means_takes_more_centres_than_one_block() -> None:
 # The optimal core-set
 
 
-def brute_radius(pool: FloatArray, centres: FloatArray) -> float:
-    return float(np.sqrt(((pool[:, None] - centres[None]) ** 2).sum(axis=2)).min(axis=1).max())
+def brute_radius(pool: FloatArray, centers: FloatArray) -> float:
+    return float(np.sqrt(((pool[:, None] - centers[None]) ** 2).sum(axis=2)).min(axis=1).max())
 
 
 @given(st.integers(0, 2**31))
@@ -127,18 +127,18 @@ def test_the_optimal_core_set_is_that_of_brute_force(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(2, 10)), int(rng.integers(0, 3))
     pool = rng.integers(-4, 5, (n, 2)).astype(np.float64) if rng.random() < 0.5 else rng.standard_normal((n, 2))
-    labelled = rng.standard_normal((m, 2))
+    labeled = rng.standard_normal((m, 2))
     candidates = np.sort(rng.permutation(n)[: rng.integers(1, n + 1)])
     allowed = np.isin(np.arange(n), candidates)
     budget = int(rng.integers(1, len(candidates) + 1))
-    picked = dubito.select(pool, budget, labelled=labelled, candidates=allowed, strategy="optimal-coreset")
+    picked = dubito.select(pool, budget, labeled=labeled, candidates=allowed, strategy="optimal-coreset")
     best = min(
-        brute_radius(pool, np.concatenate([labelled, pool[list(chosen)]]))
+        brute_radius(pool, np.concatenate([labeled, pool[list(chosen)]]))
         for chosen in combinations(candidates.tolist(), budget)
     )
     assert picked.radius == pytest.approx(best, abs=1e-12)
     assert picked.covering_radius() == pytest.approx(best, abs=1e-12)
-    greedy = dubito.select(pool, budget, labelled=labelled, candidates=allowed, strategy="coreset")
+    greedy = dubito.select(pool, budget, labeled=labeled, candidates=allowed, strategy="coreset")
     covered = greedy.covering_radius()
     assert covered is not None
     assert covered >= best * (1 - 1e-12)
@@ -200,19 +200,19 @@ def test_the_facts_of_a_strategy_are_not_its_options(name: str) -> None:
 
 
 @pytest.mark.parametrize("beam_width", [1, 3])
-@pytest.mark.parametrize("n_labelled", [0, 5])
-def test_margin_doubt_scales_a_core_set_as_that_doubt_handed_in_would(beam_width: int, n_labelled: int) -> None:
+@pytest.mark.parametrize("n_labeled", [0, 5])
+def test_margin_doubt_scales_a_core_set_as_that_doubt_handed_in_would(beam_width: int, n_labeled: int) -> None:
     rng = np.random.default_rng(3)
-    pool, probabilities, labelled = rng.standard_normal((60, 3)), rng.dirichlet(np.ones(4), 60), np.arange(n_labelled)
+    pool, probabilities, labeled = rng.standard_normal((60, 3)), rng.dirichlet(np.ones(4), 60), np.arange(n_labeled)
     by_margin = DoubtCoreset(doubt="margin", beam_width=beam_width)
-    found = dubito.select(pool, 12, labelled=labelled, probabilities=probabilities, strategy=by_margin)
+    found = dubito.select(pool, 12, labeled=labeled, probabilities=probabilities, strategy=by_margin)
     ours = margin_doubt(probabilities)
-    expected = dubito.select(pool, 12, labelled=labelled, doubt=ours, strategy=DoubtCoreset(beam_width=beam_width))
+    expected = dubito.select(pool, 12, labeled=labeled, doubt=ours, strategy=DoubtCoreset(beam_width=beam_width))
     assert found.indices.tolist() == expected.indices.tolist()
     assert found.priorities.tolist() == expected.priorities.tolist()
     assert found.uncertainty == expected.uncertainty
     plain = dubito.select(
-        pool, 12, labelled=labelled, probabilities=probabilities, beam_width=beam_width, strategy="doubt-coreset"
+        pool, 12, labeled=labeled, probabilities=probabilities, beam_width=beam_width, strategy="doubt-coreset"
     )
     assert found.indices.tolist() != plain.indices.tolist()
 

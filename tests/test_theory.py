@@ -227,12 +227,12 @@ def test_head_lipschitz_of_huge_and_of_equal_rows_is_finite() -> None:
 def test_the_greedy_radius_is_at_most_twice_the_optimal_one(seed: int, n: int, budget: int) -> None:
     rng = np.random.default_rng(seed)
     points, references = rng.normal(size=(n, 2)), rng.normal(size=(1, 2))
-    centres = references
+    centers = references
     for _ in range(min(budget, n)):
-        nearest = np.linalg.norm(points[:, None] - centres, axis=2).min(axis=1)
-        centres = np.vstack([centres, points[np.argmax(nearest)]])
+        nearest = np.linalg.norm(points[:, None] - centers, axis=2).min(axis=1)
+        centers = np.vstack([centers, points[np.argmax(nearest)]])
     optimal = theory.optimal_radius(points, references, min(budget, n))
-    greedy = theory.covering_radius(points, centres)
+    greedy = theory.covering_radius(points, centers)
     assert optimal - 1e-12 <= greedy <= float(theory.greedy_radius_bound(optimal)) + 1e-12
 
 

@@ -1,4 +1,4 @@
-"""dubito: which of my unlabelled data should I label next?
+"""dubito: which of my unlabeled data should I label next?
 
 `select` picks a batch from a pool of features, `embed` makes such a pool of pictures or texts, `Pool` picks round after
 round, `fit` learns from the labels so far, `estimate` tells the cost first, and `diagnose` reads the theory on your

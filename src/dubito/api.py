@@ -14,7 +14,7 @@ from dubito.covering_radius import Cover, Given
 from dubito.doubt.reading import Sources
 from dubito.engines.base import Estimate
 from dubito.engines.dispatch import choose_engine, is_for
-from dubito.errors import InvalidArgument, named
+from dubito.errors import InvalidArgument, american_keywords, named
 from dubito.matrix import AnyArray, len_of
 from dubito.request.arrays import check_choice, check_integer, check_memory_limit
 from dubito.strategies import Strategy, configure_strategy
@@ -23,11 +23,12 @@ from dubito.strategies.base import LeavesIt, Planner
 from dubito.strategies.constraints import refuse_limits
 
 
+@american_keywords
 def select(
     pool: object,
     budget: int,
     *,
-    labelled: object = None,
+    labeled: object = None,
     probabilities: object = None,
     logits: object = None,
     doubt: object = None,
@@ -47,7 +48,7 @@ def select(
     classes: object = None,
     ids: object = None,
     metric: Metric = "euclidean",
-    standardise: bool | None = None,
+    standardize: bool | None = None,
     engine: str = "auto",
     memory_limit: int | str | None = None,
     seed: int = 0,
@@ -63,7 +64,7 @@ def select(
         ``ids``, or a pandas index that is not just row numbers. Or `dubito.Shards`, for a Ray cluster.
     budget : int
         Number of rows to pick, from 1 to the number of candidates.
-    labelled : array, optional
+    labeled : array, optional
         The labeled points: features (m, d); or rows of ``pool``, as 1-D integers, as a mask (n,) of booleans or of 0
         and 1, or as ids. These rows are never picked.
     probabilities, logits, doubt : array, optional
@@ -77,9 +78,9 @@ def select(
         which should not be rows that the model was trained on: see `dubito.doubt.fit_temperature`.
     labels : array, mapping or frame, optional
         The known labels, as in `dubito.fit`: an array (n,) with gaps, ``{id: label}``, a frame with ids, or the labels
-        of ``labelled``, which is needed only in this last form. If none of the three arguments above is given, a model
+        of ``labeled``, which is needed only in this last form. If none of the three arguments above is given, a model
         is fitted on the labels and supplies the probabilities: `Selection.notes` gives the model and its accuracy. With
-        ``temperature="fit"``: class numbers from 0, of the rows in ``labelled`` or of all pool rows, of which only the
+        ``temperature="fit"``: class numbers from 0, of the rows in ``labeled`` or of all pool rows, of which only the
         labeled ones are used.
     model : str or estimator
         The model to fit on ``labels``, as in `dubito.fit`; ``"none"`` fits none.
@@ -101,7 +102,7 @@ def select(
     scaling : {"respective", "acquired"}, optional
         For ``doubt-coreset``: whose doubt scales an update, the remaining point's (the default) or the pick's.
     candidates : array, optional
-        Rows that may be picked: row numbers, a mask or ids, as in ``labelled``. Results refer to the whole pool.
+        Rows that may be picked: row numbers, a mask or ids, as in ``labeled``. Results refer to the whole pool.
     costs : array (n,), optional
         Cost of labeling each row, above 0, in any unit; priorities are divided by it. Supported, like the next three
         arguments, by ``auto``, ``coverage``, ``doubt-coverage``, ``coreset`` and ``doubt-coreset``.
@@ -116,9 +117,9 @@ def select(
         Unique ids of the pool's rows, if ``pool`` does not contain them. 7, 7.0 and "7" are the same id.
     metric : {"euclidean", "cosine"}
         ``cosine`` is the Euclidean distance between unit vectors (chord length).
-    standardise : bool, optional
+    standardize : bool, optional
         Scale every feature to mean 0 and standard deviation 1 over the pool before distances are computed, for columns
-        in different units. ``labelled`` features are scaled with the pool's statistics; constant columns become 0.
+        in different units. ``labeled`` features are scaled with the pool's statistics; constant columns become 0.
         Computed in float64 block by block, without a copy; priorities and radii are in scaled units. By default
         features are not scaled, and a `ScaleWarning` is issued if very few named columns of a frame dominate the
         distances.
@@ -147,9 +148,9 @@ def select(
     --------
     >>> import numpy as np, dubito
     >>> pool = np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0], [6.0, 8.5]])
-    >>> dubito.select(pool, 2, labelled=[0], doubt=[0.0, 0.5, 0.5, 0.1])
+    >>> dubito.select(pool, 2, labeled=[0], doubt=[0.0, 0.5, 0.5, 0.1])
     Selection(2 of 4 rows by doubt-coverage: 2, 1; covered=100.0%)
-    >>> picked = dubito.select(pool, 2, labelled=[0], doubt=[0.0, 0.5, 0.5, 0.1], strategy="doubt-coreset")
+    >>> picked = dubito.select(pool, 2, labeled=[0], doubt=[0.0, 0.5, 0.5, 0.1], strategy="doubt-coreset")
     >>> picked.indices.tolist(), picked.priorities.tolist()
     ([2, 1], [5.0, 2.5])
     """
@@ -162,15 +163,15 @@ def select(
         from dubito.sharding.run import select_from
 
         others = {"probabilities": probabilities, "logits": logits, "doubt": doubt, "candidates": candidates}
-        others |= {"costs": costs, "spend": spend, "quotas": quotas, "ids": ids, "standardise": standardise}
+        others |= {"costs": costs, "spend": spend, "quotas": quotas, "ids": ids, "standardize": standardize}
         others |= {"temperature": temperature, "memory_limit": memory_limit, "labels": labels}
-        return select_from(pool, budget, labelled, chosen, metric, engine, terms.seed, progress, others)
-    points = check_points(pool, labelled, metric, ids, standardise)
+        return select_from(pool, budget, labeled, chosen, metric, engine, terms.seed, progress, others)
+    points = check_points(pool, labeled, metric, ids, standardize)
     limits = Limits(costs, spend, quotas, classes)
-    sources = Sources(probabilities, logits, doubt, temperature, labels, labelled)
+    sources = Sources(probabilities, logits, doubt, temperature, labels, labeled)
     points, sources, limits = with_model(points, sources, limits, chosen, ModelChoice(model, no_label), terms.seed)
     request = build_request(points, terms, budget, candidates, sources, limits=limits)
-    return answer(request, chosen, points.ids, started, Given(pool, labelled))
+    return answer(request, chosen, points.ids, started, Given(pool, labeled))
 
 
 def is_shards(pool: object) -> bool:
@@ -204,7 +205,7 @@ def answer(request: Request, strategy: Strategy, ids: AnyArray | None, started: 
         reach=best.reach,
         sampled=choice.sampled,
         spent=None if request.costs is None else float(np.cumsum(request.costs[best.indices])[-1:].sum()),
-        standardised=request.standardised,
+        standardized=request.standardized,
         temperature=request.temperature,
         notes=request.notes + (() if choice.note is None else (choice.note,)),
         cover=Cover(given, request, best.indices),

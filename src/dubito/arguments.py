@@ -9,8 +9,8 @@ from dubito.errors import InvalidArgument
 from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.request.arrays import check_budget, check_choice, check_integer, check_memory_limit, refuse_zero_rows
 from dubito.request.ids import NO_NAMES, RowNames, check_pool
-from dubito.request.rows import Labelled, check_candidates, check_labelled, describe_order
-from dubito.request.scaling import check_standardise, standardise_points, warn_of_scales
+from dubito.request.rows import Labeled, check_candidates, check_labeled, describe_order
+from dubito.request.scaling import check_standardize, standardize_points, warn_of_scales
 from dubito.strategies import Strategy
 from dubito.strategies.base import minds_doubt
 
@@ -28,11 +28,11 @@ class CheckedPoints(NamedTuple):
     """The pool and the labeled points, checked."""
 
     pool: Matrix
-    labelled: Labelled
+    labeled: Labeled
     metric: Metric
     largest: float
     names: RowNames = NO_NAMES
-    is_standardised: bool = False
+    is_standardized: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -53,26 +53,26 @@ def check_terms(engine: str, memory_limit: object, seed: object, progress: Progr
 
 
 def check_points(
-    pool: object, labelled: object, metric: object, ids: object = None, standardise: object = None
+    pool: object, labeled: object, metric: object, ids: object = None, standardize: object = None
 ) -> CheckedPoints:
     """Check the pool, the labeled points and the metric.
 
     Must be called directly by the public function, since the stack level of warnings counts on it.
     """
     known_metric: Metric = check_choice("metric", metric, get_args(Metric))
-    is_standardised = check_standardise(standardise)
+    is_standardized = check_standardize(standardize)
     (matrix, largest), names = check_pool(pool, ids)
-    seen = check_labelled(labelled, matrix, names)
-    if is_standardised:
-        matrix, seen, largest, _ = standardise_points(matrix, seen)
-    elif is_standardised is None:
+    seen = check_labeled(labeled, matrix, names)
+    if is_standardized:
+        matrix, seen, largest, _ = standardize_points(matrix, seen)
+    elif is_standardized is None:
         warn_of_scales(pool, matrix, stacklevel=3)
     if known_metric == "cosine":
         refuse_zero_rows("pool", matrix)
-        refuse_zero_rows("labelled", seen.references)
+        refuse_zero_rows("labeled", seen.references)
     top = 1.0 if known_metric == "cosine" else max(largest, seen.largest)
-    notes = describe_order(names, len_of(matrix), labelled=labelled)
-    return CheckedPoints(matrix, seen, known_metric, top, names, bool(is_standardised), notes)
+    notes = describe_order(names, len_of(matrix), labeled=labeled)
+    return CheckedPoints(matrix, seen, known_metric, top, names, bool(is_standardized), notes)
 
 
 def build_request(
@@ -85,9 +85,9 @@ def build_request(
     limits: Limits = NO_LIMITS,
 ) -> Request:
     n_pool = len_of(points.pool)
-    allowed = check_candidates(candidates, n_pool, points.labelled.rows, points.names)
+    allowed = check_candidates(candidates, n_pool, points.labeled.rows, points.names)
     n_picks = check_budget(budget, len(allowed), n_pool)
-    temperature = find_temperature(sources, points.labelled, n_pool, points.names)
+    temperature = find_temperature(sources, points.labeled, n_pool, points.names)
     probabilities, doubt = read_doubt(n_pool, *sources[:3], names=points.names, temperature=temperature.value)
     checked = check_limits(limits, LimitContext(n_pool, allowed, n_picks, probabilities, points.names))
     given = (candidates, *sources[:3], limits.costs)
@@ -95,7 +95,7 @@ def build_request(
     return Request(
         pool=points.pool,
         budget=checked.budget,
-        references=points.labelled.references,
+        references=points.labeled.references,
         candidates=checked.candidates,
         probabilities=probabilities,
         doubt=doubt,
@@ -106,8 +106,8 @@ def build_request(
         seed=terms.seed,
         progress=terms.progress,
         known=known,
-        labelled=points.labelled.rows,
-        standardised=points.is_standardised,
+        labeled=points.labeled.rows,
+        standardized=points.is_standardized,
         costs=checked.costs,
         spend=checked.spend,
         quotas=checked.quotas,
@@ -137,8 +137,8 @@ def with_model(
     from dubito.models.fit import first_met, fit_given, is_off
     from dubito.models.given_labels import read_given
 
-    given = read_given(sources.labels, sources.labelled, points.labelled, points.pool, points.names, choice.no_label)
-    points, sources = points._replace(labelled=given.labelled), sources._replace(labels=None)
+    given = read_given(sources.labels, sources.labeled, points.labeled, points.pool, points.names, choice.no_label)
+    points, sources = points._replace(labeled=given.labeled), sources._replace(labels=None)
     needs_classes = limits.quotas is not None and limits.classes is None
     has_predictions = any(source is not None for source in sources[:3])
     if is_off(choice.model) or has_predictions or not (minds_doubt(strategy) or needs_classes):

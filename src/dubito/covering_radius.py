@@ -14,8 +14,8 @@ from dubito.core.problem import Metric, Problem, Request
 from dubito.engines.dispatch import choose_engine
 from dubito.matrix import IntArray, Matrix, Rows, Stack, len_of
 from dubito.request.ids import check_pool
-from dubito.request.rows import Labelled, check_labelled
-from dubito.request.scaling import standardise_points
+from dubito.request.rows import Labeled, check_labeled
+from dubito.request.scaling import standardize_points
 
 
 class CoverTerms(NamedTuple):
@@ -24,14 +24,14 @@ class CoverTerms(NamedTuple):
     metric: Metric
     largest: float
     memory_limit: int | None
-    is_standardised: bool
+    is_standardized: bool
 
 
 class Given(NamedTuple):
     """The arguments of `select` as passed by the caller, of which only weak references are kept."""
 
     pool: object
-    labelled: object
+    labeled: object
     is_checked: bool = False
     """Whether the pool is already the validated, possibly standardized matrix of the request."""
 
@@ -42,35 +42,35 @@ class Cover:
     Unpickles as None, since the pool does not exist in another process.
     """
 
-    __slots__ = ("is_checked", "is_foreign", "labelled", "picked", "pool", "rows", "terms")
+    __slots__ = ("is_checked", "is_foreign", "labeled", "picked", "pool", "rows", "terms")
 
     def __init__(self, given: Given, request: Request, picked: IntArray) -> None:
         references = request.references
         self.is_foreign = not (isinstance(references, Rows) and references.matrix is request.pool)
-        self.pool, self.labelled = (
+        self.pool, self.labeled = (
             weak_reference(given.pool),
-            weak_reference(given.labelled if self.is_foreign else None),
+            weak_reference(given.labeled if self.is_foreign else None),
         )
-        self.is_checked, self.rows, self.picked = given.is_checked, request.labelled, picked
-        self.terms = CoverTerms(request.metric, request.largest, request.memory_limit, request.standardised)
+        self.is_checked, self.rows, self.picked = given.is_checked, request.labeled, picked
+        self.terms = CoverTerms(request.metric, request.largest, request.memory_limit, request.standardized)
 
     def __call__(self) -> float | None:
-        pool, labelled = self.pool(), self.labelled()
-        if pool is None or (self.is_foreign and labelled is None):
+        pool, labeled = self.pool(), self.labeled()
+        if pool is None or (self.is_foreign and labeled is None):
             return None
-        matrix, references = self._read(pool, labelled)
+        matrix, references = self._read(pool, labeled)
         return covering_radius(matrix, Stack([references, Rows(matrix, self.picked)]), self.picked, self.terms)
 
-    def _read(self, pool: Any, labelled: object) -> tuple[Matrix, Matrix]:
+    def _read(self, pool: Any, labeled: object) -> tuple[Matrix, Matrix]:
         """The validated pool and references, as they were during the selection."""
         if self.is_checked:
             return pool, Rows(pool, self.rows)
         matrix = check_pool(pool)[0].matrix
-        seen = Labelled(Rows(matrix, self.rows), self.rows, 0.0)
+        seen = Labeled(Rows(matrix, self.rows), self.rows, 0.0)
         if self.is_foreign:
-            seen = check_labelled(labelled, matrix)
-        if self.terms.is_standardised:
-            matrix, seen, _, _ = standardise_points(matrix, seen)
+            seen = check_labeled(labeled, matrix)
+        if self.terms.is_standardized:
+            matrix, seen, _, _ = standardize_points(matrix, seen)
         return matrix, seen.references
 
     def __deepcopy__(self, memo: object) -> "Cover":

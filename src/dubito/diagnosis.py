@@ -16,12 +16,12 @@ from dubito import theory
 from dubito.core.distances import squared_radii
 from dubito.core.problem import Metric
 from dubito.doubt.reading import DOUBT_SOURCES, read_doubt
-from dubito.errors import InvalidArgument, InvalidData, named
+from dubito.errors import InvalidArgument, InvalidData, american_keywords, named
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, Rows, len_of
 from dubito.request.arrays import as_array, check_choice, check_finite, refuse_zero_rows
 from dubito.request.ids import NO_NAMES, RowNames, check_pool
-from dubito.request.rows import check_candidates, check_labelled, rows_in_order
-from dubito.request.scaling import Scale, check_standardise, standardise_points
+from dubito.request.rows import check_candidates, check_labeled, rows_in_order
+from dubito.request.scaling import Scale, check_standardize, standardize_points
 
 FEWEST_CHECKED = 50
 
@@ -47,12 +47,12 @@ def check_head(head: object, n_features: int, probabilities: Matrix | None, metr
 
 
 def head_on_scale(weights: AnyArray, scale: Scale) -> AnyArray:
-    """The same head on standardised features: what a step of one deviation changes, in a constant column nothing."""
+    """The same head on standardized features: what a step of one deviation changes, in a constant column nothing."""
     return weights * np.where(np.isfinite(scale.deviation), scale.deviation, 0.0)
 
 
 def check_outcomes(
-    checked: object, wrong: object, n_pool: int, labelled_rows: IntArray, names: RowNames = NO_NAMES
+    checked: object, wrong: object, n_pool: int, labeled_rows: IntArray, names: RowNames = NO_NAMES
 ) -> tuple[IntArray, BoolArray] | None:
     """Rows of the pool, ascending, and whether the model was wrong on each; None where nothing was checked."""
     if checked is None and wrong is None:
@@ -62,22 +62,22 @@ def check_outcomes(
         raise InvalidArgument(f"was given without {other}", argument=given, hint="pass both, or neither.")
     named_rows = rows_in_order("checked", checked, n_pool, names)
     rows = np.unique(named_rows)
-    _refuse_unfit(rows, labelled_rows)
+    _refuse_unfit(rows, labeled_rows)
     if len(rows) < len(named_rows):
         problem = f"names {len(named_rows) - len(rows)} rows twice"
         raise InvalidArgument(problem, argument="checked", hint="pass each row once.")
     return rows, _check_wrong(wrong, len(rows))[np.argsort(named_rows)]
 
 
-def _refuse_unfit(rows: IntArray, labelled_rows: IntArray) -> None:
+def _refuse_unfit(rows: IntArray, labeled_rows: IntArray) -> None:
     """Too few rows, or rows that the model has trained on."""
     if len(rows) < FEWEST_CHECKED:
         problem = f"names {len(rows)} rows, too few to tell an error rate"
         raise InvalidArgument(problem, argument="checked", hint=f"pass at least {FEWEST_CHECKED}, or none.")
-    seen = np.intersect1d(rows, labelled_rows)
+    seen = np.intersect1d(rows, labeled_rows)
     if len(seen):
         hint = "pass only rows that the model has not trained on."
-        raise InvalidArgument(f"names row {seen[0]}, which is labelled", argument="checked", hint=hint)
+        raise InvalidArgument(f"names row {seen[0]}, which is labeled", argument="checked", hint=hint)
 
 
 def _check_wrong(wrong: object, n_checked: int) -> BoolArray:
@@ -111,7 +111,7 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """How doubt and distance go together over the unlabelled points."""
+    """How doubt and distance go together over the unlabeled points."""
 
     first: int
     """How many points are compared: a tenth of them, at most 100."""
@@ -145,20 +145,20 @@ class Diagnosis:
     regime: Regime
     """Of the whole pool: quadratic where both bounds on λ_c put δ·λ_c below 1, linear where none does."""
     n: int
-    """Unlabelled pool points."""
+    """Unlabeled pool points."""
     m: int
     d: int
     delta: float
-    """δ, the largest distance from a pool point to its nearest labelled point."""
+    """δ, the largest distance from a pool point to its nearest labeled point."""
     delta_hat: float
     """δ̂, the largest of those distances scaled by doubt."""
     z: float
     """δ̂/δ, the doubt that δ* and β are taken at."""
     radius_quantiles: tuple[float, ...]
-    """Of the distances to the nearest labelled point, at `QUANTILES`."""
+    """Of the distances to the nearest labeled point, at `QUANTILES`."""
     doubt_quantiles: tuple[float, ...]
-    labelled_doubt: float | None
-    """Largest doubt of a labelled point; the theory assumes 0. Known only where ``labelled`` names rows."""
+    labeled_doubt: float | None
+    """Largest doubt of a labeled point; the theory assumes 0. Known only where ``labeled`` names rows."""
     lambda_c_head: float | None
     """Upper bound on λ_c, from the head."""
     lambda_c_data: float
@@ -178,7 +178,7 @@ class Diagnosis:
     notes: tuple[str, ...]
     """What to know before leaning on these numbers."""
     radii: FloatArray = field(repr=False)
-    """(n,) distance of each unlabelled pool point to its nearest labelled one; not in `to_dict`."""
+    """(n,) distance of each unlabeled pool point to its nearest labeled one; not in `to_dict`."""
     doubt: FloatArray = field(repr=False)
     """(n,) doubt of each; not in `to_dict`."""
 
@@ -244,9 +244,9 @@ def rank_correlation(ours: FloatArray, theirs: FloatArray) -> float | None:
     -1.0
     """
     ranks = [mean_ranks(values) for values in (ours, theirs)]
-    centred = [values - values.mean() for values in ranks]
-    spread = float(np.sqrt((centred[0] ** 2).sum() * (centred[1] ** 2).sum()))
-    return float(np.clip((centred[0] * centred[1]).sum() / spread, -1.0, 1.0)) if spread > 0.0 else None
+    centered = [values - values.mean() for values in ranks]
+    spread = float(np.sqrt((centered[0] ** 2).sum() * (centered[1] ** 2).sum()))
+    return float(np.clip((centered[0] * centered[1]).sum() / spread, -1.0, 1.0)) if spread > 0.0 else None
 
 
 def mean_ranks(values: FloatArray) -> FloatArray:
@@ -265,7 +265,7 @@ def mean_ranks(values: FloatArray) -> FloatArray:
 
 COMPARE = "compare both on rows you hold labels of (dubito simulate) before you rely on it."
 NOTABLE_DOUBT = 0.05
-"""A labelled point that the model doubts more than this is not what the theory assumes."""
+"""A labeled point that the model doubts more than this is not what the theory assumes."""
 MOSTLY = 2 / 3
 """Of the points put first, a share that makes scaling much the same as something simpler."""
 NOTABLE_TREND = 0.2
@@ -280,7 +280,7 @@ NOTABLE_RATIO = 1.5
 def advise(found: Diagnosis) -> str:
     """What doubt-scaling would do here, and what the theory promises for it, which comes first where it is anything."""
     if found.delta == 0.0:
-        return "Every pool point repeats a labelled one, so a core-set has nothing left to cover."
+        return "Every pool point repeats a labeled one, so a core-set has nothing left to cover."
     if found.delta_hat == 0.0:
         return "The model doubts no point that lies away from its labels, so there is nothing to scale by."
     promise = _promise(found)
@@ -342,9 +342,9 @@ def caveats(found: Diagnosis) -> Iterator[str]:
     if found.lambda_c_head is None:
         yield "No head was given, so λ_c has only a lower bound, and a quadratic regime cannot be claimed."
     elif found.lambda_c_data > found.lambda_c_head:
-        yield "The data show a steeper doubt than the head allows: labelled points are in doubt, or it is another head."
-    if found.labelled_doubt is not None and found.labelled_doubt > NOTABLE_DOUBT:
-        yield f"The model doubts a labelled point by {found.labelled_doubt:.2g}; the theory assumes no doubt there."
+        yield "The data show a steeper doubt than the head allows: labeled points are in doubt, or it is another head."
+    if found.labeled_doubt is not None and found.labeled_doubt > NOTABLE_DOUBT:
+        yield f"The model doubts a labeled point by {found.labeled_doubt:.2g}; the theory assumes no doubt there."
     yield from _relation_caveats(found.relation)
     yield from _outcome_caveats(found)
 
@@ -354,7 +354,7 @@ def _relation_caveats(relation: Relation) -> Iterator[str]:
         yield (
             f"The farthest point is {relation.tail:.3g} times as far from its labels as the median one: a plain "
             f"core-set asks for such outliers first, which the model doubts by {relation.far_doubt:.2g} (all: "
-            f"{relation.doubt:.2g}). If columns have different units, standardise them."
+            f"{relation.doubt:.2g}). If columns have different units, standardize them."
         )
     if relation.sure >= NOTABLE_SURE:
         yield f"The model is sure of {relation.sure:.0%} of the points (doubt below 0.05); scaling passes them over."
@@ -404,10 +404,11 @@ FEWEST_IN_GROUP = 50
 MOST_GROUPS = 10
 
 
+@american_keywords
 def diagnose(
     pool: object,
     *,
-    labelled: object,
+    labeled: object,
     probabilities: object = None,
     logits: object = None,
     doubt: object = None,
@@ -416,7 +417,7 @@ def diagnose(
     wrong: object = None,
     ids: object = None,
     metric: Metric = "euclidean",
-    standardise: bool | None = None,
+    standardize: bool | None = None,
 ) -> Diagnosis:
     """Read the theory on a pool: how far it lies from its labels, and what doubt can be expected to add.
 
@@ -426,7 +427,7 @@ def diagnose(
     ----------
     pool : array (n, d)
         Features, as `select` takes them.
-    labelled : array
+    labeled : array
         What the model trained on: rows of ``pool`` (integers or a mask), or features (m, d). At least one.
     probabilities, logits, doubt : array
         One of them, a row for each pool row, as `select` takes them.
@@ -434,48 +435,48 @@ def diagnose(
         Weights of a linear last layer on these features, for the upper bound on λ_c.
     checked : array (k,), optional
         Pool rows, or a mask, whose labels are known and which the model has **not** trained on: at best a random
-        sample, else the batch just labelled, before the model trains on it. At least 50. They stay pool points.
+        sample, else the batch just labeled, before the model trains on it. At least 50. They stay pool points.
     wrong : array (k,) of bool, optional
         Whether the model's answer to each of them was wrong; for a mask, in ascending order of rows.
     ids : sequence (n,), optional
-        What the pool's rows are called, as `select` takes it: ``labelled`` and ``checked`` may name rows by it.
+        What the pool's rows are called, as `select` takes it: ``labeled`` and ``checked`` may name rows by it.
     metric : {"euclidean", "cosine"}
         As `select`. The head's bound holds for Euclidean distances alone.
-    standardise : bool, optional
+    standardize : bool, optional
         As `select`. The head is one on the features as they are given, and is brought to the same scale.
 
     Examples
     --------
-    >>> result = diagnose([[0.0], [1.0], [2.0]], labelled=[0], doubt=[0.0, 0.1, 0.25], head=[[0.0], [1.0]])
+    >>> result = diagnose([[0.0], [1.0], [2.0]], labeled=[0], doubt=[0.0, 0.1, 0.25], head=[[0.0], [1.0]])
     >>> result.delta, result.delta_hat, result.lambda_c_head, result.lambda_c_data, result.regime
     (2.0, 0.5, 0.25, 0.125, 'quadratic')
     """
     known_metric: Metric = check_choice("metric", metric, get_args(Metric))
-    wanted = check_standardise(standardise)
+    wanted = check_standardize(standardize)
     (matrix, _), names = check_pool(pool, ids)
-    seen = check_labelled(labelled, matrix, names)
-    references, labelled_rows = seen.references, seen.rows
-    points = check_candidates(None, len_of(matrix), labelled_rows)
+    seen = check_labeled(labeled, matrix, names)
+    references, labeled_rows = seen.references, seen.rows
+    points = check_candidates(None, len_of(matrix), labeled_rows)
     if not len_of(references) or not len(points):
         problem = f"names {len_of(references)} points and leaves {len(points)} of the pool's {len_of(matrix)}"
-        hint = "pass at least one labelled and leave at least one unlabelled."
-        raise InvalidArgument(problem, argument="labelled", hint=hint)
+        hint = "pass at least one labeled and leave at least one unlabeled."
+        raise InvalidArgument(problem, argument="labeled", hint=hint)
     classes, all_doubt = read_doubt(len_of(matrix), probabilities, logits, doubt, names=names)
     if all_doubt is None:
         raise InvalidArgument("no doubt was given", hint=f"pass {DOUBT_SOURCES}.")
     weights = check_head(head, matrix.shape[1], classes, known_metric)
-    outcomes = check_outcomes(checked, wrong, len_of(matrix), labelled_rows, names)
+    outcomes = check_outcomes(checked, wrong, len_of(matrix), labeled_rows, names)
     if wanted:
-        matrix, (references, _, _), _, scale = standardise_points(matrix, seen)
+        matrix, (references, _, _), _, scale = standardize_points(matrix, seen)
         weights = None if weights is None else head_on_scale(weights, scale)
     if known_metric == "cosine":
         refuse_zero_rows("pool", matrix)
-        refuse_zero_rows("labelled", references)
+        refuse_zero_rows("labeled", references)
     radii = np.sqrt(squared_radii(Rows(matrix, points), references, known_metric))
     lambda_c_head = None if weights is None else theory.head_lipschitz(weights)
     found = _measure(radii, all_doubt[points], lambda_c_head, len_of(references), matrix.shape[1])
-    if len(labelled_rows):
-        found = replace(found, labelled_doubt=float(all_doubt[labelled_rows].max()))
+    if len(labeled_rows):
+        found = replace(found, labeled_doubt=float(all_doubt[labeled_rows].max()))
     if outcomes is not None:
         found = _with_outcomes(found, np.searchsorted(points, outcomes[0]), outcomes[1])
     return replace(found, advice=advise(found), notes=tuple(caveats(found)))
@@ -498,7 +499,7 @@ def _measure(radii: FloatArray, doubt: FloatArray, lambda_c_head: float | None, 
         z=delta_hat / delta if delta > 0.0 else 0.0,
         radius_quantiles=tuple(np.quantile(radii, QUANTILES).tolist()),
         doubt_quantiles=tuple(np.quantile(doubt, QUANTILES).tolist()),
-        labelled_doubt=None,
+        labeled_doubt=None,
         lambda_c_head=lambda_c_head,
         lambda_c_data=lambda_c_data,
         share_quadratic_head=None if lambda_c_head is None else float((radii * lambda_c_head < 1.0).mean()),

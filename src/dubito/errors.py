@@ -7,7 +7,8 @@ the command line must change, 3 if the data must change.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Self
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 # The interfaces write an argument differently: ``budget=120`` in the library, ``--budget 120`` on the command line,
 # ``budget = 120`` in TOML. A message therefore contains marked spans that hold all three forms, and `render` picks one
@@ -278,4 +279,22 @@ class SolverFailed(DubitoError, RuntimeError):
 
 
 class ScaleWarning(UserWarning):
-    """Very few columns of a frame dominate the distances, and ``standardise`` was not given."""
+    """Very few columns of a frame dominate the distances, and ``standardize`` was not given."""
+
+
+AMERICAN = {"labelled": "labeled", "standardise": "standardize"}
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def american_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a public function so that the error for a British keyword argument names the American one."""
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for british in AMERICAN.keys() & kwargs.keys():
+            known = f"{function.__qualname__}() got an unexpected keyword argument {british!r}"
+            raise TypeError(f"{known}; pass {AMERICAN[british]}= instead.")
+        return function(*args, **kwargs)
+
+    return checked

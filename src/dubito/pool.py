@@ -14,11 +14,11 @@ from dubito.core.problem import Known, Metric, Problem, Progress, Scaling, Selec
 from dubito.covering_radius import Given
 from dubito.doubt.reading import Sources
 from dubito.engines.dispatch import choose_engine
-from dubito.errors import InvalidArgument, InvalidData, keyword
+from dubito.errors import InvalidArgument, InvalidData, american_keywords, keyword
 from dubito.io.durable import load_sealed, save_sealed
 from dubito.matrix import AnyArray, IntArray, Rows, len_of
 from dubito.request.ids import Ids
-from dubito.request.rows import Labelled, check_rows
+from dubito.request.rows import Labeled, check_rows
 from dubito.strategies import Strategy, configure_strategy
 from dubito.strategies.auto import Origin
 
@@ -42,7 +42,7 @@ class Pool:
         Unique ids of the rows; by default row numbers.
     metric : {"euclidean", "cosine"}
         As in `dubito.select`.
-    standardise : bool, optional
+    standardize : bool, optional
         As in `dubito.select`.
 
     Examples
@@ -56,15 +56,16 @@ class Pool:
     [2]
     """
 
+    @american_keywords
     def __init__(
         self,
         features: object,
         *,
         ids: Sequence[object] | AnyArray | None = None,
         metric: Metric = "euclidean",
-        standardise: bool | None = None,
+        standardize: bool | None = None,
     ):
-        self._points = check_points(features, None, metric, ids, standardise)
+        self._points = check_points(features, None, metric, ids, standardize)
         self._order = np.empty(0, dtype=np.int64)
         self.ids = self._points.ids
         self._known = Known(np.full(len(self), np.inf), np.zeros(len(self), np.int32), self._order)
@@ -74,14 +75,14 @@ class Pool:
         return len_of(self._points.pool)
 
     @property
-    def labelled(self) -> IntArray:
+    def labeled(self) -> IntArray:
         """Labeled rows, ascending."""
         return np.sort(self._order)
 
     def __repr__(self) -> str:
         n, d = self._points.pool.shape
-        standardised = ", standardised" if self._points.is_standardised else ""
-        return f"Pool({n} x {d}, {len(self._order)} labelled, metric={self._points.metric!r}{standardised})"
+        standardized = ", standardized" if self._points.is_standardized else ""
+        return f"Pool({n} x {d}, {len(self._order)} labeled, metric={self._points.metric!r}{standardized})"
 
     def label(self, which: object = None, *, rows: object = None, ids: object = None) -> None:
         """Mark rows as labeled.
@@ -175,7 +176,7 @@ class Pool:
     ) -> Selection:
         """Select the next batch as `dubito.select` would; picks count as labeled only after a call of `label`.
 
-        ``labels`` are those of the rows in `labelled`, in that order, or of all rows, or by id; a model is fitted on
+        ``labels`` are those of the rows in `labeled`, in that order, or of all rows, or by id; a model is fitted on
         them as in `dubito.select`.
         """
         started = time.perf_counter()
@@ -183,12 +184,12 @@ class Pool:
             strategy, engine, strength=strength, beam_width=beam_width, scaling=scaling, features=features
         )
         terms = check_terms(engine, memory_limit, seed, progress)
-        labelled = Labelled(Rows(self._points.pool, self._order), self._order, 0.0)
+        labeled = Labeled(Rows(self._points.pool, self._order), self._order, 0.0)
         before = self._before
         self._known = Known(before.squared.copy(), before.seen.copy(), self._order[:0], before.kept)
-        points = self._points._replace(labelled=labelled)
+        points = self._points._replace(labeled=labeled)
         limits = Limits(costs, spend, quotas, classes)
-        sources = Sources(probabilities, logits, doubt, temperature, labels, self.labelled)
+        sources = Sources(probabilities, logits, doubt, temperature, labels, self.labeled)
         points, sources, limits = with_model(points, sources, limits, chosen, ModelChoice(model, no_label), terms.seed)
         request = build_request(points, terms, budget, candidates, sources, self._known, limits)
         try:
@@ -212,6 +213,7 @@ class Pool:
         save_sealed(path, arrays)
 
     @classmethod
+    @american_keywords
     def load(
         cls,
         path: str,
@@ -219,10 +221,10 @@ class Pool:
         *,
         ids: Sequence[object] | AnyArray | None = None,
         metric: Metric = "euclidean",
-        standardise: bool | None = None,
+        standardize: bool | None = None,
     ) -> "Pool":
         """Load a saved pool, given the same features; raises InvalidData for other features or a damaged file."""
-        pool = cls(features, ids=ids, metric=metric, standardise=standardise)
+        pool = cls(features, ids=ids, metric=metric, standardize=standardize)
         saved = _read(path, len(pool))
         if str(saved["fingerprint"]) != pool._fingerprint():
             problem = f"{path} was saved with other features, another metric or on another scale"
@@ -261,7 +263,7 @@ def _check_saved(path: str, saved: dict[str, AnyArray], n_pool: int) -> None:
     name = _unsound(saved["order"], saved["squared"], saved["seen"], n_pool)
     if name is not None:
         problem = f"{path} is damaged: its {name!r} cannot have come from a pool of {n_pool} rows"
-        raise InvalidData(problem, hint="make the pool again, and label what was labelled.")
+        raise InvalidData(problem, hint="make the pool again, and label what was labeled.")
 
 
 def _unsound(order: AnyArray, squared: AnyArray, seen: AnyArray, n_pool: int) -> str | None:

@@ -114,7 +114,7 @@ def scaled_radius(delta: Numbers, doubt: Numbers) -> FloatArray:
     return at_least("delta", delta, 0.0) * share("doubt", doubt)
 
 
-def covering_radius(points: Numbers, centres: Numbers) -> float:
+def covering_radius(points: Numbers, centers: Numbers) -> float:
     """δ = max_i min_j Δ(x_i, x_j), the largest distance from a point (n, d) to its nearest center (m, d).
 
     With the greedy picks and the labeled points as centers this is δ_g (equation 4).
@@ -124,7 +124,7 @@ def covering_radius(points: Numbers, centres: Numbers) -> float:
     >>> covering_radius([[0.0], [4.0]], [[1.0], [9.0]])
     3.0
     """
-    rows, others = check_features("points", points).matrix, check_features("centres", centres).matrix
+    rows, others = check_features("points", points).matrix, check_features("centers", centers).matrix
     return float(np.sqrt(squared_radii(rows, others).max()))
 
 

@@ -89,12 +89,12 @@ def blank_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Pool:
-    """A pool of 30 points in three classes, with ids, the model's probabilities, and two labelled rows."""
+    """A pool of 30 points in three classes, with ids, the model's probabilities, and two labeled rows."""
 
     features: np.ndarray[tuple[int, int], np.dtype[np.float64]]
     probabilities: np.ndarray[tuple[int, int], np.dtype[np.float64]]
     ids: list[str]
-    labelled: list[int]
+    labeled: list[int]
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def pool(tmp_path: Path) -> Pool:
         features=rng.integers(-20, 20, (30, 3)).astype(np.float64),
         probabilities=rng.dirichlet(np.ones(3), 30),
         ids=[f"img{row:03d}" for row in range(30)],
-        labelled=[4, 9],
+        labeled=[4, 9],
     )
     np.save(tmp_path / "features.npy", made.features)
     np.save(tmp_path / "probabilities.npy", made.probabilities)
@@ -114,6 +114,6 @@ def pool(tmp_path: Path) -> Pool:
         features=made.features,
         probabilities=made.probabilities,
         ids=np.array(made.ids),
-        labelled=np.array(made.labelled),
+        labeled=np.array(made.labeled),
     )
     return made

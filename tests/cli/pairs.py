@@ -41,7 +41,7 @@ SPELLINGS: dict[str, Callable[[Any], Any]] = {
     "capitals": lambda value: value.upper() if isinstance(value, str) else value,
 }
 CHANGES = ("same", "shuffled", "shuffled", "shuffled", "dropped", "doubled", "foreign", "extra", "none", "exchanged")
-ROLES = ("probabilities", "logits", "doubt", "labelled", "candidates")
+ROLES = ("probabilities", "logits", "doubt", "labeled", "candidates")
 FORMS = (
     *("csv", "csv index", "csv last", "csv capital", "semicolons", "tsv", "parquet", "parquet index", "parquet named"),
     *("npz", "safetensors", "feather", "jsonl", "json", "shards", "nothing"),
@@ -86,8 +86,8 @@ def make_pair(folder: Path, seed: int) -> Pair:
 
 
 def content(rng: Generator, role: str, n: int) -> pd.DataFrame:
-    if role in ("labelled", "candidates"):
-        return pd.DataFrame({"label": ["x"] * n}) if role == "labelled" else pd.DataFrame({"note": ["x"] * n})
+    if role in ("labeled", "candidates"):
+        return pd.DataFrame({"label": ["x"] * n}) if role == "labeled" else pd.DataFrame({"note": ["x"] * n})
     probabilities = rng.dirichlet(np.ones(3), n)
     if role == "doubt":
         return pd.DataFrame({"doubt": 1 - probabilities.max(axis=1)})
@@ -131,7 +131,7 @@ def joined(
     features: pd.DataFrame, ids: list[Any], values: pd.DataFrame, named: list[Any], role: str, has: list[bool]
 ) -> Any:
     """The join by pandas."""
-    partial = role in ("labelled", "candidates")
+    partial = role in ("labeled", "candidates")
     if not all(has):
         return None if partial or len(values) != len(features) else values.to_numpy()
     ours = pd.DataFrame({"key": list(map(key, ids)), "row": range(len(ids))})

@@ -18,7 +18,7 @@ def picks(out: str) -> list[int]:
 
 def test_what_was_taken_and_why_is_reported_on_stderr_and_in_json(pool: Pool, run: Program) -> None:
     ran = run("select", "pool.npz", "-b", "4", "--json")
-    wanted = dubito.select(pool.features, 4, labelled=np.array(pool.labelled), probabilities=pool.probabilities)
+    wanted = dubito.select(pool.features, 4, labeled=np.array(pool.labeled), probabilities=pool.probabilities)
     described = json.loads(ran.out)
     assert picks(ran.out) == wanted.indices.tolist()
     assert described["strategy"] == "doubt-coverage"
@@ -48,7 +48,7 @@ def test_an_option_of_the_paper_s_method_means_that_method(pool: Pool, run: Prog
     ran = run("select", "pool.npz", "-b", "4", "--strength", strength, "--json")
     method = DoubtCoreset(float(strength))
     wanted = dubito.select(
-        pool.features, 4, labelled=np.array(pool.labelled), probabilities=pool.probabilities, strategy=method
+        pool.features, 4, labeled=np.array(pool.labeled), probabilities=pool.probabilities, strategy=method
     )
     assert picks(ran.out) == wanted.indices.tolist()
     assert "dubito: auto took doubt-coreset, whose strength you set.\n" in ran.err
@@ -66,14 +66,14 @@ def test_a_dry_run_says_what_would_be_taken(pool: Pool, run: Program) -> None:
 
 
 def test_round_after_round_nothing_is_asked_twice(pool: Pool, run: Program) -> None:
-    seen = list(pool.labelled)
+    seen = list(pool.labeled)
     for _ in range(3):
         ran = run("select", "pool.npz", "-b", "4", "-o", "picks.csv", "--append")
         assert (ran.code, "picked by doubt-coverage" in ran.err) == (0, True)
-        wanted = dubito.select(pool.features, 4, labelled=np.array(seen), probabilities=pool.probabilities)
+        wanted = dubito.select(pool.features, 4, labeled=np.array(seen), probabilities=pool.probabilities)
         seen += wanted.indices.tolist()
     rows = [int(line.split(",")[1]) for line in Path("picks.csv").read_text().splitlines()[1:]]
-    assert rows == seen[len(pool.labelled) :]
+    assert rows == seen[len(pool.labeled) :]
 
 
 @pytest.mark.usefixtures("blank_figures")

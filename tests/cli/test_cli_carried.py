@@ -79,7 +79,7 @@ def test_picks_with_texts_come_back_and_are_added_to(run: Program) -> None:
         writer = csv.DictWriter(file, [*rows[0], "label"])
         writer.writeheader()
         writer.writerows({**row, "label": "dog" if place < 4 else ""} for place, row in enumerate(rows))
-    ran = run("select", "pool.csv", "-b", "2", "-s", "coreset", "--feature-columns", "x,y", "--labelled", "done.csv")
+    ran = run("select", "pool.csv", "-b", "2", "-s", "coreset", "--feature-columns", "x,y", "--labeled", "done.csv")
     assert "4 of the 9 rows in done.csv have a label" in ran.err
 
 

@@ -103,7 +103,7 @@ def test_the_demo_says_what_it_found_and_every_next_step_works(
     lines = played.words.splitlines()
     at = lines.index("  (fill in a column label first)")
     assert "-o dubito-demo/picks.csv" in lines[at - 1]
-    assert "--labelled dubito-demo/picks.csv" in lines[at + 1]
+    assert "--labeled dubito-demo/picks.csv" in lines[at + 1]
     steps = [shlex.split(line) for line in lines if line.startswith(f"  {program_name()} ")]
     commands = [step[step.index("dubito") + 1 if "dubito" in step else 1 :] for step in steps]
     assert [command[0] for command in commands] == ["select", "select", "diagnose", "simulate"]
@@ -122,16 +122,16 @@ def test_the_demo_says_what_it_found_and_every_next_step_works(
     assert "redundant:5" in (played.folder / "redundant" / "report.html").read_text()
 
 
-def test_the_pool_has_a_column_for_each_digit_also_for_those_not_labelled_yet(run: Program) -> None:
+def test_the_pool_has_a_column_for_each_digit_also_for_those_not_labeled_yet(run: Program) -> None:
     Path("digits.npz").write_bytes(digits_bytes())
     pool = np.load("digits.npz")
     assert (pool["probabilities"].shape, pool["head"].shape) == ((1797, 10), (10, 64))
     classes = load_digits().target
     assert (pool["labels"] == classes).all()
-    unseen = np.setdiff1d(np.arange(10), classes[pool["labelled"]])
+    unseen = np.setdiff1d(np.arange(10), classes[pool["labeled"]])
     assert not pool["probabilities"][:, unseen].any()
     assert pool["probabilities"].sum(axis=1) == pytest.approx(1, abs=1e-5)
-    assert (pool["probabilities"].argmax(axis=1) == classes)[pool["labelled"]].all()
+    assert (pool["probabilities"].argmax(axis=1) == classes)[pool["labeled"]].all()
     assert json.loads(run("diagnose", "digits.npz", "--json").out)["lambda_c_head"] > 0
 
 

@@ -13,7 +13,7 @@ from .conftest import Pool, Program
 
 def test_a_process_prints_the_advice_first(pool: Pool, run_process: Program) -> None:
     ran = run_process("diagnose", "pool.npz")
-    described = dubito.diagnose(pool.features, labelled=np.array(pool.labelled), probabilities=pool.probabilities)
+    described = dubito.diagnose(pool.features, labeled=np.array(pool.labeled), probabilities=pool.probabilities)
     assert ran.code == 0
     assert ran.out.splitlines()[0] == described.advice
     assert all(f"- {note}" in ran.out for note in described.notes)
@@ -22,15 +22,15 @@ def test_a_process_prints_the_advice_first(pool: Pool, run_process: Program) -> 
 
 def test_json_holds_what_the_library_tells(pool: Pool, run: Program) -> None:
     ran = run("diagnose", "pool.npz", "--json")
-    described = dubito.diagnose(pool.features, labelled=np.array(pool.labelled), probabilities=pool.probabilities)
+    described = dubito.diagnose(pool.features, labeled=np.array(pool.labeled), probabilities=pool.probabilities)
     assert json.loads(ran.out) == {"schema": 1, **described.to_dict()}
 
 
 def wide_pool(n: int = 200) -> list[bool]:
-    """A pool of one feature whose model is wrong on every fifth point; outcomes for all but the labelled first."""
+    """A pool of one feature whose model is wrong on every fifth point; outcomes for all but the labeled first."""
     features = np.arange(n, dtype=np.float64).reshape(-1, 1) / n
     ids = np.array([f"p{row}" for row in range(n)])
-    np.savez("wide.npz", features=features, doubt=0.4 * features[:, 0], ids=ids, labelled=np.array([0]))
+    np.savez("wide.npz", features=features, doubt=0.4 * features[:, 0], ids=ids, labeled=np.array([0]))
     np.save("head.npy", np.array([[0.0], [1.7]]))
     return [row % 5 == 0 for row in range(1, n)]
 
@@ -45,7 +45,7 @@ def test_a_head_and_checked_outcomes_bring_the_whole_theory(run: Program, by: st
     pool = np.load("wide.npz")
     described = dubito.diagnose(
         pool["features"],
-        labelled=[0],
+        labeled=[0],
         doubt=pool["doubt"],
         head=np.load("head.npy"),
         checked=np.arange(1, 200),
@@ -100,8 +100,8 @@ def test_a_picture_is_drawn_and_not_overwritten(pool: Pool, run: Program, suffix
     ("arguments", "code", "said"),
     [
         (("diagnose", "pool.npz", "--plot", "picture.gif"), 2, "neither a .png nor a .svg"),
-        (("diagnose", "features.npy", "--labelled", "pool.npz::labelled"), 2, "no doubt was given"),
-        (("diagnose", "features.npy", "--probabilities", "probabilities.npy"), 2, "labelled"),
+        (("diagnose", "features.npy", "--labeled", "pool.npz::labeled"), 2, "no doubt was given"),
+        (("diagnose", "features.npy", "--probabilities", "probabilities.npy"), 2, "labeled"),
         (("diagnose", "pool.npz", "--metric", "manhattan"), 2, "--metric manhattan is not known"),
         (("diagnose", "pool.npz", "--head", "probabilities.npy"), 2, "head (probabilities.npy) has shape"),
         (("diagnose", "pool.npz", "--checked", "features.npy"), 2, "features.npy has no column wrong"),

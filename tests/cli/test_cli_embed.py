@@ -50,7 +50,7 @@ def test_a_folder_becomes_picks_and_labels_come_back(run: Program, photos: Path)
     assert [pick["path"] for pick in picks] == [pick["id"] for pick in picks]
     with open("done.csv", "w") as file:
         file.write("id,label\n" + "".join(f"{pick['id']},{DIGITS.target[int(pick['index'])]}\n" for pick in picks))
-    ran = run("select", "pool.parquet", "-b", "5", "--strategy", "coverage", "--labelled", "done.csv", "-o", "two.csv")
+    ran = run("select", "pool.parquet", "-b", "5", "--strategy", "coverage", "--labeled", "done.csv", "-o", "two.csv")
     assert ran.code == 0, ran.err
     assert {pick["id"] for pick in picks}.isdisjoint(pick["id"] for pick in rows_of("two.csv"))
 

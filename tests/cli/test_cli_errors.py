@@ -89,7 +89,7 @@ USAGE: dict[str, tuple[tuple[str, ...], str]] = {
     "two sources of doubt": ((*FEATURES, "--doubt", "a.npy", "--logits", "b.npy"), "--logits and --doubt are two"),
     "missing pool": (("select", "nowhere.npy", "--budget", "3"), "nowhere.npy does not exist"),
     "missing array": (("select", "pool.npz::featurs", "--budget", "3"), "did you mean 'features'?"),
-    "missing labelled": ((*SELECT, "--labelled", "seen.csv"), "seen.csv does not exist"),
+    "missing labeled": ((*SELECT, "--labeled", "seen.csv"), "seen.csv does not exist"),
     "missing column": ((*SELECT, "--id-column", "name"), "pool.npz has no array 'name'"),
     "unreadable kind of file": (("select", "pool.pkl", "--budget", "3"), "never unpickles"),
     "missing folder": ((*SELECT, "-o", "away/picks.csv"), "away/picks.csv cannot be written"),
@@ -150,21 +150,21 @@ DATA: dict[str, tuple[Callable[[Pool], None], tuple[str, ...], int, str]] = {
     ),
     "doubt above one": (spoil("bad.npy", lambda pool: np.full(30, 1.5)), DOUBT, 3, "doubt (bad.npy) holds 1.5"),
     "doubt of nothing": (spoil("bad.npy", lambda pool: np.full(30, np.nan)), DOUBT, 3, "doubt (bad.npy) holds nan"),
-    "labelled of another width": (
+    "labeled of another width": (
         spoil("bad.npy", lambda pool: pool.features[:, :2]),
-        (*FEATURES, "-s", "coreset", "--labelled", "bad.npy"),
+        (*FEATURES, "-s", "coreset", "--labeled", "bad.npy"),
         2,
-        "labelled (bad.npy) has 2 features and pool has 3",
+        "labeled (bad.npy) has 2 features and pool has 3",
     ),
-    "labelled rows beyond the pool": (
+    "labeled rows beyond the pool": (
         spoil("bad.npy", lambda pool: [1, 30]),
-        (*FEATURES, "-s", "coreset", "--labelled", "bad.npy"),
+        (*FEATURES, "-s", "coreset", "--labeled", "bad.npy"),
         2,
-        "labelled (bad.npy) holds 30 at position 1, which is no row of the pool",
+        "labeled (bad.npy) holds 30 at position 1, which is no row of the pool",
     ),
-    "labelled fractions": (
+    "labeled fractions": (
         spoil("bad.npy", lambda pool: [0.5, 1.5]),
-        (*FEATURES, "-s", "coreset", "--labelled", "bad.npy"),
+        (*FEATURES, "-s", "coreset", "--labeled", "bad.npy"),
         2,
         "1-D with dtype float64",
     ),

@@ -63,7 +63,7 @@ def test_what_unpacks_to_more_than_inputs_may_take_is_refused_before_it_is_read(
 @pytest.mark.parametrize("command", ["simulate", "diagnose", "run"])
 def test_every_command_that_reads_has_the_bound(run: Program, command: str) -> None:
     rng = np.random.default_rng(0)
-    np.savez("data.npz", features=rng.normal(size=(2000, 100)), labels=np.arange(2000) % 2, labelled=np.arange(9))
+    np.savez("data.npz", features=rng.normal(size=(2000, 100)), labels=np.arange(2000) % 2, labeled=np.arange(9))
     Path("plan.toml").write_text(
         'schema = 1\nname = "plan"\nstrategies = ["random"]\n[data]\npath = "data.npz"\n[schedule]\nrounds = 1\n'
     )
@@ -127,10 +127,10 @@ def test_labels_that_are_not_found_are_named_by_their_option(run: Program) -> No
     assert "Name one with --label-column" in run("simulate", "data.csv").complaint
 
 
-def test_labelled_tables_are_as_strict_as_pools(run: Program) -> None:
+def test_labeled_tables_are_as_strict_as_pools(run: Program) -> None:
     Path("pool.csv").write_text("id,a,b\nr0,1,2\nr1,3,4\nr2,9,9\n")
     Path("labels.csv").write_text("id,label\nr1,a\nr2,b,c\n")
     assert (
         "line 3 of labels.csv has 3 fields instead of 2"
-        in run("select", "pool.csv", *CORESET, "--labelled", "labels.csv").complaint
+        in run("select", "pool.csv", *CORESET, "--labeled", "labels.csv").complaint
     )

@@ -29,17 +29,17 @@ def write_items(name: str, labels: list[str]) -> None:
 def test_the_next_round_names_every_file_so_far(pool: Pool, run: Program) -> None:
     for name, row in (("seed.csv", 1), ("r 1.csv", 2)):
         Path(name).write_text(f"index,label\n{row},x\n")
-    labelled = ("--labelled", "seed.csv", "--labeled", "r 1.csv")
-    ran = run("select", "features.npy", *CORESET, *labelled, "-o", "r2.csv")
-    assert ran.err.endswith("pass --labelled seed.csv --labelled 'r 1.csv' --labelled r2.csv\n")
+    labeled = ("--labelled", "seed.csv", "--labeled", "r 1.csv")
+    ran = run("select", "features.npy", *CORESET, *labeled, "-o", "r2.csv")
+    assert ran.err.endswith("pass --labeled seed.csv --labeled 'r 1.csv' --labeled r2.csv\n")
 
 
 @pytest.mark.parametrize(("name", "column"), [("items.csv", "Label"), ("items.parquet", "label")])
-def test_rows_of_a_pool_s_own_table_with_a_label_count_as_labelled(run: Program, name: str, column: str) -> None:
+def test_rows_of_a_pool_s_own_table_with_a_label_count_as_labeled(run: Program, name: str, column: str) -> None:
     write_items(name, ["cat", "dog", "", "0"])
     ran = run("select", name, "--strategy", "coreset", "--budget", "27", "--json")
     assert {pick["index"] for pick in json.loads(ran.out)["picks"]} == set(range(30)) - {0, 1, 3}
-    assert f"dubito: {name}: 3 of 30 rows have a {column} and count as labelled.\n" in ran.err
+    assert f"dubito: {name}: 3 of 30 rows have a {column} and count as labeled.\n" in ran.err
 
 
 def test_labels_count_across_the_shards_of_a_folder(run: Program) -> None:
@@ -52,9 +52,9 @@ def test_labels_count_across_the_shards_of_a_folder(run: Program) -> None:
 
 def test_a_label_column_is_found_in_capitals_and_one_that_is_missing_is_refused(pool: Pool, run: Program) -> None:
     Path("seen.csv").write_text("index,Label\n3,a\n5,\n")
-    ran = run("select", "features.npy", *CORESET, "--labelled", "seen.csv", "--dry-run")
+    ran = run("select", "features.npy", *CORESET, "--labeled", "seen.csv", "--dry-run")
     assert "1 of the 2 rows in seen.csv have a Label" in ran.err
-    ran = run("select", "features.npy", *CORESET, "--labelled", "seen.csv", "--label-column", "nope")
+    ran = run("select", "features.npy", *CORESET, "--labeled", "seen.csv", "--label-column", "nope")
     assert ran.code == 2
     assert ran.complaint == "seen.csv has no column 'nope' (--label-column); it holds index, Label."
     write_items("items.csv", ["cat"])
@@ -62,32 +62,32 @@ def test_a_label_column_is_found_in_capitals_and_one_that_is_missing_is_refused(
     assert "items.csv has no column 'nope'; it holds a (numbers), b (numbers), Label" in ran.complaint
 
 
-def test_a_label_column_of_the_pool_may_be_missing_in_what_is_labelled(run: Program) -> None:
+def test_a_label_column_of_the_pool_may_be_missing_in_what_is_labeled(run: Program) -> None:
     write_items("items.csv", ["cat"])
     Path("seen.csv").write_text("index,label\n3,a\n5,\n")
-    ran = run("select", "items.csv", *CORESET, "--labelled", "seen.csv", "--label-column", "Label", "--dry-run")
-    assert "labelled    2\n" in ran.out
+    ran = run("select", "items.csv", *CORESET, "--labeled", "seen.csv", "--label-column", "Label", "--dry-run")
+    assert "labeled    2\n" in ran.out
 
 
 def test_a_parquet_of_labels_may_have_gaps_and_names_of_its_own(pool: Pool, run: Program) -> None:
     pq.write_table(pa.table({"index": [3, 5, 7], "kind": [1.0, None, float("nan")]}), "seen.parquet")
-    ran = run("select", "features.npy", *CORESET, "--labelled", "seen.parquet", "--label-column", "kind", "--dry-run")
-    assert "labelled    1\n" in ran.out
+    ran = run("select", "features.npy", *CORESET, "--labeled", "seen.parquet", "--label-column", "kind", "--dry-run")
+    assert "labeled    1\n" in ran.out
 
 
 def test_a_table_without_labels_counts_whole_and_says_so(pool: Pool, run: Program) -> None:
     Path("seen.csv").write_text("index\n3\n5\n")
-    ran = run("select", "features.npy", *CORESET, "--labelled", "seen.csv", "--dry-run")
+    ran = run("select", "features.npy", *CORESET, "--labeled", "seen.csv", "--dry-run")
     assert (
         ran.err
-        == "dubito: seen.csv: 2 rows, no label column: all count as labelled, and no model is fitted on this file.\n"
+        == "dubito: seen.csv: 2 rows, no label column: all count as labeled, and no model is fitted on this file.\n"
     )
 
 
 def test_the_features_of_a_table_are_named_and_what_looks_like_an_id_is_reported(run: Program) -> None:
     rows = "".join(f"{row},{row % 7},1,{row % 3},0,0.5\n" for row in range(30))
     Path("a.csv").write_text("user_id,year,a,b,c,d\n" + rows)
-    described = run("select", "a.csv", *CORESET, "--dry-run", "--standardise", "no").err
+    described = run("select", "a.csv", *CORESET, "--dry-run", "--standardize", "no").err
     assert described.splitlines() == [
         "dubito: 6 features: user_id, year, a, b, c, ...",
         "dubito: user_id looks like an id: pass --id-column user_id if so; now it is a feature",
@@ -95,7 +95,7 @@ def test_the_features_of_a_table_are_named_and_what_looks_like_an_id_is_reported
     ]
     Path("b.csv").write_text("number,year,a,b,c,d\n" + rows)
     assert "number looks like an id: pass --id-column number" in run("select", "b.csv", *CORESET, "--dry-run").err
-    options = ("--standardise", "no", "--id-column", "number", "--ignore-columns", "a,c,d")
+    options = ("--standardize", "no", "--id-column", "number", "--ignore-columns", "a,c,d")
     ran = run("select", "b.csv", *CORESET, "--dry-run", *options)
     assert ran.err == "dubito: 2 features: year, b\n"
     assert run("select", "b.csv", *CORESET, "--dry-run", "-q").err == ""
@@ -103,9 +103,9 @@ def test_the_features_of_a_table_are_named_and_what_looks_like_an_id_is_reported
 
 def test_an_id_that_belongs_to_another_row_than_the_index_wins_with_a_note(pool: Pool, run: Program) -> None:
     Path("seen.csv").write_text("index,id,label\n4,img004,a\n7,img012,b\n")
-    ran = run("select", "pool.npz", *CORESET, "--labelled", "seen.csv", "--dry-run")
+    ran = run("select", "pool.npz", *CORESET, "--labeled", "seen.csv", "--dry-run")
     assert "seen.csv: in row 2 the id 'img012' is row 12 of the pool, but index says 7; the id counts" in ran.err
-    assert "labelled    3\n" in ran.out
+    assert "labeled    3\n" in ran.out
 
 
 def test_a_format_that_contradicts_the_suffix_is_refused(pool: Pool, run: Program) -> None:
@@ -128,9 +128,9 @@ def test_appending_keeps_the_labels_filled_in_meanwhile(pool: Pool, run: Program
 
 def test_diagnose_says_what_it_lacks_in_options(pool: Pool, run: Program) -> None:
     ran = run("diagnose", "features.npy", "--probabilities", "probabilities.npy")
-    assert (ran.code, ran.complaint) == (2, "nothing is labelled; pass --labelled FILE.")
+    assert (ran.code, ran.complaint) == (2, "nothing is labeled; pass --labeled FILE.")
     Path("seen.txt").write_text("3\n")
-    ran = run("diagnose", "features.npy", "--labelled", "seen.txt")
+    ran = run("diagnose", "features.npy", "--labeled", "seen.txt")
     assert ran.complaint == "no doubt was given; pass --probabilities, --logits or --doubt."
 
 
@@ -147,7 +147,7 @@ def test_an_error_about_candidates_does_not_speak_of_labels(pool: Pool, run: Pro
     Path("few.csv").write_text("name\nx\n")
     for name in ("few.csv", "features.npy", "none.npy"):
         ran = run("select", "pool.npz", *CORESET, "--candidates", name)
-        assert "labelled" not in ran.complaint
+        assert "labeled" not in ran.complaint
     assert "few.csv has no column that names rows" in run("select", "pool.npz", *CORESET, "--candidates", "few.csv").err
 
 

@@ -25,7 +25,7 @@ NUMBERS = RNG.permutation(1000)[:N] + 50
 ORDER = RNG.permutation(N)
 WANTED = dubito.select(FEATURES, 5, probabilities=PROBABILITIES).indices.tolist()
 BY_DOUBT = dubito.select(FEATURES, 5, doubt=DOUBT).indices.tolist()
-CORESET = dubito.select(FEATURES, 5, labelled=[3, 5], strategy="coreset").indices.tolist()
+CORESET = dubito.select(FEATURES, 5, labeled=[3, 5], strategy="coreset").indices.tolist()
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def run(run: Program) -> Program:
     """The program, which leaves the columns of tables as they are."""
 
     def program(*arguments: str) -> Ran:
-        return run(*arguments, *(("--standardise", "no") if arguments[0] == "select" else ()))
+        return run(*arguments, *(("--standardize", "no") if arguments[0] == "select" else ()))
 
     return program
 
@@ -348,11 +348,11 @@ def test_frames_that_count_their_rows_are_joined_by_that(run: Program) -> None:
     assert picks(run("select", "pool.csv", "-b", "5", "--probabilities", "p.csv", "--json").out) == WANTED
     seen = features(np.arange(N)).assign(label="x")[["label"]].iloc[[5, 3]]
     seen.to_csv("seen.csv")
-    ran = run("select", "pool.csv", "-b", "5", "-s", "coreset", "--labelled", "seen.csv", "--json")
+    ran = run("select", "pool.csv", "-b", "5", "-s", "coreset", "--labeled", "seen.csv", "--json")
     assert picks(ran.out) == CORESET
 
 
-# What is labelled, and candidates
+# What is labeled, and candidates
 
 
 def seen_files() -> dict[str, Callable[[], str]]:
@@ -379,12 +379,12 @@ def seen_files() -> dict[str, Callable[[], str]]:
         "pandas' index in Parquet": saved("seen.parquet", frame.to_parquet),
         "ids and labels in an archive": archive("a", ids=["n3", "n5", "n9"], labels=["x", "y", ""]),
         "ids alone in an archive": archive("b", ids=["n5", "n3"]),
-        "ids and a mask in an archive": archive("c", ids=NAMES[ORDER], labelled=mask[ORDER]),
+        "ids and a mask in an archive": archive("c", ids=NAMES[ORDER], labeled=mask[ORDER]),
         "ids and a mask of integers": archive("d", ids=NAMES[ORDER], labeled=mask[ORDER].astype(int)),
         "ids and features in an archive": archive("e", ids=["n5", "n3"], features=FEATURES[[5, 3]]),
         "text in an array": saved("seen.npy", lambda name: np.save(name, np.array(["n3", "n5"]))),
-        "a mask in a table": saved("seen.csv", pd.DataFrame({"id": NAMES[ORDER], "is_labelled": mask[ORDER]}).to_csv),
-        "what is not labelled in a table": saved(
+        "a mask in a table": saved("seen.csv", pd.DataFrame({"id": NAMES[ORDER], "is_labeled": mask[ORDER]}).to_csv),
+        "what is not labeled in a table": saved(
             "seen.tsv", lambda name: pd.DataFrame({"id": NAMES, "unlabeled": ~mask}).to_csv(name, sep="\t", index=False)
         ),
         "a mask by order": saved("mask.npy", lambda name: np.save(name, mask.astype(np.int8))),
@@ -394,36 +394,36 @@ def seen_files() -> dict[str, Callable[[], str]]:
 
 
 @pytest.mark.parametrize("kind", seen_files())
-def test_what_is_labelled_is_found_by_id_in_every_file(run: Program, kind: str) -> None:
+def test_what_is_labeled_is_found_by_id_in_every_file(run: Program, kind: str) -> None:
     np.savez("pool.npz", features=FEATURES, ids=NAMES)
     path = seen_files()[kind]()
-    ran = run("select", "pool.npz", "-b", "5", "-s", "coreset", "--labelled", path, "--json")
+    ran = run("select", "pool.npz", "-b", "5", "-s", "coreset", "--labeled", path, "--json")
     assert ran.code == 0, ran.err
     assert picks(ran.out) == CORESET
 
 
-def test_a_labelled_id_that_is_foreign_or_doubled_is_named(run: Program) -> None:
+def test_a_labeled_id_that_is_foreign_or_doubled_is_named(run: Program) -> None:
     np.savez("pool.npz", features=FEATURES, ids=NAMES)
     for text, said in (
         ("id,label\nn3,a\nzz,b\n", "seen.csv holds an id that is none of the pool's 20 ('zz')"),
         ("id,label\nn3,a\nn5,b\nn3,b\n", "seen.csv repeats the id 'n3' (rows 0 and 2)"),
     ):
         Path("seen.csv").write_text(text)
-        ran = run("select", "pool.npz", "-b", "5", "-s", "coreset", "--labelled", "seen.csv")
+        ran = run("select", "pool.npz", "-b", "5", "-s", "coreset", "--labeled", "seen.csv")
         assert (ran.code, said in ran.complaint) == (3, True), ran.err
 
 
 def test_integers_in_an_array_that_are_rows_and_ids_are_asked_about(run: Program) -> None:
     np.savez("pool.npz", features=FEATURES, ids=np.arange(1, N + 1))
     np.save("seen.npy", np.array([3, 5]))
-    for option in ("--labelled", "--candidates"):
+    for option in ("--labeled", "--candidates"):
         ran = run("select", "pool.npz", "-b", "1", "-s", "coreset", option, "seen.npy")
         assert (ran.code, "holds row numbers or ids, which differ here (3 is the id of row 2)" in ran.complaint) == (
             2,
             True,
         )
     Path("seen.csv").write_text("index,label\n3,a\n")
-    ran = run("select", "pool.npz", "-b", "1", "-s", "coreset", "--labelled", "seen.csv")
+    ran = run("select", "pool.npz", "-b", "1", "-s", "coreset", "--labeled", "seen.csv")
     assert "seen.csv holds row numbers or ids, which differ here" in ran.complaint
 
 
@@ -432,17 +432,17 @@ def test_row_numbers_that_the_pool_writes_down_are_ids_to_who_names_some(run: Pr
     pool = pd.DataFrame(FEATURES, columns=["a", "b", "c"], index=list(range(N)))
     pool.to_csv("pool.csv") if form == "csv" else pool.to_parquet("pool.parquet")
     Path("few.csv").write_text("id,note\n5,x\n3.0,y\n")
-    for option, wanted in (("--labelled", CORESET[:2]), ("--candidates", [3, 5])):
+    for option, wanted in (("--labeled", CORESET[:2]), ("--candidates", [3, 5])):
         ran = run("select", f"pool.{form}", "-b", "2", "-s", "coreset", option, "few.csv", "--json")
         found = [pick["index"] for pick in json.loads(ran.out)["picks"]]
-        assert found == wanted if option == "--labelled" else sorted(found) == wanted
+        assert found == wanted if option == "--labeled" else sorted(found) == wanted
     Path("few.csv").write_text("id,note\n5,x\n77,y\n")
     assert (
         "few.csv holds an id that is none of the pool's 20 ('77')"
         in run("select", f"pool.{form}", "-b", "2", "-s", "coreset", "--candidates", "few.csv", "--json").complaint
     )
     Path("few.csv").write_text("id,index,label\n77,5,x\n5,3,y\n")
-    ran = run("select", f"pool.{form}", "-b", "2", "-s", "coreset", "--labelled", "few.csv", "--json")
+    ran = run("select", f"pool.{form}", "-b", "2", "-s", "coreset", "--labeled", "few.csv", "--json")
     assert [pick["index"] for pick in json.loads(ran.out)["picks"]] == CORESET[:2]
 
 
@@ -470,14 +470,14 @@ def test_an_archive_of_ids_for_candidates_is_no_list_of_rows(run: Program) -> No
 def test_a_mask_of_zeros_and_ones_is_one_in_every_file(run: Program, kind: type[np.generic]) -> None:
     mask = np.isin(np.arange(N), [3, 5]).astype(kind)
     np.save("mask.npy", mask)
-    np.savez("mask.npz", labelled=mask)
+    np.savez("mask.npz", labeled=mask)
     np.save("pool.npy", FEATURES)
     for path in ("mask.npy", "mask.npz"):
-        ran = run("select", "pool.npy", "-b", "5", "-s", "coreset", "--labelled", path, "--json")
+        ran = run("select", "pool.npy", "-b", "5", "-s", "coreset", "--labeled", path, "--json")
         assert picks(ran.out) == CORESET
     ran = run("select", "pool.npy", "-b", "2", "-s", "coreset", "--candidates", "mask.npy", "--json")
     assert sorted(picks(ran.out)) == [3, 5]
-    np.savez("pool.npz", features=FEATURES, labelled=mask)
+    np.savez("pool.npz", features=FEATURES, labeled=mask)
     assert picks(run("select", "pool.npz", "-b", "5", "-s", "coreset", "--json").out) == CORESET
 
 
@@ -487,15 +487,15 @@ def test_adding_picks_to_a_file_of_a_pool_that_was_sorted_since_is_refused(run: 
     features(NAMES).iloc[::-1].rename_axis("id").to_csv("pool.csv")
     ran = run("select", "pool.csv", "-b", "3", "-s", "coreset", "-o", "picks.csv", "--append")
     assert (ran.code, "which is another row by now; write to another file" in ran.complaint) == (3, True)
-    assert run("select", "pool.csv", "-b", "3", "-s", "coreset", "-o", "b.csv", "--labelled", "picks.csv").code == 0
+    assert run("select", "pool.csv", "-b", "3", "-s", "coreset", "-o", "b.csv", "--labeled", "picks.csv").code == 0
 
 
 # Spellings inside files
 
 
-@pytest.mark.parametrize("name", ["labelled", "labeled", "is_labelled", "is_labeled", "Labeled"])
+@pytest.mark.parametrize("name", ["labelled", "labeled", "is_labelled", "is_labeled", "Labelled"])
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
-def test_what_is_labelled_may_be_spelt_in_every_usual_way(run: Program, name: str, suffix: str) -> None:
+def test_what_is_labeled_may_be_spelt_in_every_usual_way(run: Program, name: str, suffix: str) -> None:
     mask = np.isin(np.arange(N), [3, 5]).astype(int)
     write_with(suffix, name, mask)
     ran = run("select", f"pool{suffix}", "-b", "5", "-s", "coreset", "--json")
@@ -504,7 +504,7 @@ def test_what_is_labelled_may_be_spelt_in_every_usual_way(run: Program, name: st
 
 @pytest.mark.parametrize("name", ["unlabelled", "unlabeled", "is_unlabeled"])
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
-def test_what_is_not_labelled_leaves_the_rest(run: Program, name: str, suffix: str) -> None:
+def test_what_is_not_labeled_leaves_the_rest(run: Program, name: str, suffix: str) -> None:
     write_with(suffix, name, ~np.isin(np.arange(N), [3, 5]))
     ran = run("select", f"pool{suffix}", "-b", "5", "-s", "coreset", "--json")
     assert picks(ran.out) == CORESET
@@ -521,9 +521,9 @@ def write_with(suffix: str, name: str, values: Any) -> None:
         frame.assign(**{name: values}).to_parquet("pool.parquet")
 
 
-def test_labelled_and_unlabelled_features_may_share_an_archive(run: Program) -> None:
+def test_labeled_and_unlabeled_features_may_share_an_archive(run: Program) -> None:
     np.savez("both.npz", labeled=FEATURES[:2] + 9, unlabeled=FEATURES)
-    wanted = dubito.select(FEATURES, 4, labelled=FEATURES[:2] + 9, strategy="coreset").indices.tolist()
+    wanted = dubito.select(FEATURES, 4, labeled=FEATURES[:2] + 9, strategy="coreset").indices.tolist()
     assert picks(run("select", "both.npz", "-b", "4", "-s", "coreset", "--json").out) == wanted
 
 
@@ -535,7 +535,7 @@ def test_labelled_and_unlabelled_features_may_share_an_archive(run: Program) -> 
         ["", "NaN", "nan", "NA", "null", "None", None],
     ),
 )
-def test_rows_with_a_label_are_labelled_and_others_are_not(
+def test_rows_with_a_label_are_labeled_and_others_are_not(
     run: Program, name: str, suffix: str, none: str | None
 ) -> None:
     if none is None and suffix == ".npz":
@@ -546,7 +546,7 @@ def test_rows_with_a_label_are_labelled_and_others_are_not(
     ran = run("select", f"pool{suffix}", "-b", "5", "-s", "coreset", "--json")
     assert ran.code == 0, ran.err
     assert picks(ran.out) == CORESET
-    assert f"2 of 20 rows have a {name} and count as labelled" in ran.err
+    assert f"2 of 20 rows have a {name} and count as labeled" in ran.err
 
 
 def test_a_label_of_minus_one_is_asked_about_and_the_answer_counts(run: Program) -> None:
@@ -566,11 +566,11 @@ def test_a_label_of_minus_one_is_asked_about_and_the_answer_counts(run: Program)
         assert "every row of pool" in ran.complaint
 
 
-def test_where_every_row_has_a_label_the_rows_named_as_labelled_decide(run: Program) -> None:
-    np.savez("pool.npz", features=FEATURES, labels=np.arange(N) % 3, labelled=np.array([3, 5]))
+def test_where_every_row_has_a_label_the_rows_named_as_labeled_decide(run: Program) -> None:
+    np.savez("pool.npz", features=FEATURES, labels=np.arange(N) % 3, labeled=np.array([3, 5]))
     ran = run("select", "pool.npz", "-b", "5", "-s", "coreset", "--json")
     assert picks(ran.out) == CORESET
-    assert "every row has one of labels; those named as labelled count as such" in ran.err
+    assert "every row has one of labels; those named as labeled count as such" in ran.err
 
 
 def test_labels_in_every_row_leave_nothing_to_pick_and_may_be_ignored(run: Program) -> None:
@@ -579,7 +579,7 @@ def test_labels_in_every_row_leave_nothing_to_pick_and_may_be_ignored(run: Progr
         ran = run("select", f"pool{suffix}", "-b", "5", "-s", "coreset")
         assert ran.code == 2
         assert (
-            f"every row of pool{suffix} is labelled (y), so that nothing is left to pick; pass --ignore-columns y"
+            f"every row of pool{suffix} is labeled (y), so that nothing is left to pick; pass --ignore-columns y"
             in ran.complaint
         )
         ran = run("select", f"pool{suffix}", "-b", "5", "-s", "coreset", "--ignore-columns", "y", "--json")

@@ -31,7 +31,7 @@ def project(tmp_path: Path) -> Path:
     return Path(service.state.project.folder)
 
 
-def test_select_picks_from_a_project_and_never_what_is_labelled(project: Path, tmp_path: Path) -> None:
+def test_select_picks_from_a_project_and_never_what_is_labeled(project: Path, tmp_path: Path) -> None:
     assert main(["select", str(project), "--budget", "5", "-o", str(tmp_path / "picks.csv"), "--quiet"]) == 0
     with (tmp_path / "picks.csv").open() as file:
         rows = [int(each["index"]) for each in csv.DictReader(file)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from .conftest import Program
-from .test_cli_labelled import picked
+from .test_cli_labeled import picked
 
 N = 120
 RNG = np.random.default_rng(3)
@@ -31,19 +31,19 @@ def points(run: Program) -> None:
 
 def test_files_that_contradict_each_other_are_refused(run: Program) -> None:
     write("two.csv", "id,label", ["n3", "n50", "n4"], ["owl", "ant", "owl"])
-    ran = run(*SELECT, "--labelled", "one.csv", "--labelled", "two.csv")
+    ran = run(*SELECT, "--labeled", "one.csv", "--labeled", "two.csv")
     assert ran.code == 3
     said = (
         f"one.csv says label {str(KINDS[3])!r} and two.csv 'owl' of id 'n3', and 1 more differs; correct one of them."
     )
     assert said in ran.complaint
-    ran = run("status", "pool.csv", "--labelled", "one.csv", "--labelled", "two.csv")
+    ran = run("status", "pool.csv", "--labeled", "one.csv", "--labeled", "two.csv")
     assert said in ran.complaint
 
 
 def test_files_that_agree_are_joined(run: Program) -> None:
     write("two.csv", "id,label", ["n3", "n50", "n4"], [KINDS[3], "ant", ""])
-    ran = run(*SELECT, "--labelled", "one.csv", "--labelled", "two.csv")
+    ran = run(*SELECT, "--labeled", "one.csv", "--labeled", "two.csv")
     assert ran.code == 0
     assert "41 labels of 3 classes" in ran.err
 
@@ -52,7 +52,7 @@ def test_a_pool_without_ids_names_the_row(run: Program) -> None:
     write("pool.csv", "a,b,c", *POINTS.T.tolist())
     write("one.csv", "index,label", range(40), KINDS[:40])
     write("two.csv", "index,label", [7], ["owl"])
-    ran = run(*SELECT, "--labelled", "one.csv", "--labelled", "two.csv")
+    ran = run(*SELECT, "--labeled", "one.csv", "--labeled", "two.csv")
     assert f"one.csv says label {str(KINDS[7])!r} and two.csv 'owl' of row 7; correct one of them." in ran.complaint
 
 
@@ -60,23 +60,23 @@ def test_a_pool_without_ids_names_the_row(run: Program) -> None:
 def test_the_pools_own_column_may_not_contradict_a_file(run: Program, column: str) -> None:
     own = ["owl" if row in (3, 60) else "" for row in range(N)]
     write("pool.csv", f"id,a,b,c,{column}", IDS, *POINTS.T.tolist(), own)
-    ran = run(*SELECT, "--labelled", "one.csv")
+    ran = run(*SELECT, "--labeled", "one.csv")
     assert ran.code == 3
     hint = {"label": "take label out of pool.csv.", "class": "pass --ignore-columns class."}[column]
     said = f"pool.csv says {column} 'owl' and one.csv {str(KINDS[3])!r} of id 'n3'; correct one of them, or {hint}"
     assert said in ran.complaint
     if column == "class":
-        assert run(*SELECT, "--labelled", "one.csv", "--ignore-columns", "class").code == 0
+        assert run(*SELECT, "--labeled", "one.csv", "--ignore-columns", "class").code == 0
 
 
 def test_names_of_classes_change_no_pick(run: Program) -> None:
-    first = json.loads(run(*SELECT, "--labelled", "one.csv", "--json").out)["picks"]
+    first = json.loads(run(*SELECT, "--labeled", "one.csv", "--json").out)["picks"]
     other = {"ant": "zebra", "bee": "yak", "cat": "ape"}
     write("one.csv", "id,label", IDS[:40], [other[kind] for kind in KINDS[:40]])
-    assert json.loads(run(*SELECT, "--labelled", "one.csv", "--json").out)["picks"] == first
+    assert json.loads(run(*SELECT, "--labeled", "one.csv", "--json").out)["picks"] == first
 
 
-@pytest.mark.parametrize("option", ["--labelled", "--candidates"])
+@pytest.mark.parametrize("option", ["--labeled", "--candidates"])
 def test_rows_by_index_beside_ids_are_reported(run: Program, option: str) -> None:
     write("rows.csv", "index,label", range(40), KINDS[:40])
     ran = run(*SELECT, option, "rows.csv")
@@ -89,18 +89,18 @@ def test_rows_by_index_beside_ids_are_reported(run: Program, option: str) -> Non
     assert "matched by" not in run(*SELECT, option, "rows.csv").err
 
 
-@pytest.mark.parametrize("name", ["labelled", "Labeled", "is_labelled", "is_labeled", "unlabelled", "is_unlabeled"])
+@pytest.mark.parametrize("name", ["labeled", "Labelled", "is_labeled", "is_labelled", "unlabelled", "is_unlabeled"])
 @pytest.mark.parametrize(("yes", "no"), [(1, 0), ("yes", "no"), ("TRUE", "FALSE")])
 def test_a_mask_in_the_pools_own_table_counts_and_is_reported(run: Program, name: str, yes: object, no: object) -> None:
     is_free = name.startswith(("un", "is_un"))
     write("pool.csv", f"id,a,b,c,{name}", IDS, *POINTS.T.tolist(), [yes if row < 40 else no for row in range(N)])
     ran = run("select", "pool.csv", "-b", "30", "-s", "coreset", "--json")
     described = (
-        f"pool.csv: {80 if is_free else 40} of {N} rows are labelled, by {name}; --ignore-columns {name} for none."
+        f"pool.csv: {80 if is_free else 40} of {N} rows are labeled, by {name}; --ignore-columns {name} for none."
     )
     assert described in ran.err
     assert all((row < 40) == is_free for row in picked(ran.out))
-    assert "are labelled" not in run(*SELECT, "-s", "coreset", "--ignore-columns", name).err
+    assert "are labeled" not in run(*SELECT, "-s", "coreset", "--ignore-columns", name).err
 
 
 @pytest.mark.parametrize("where", ["pool", "file", "order"])
@@ -108,24 +108,24 @@ def test_a_mask_in_the_pools_own_table_counts_and_is_reported(run: Program, name
 def test_a_mask_in_other_words_is_refused_as_a_mask(run: Program, where: str, yes: str, no: str) -> None:
     mask = [no if row else yes for row in range(N)]
     if where == "pool":
-        write("pool.csv", "id,a,b,c,labelled", IDS, *POINTS.T.tolist(), mask)
+        write("pool.csv", "id,a,b,c,labeled", IDS, *POINTS.T.tolist(), mask)
     header, *columns = {
         "pool": ["id", ["n1"]],
-        "file": ["id,labelled", IDS, mask],
-        "order": ["labelled,note", mask, IDS],
+        "file": ["id,labeled", IDS, mask],
+        "order": ["labeled,note", mask, IDS],
     }[where]
     write("mask.csv", str(header), *columns)
-    ran = run(*SELECT, "--labelled", "mask.csv")
+    ran = run(*SELECT, "--labeled", "mask.csv")
     assert ran.code == 3
     path = "pool.csv" if where == "pool" else "mask.csv"
     hint = "which is a mask; write 1 or 0, true or false, yes or no in every row."
-    assert f"{path} holds {yes!r} in labelled (row 1), {hint}" in ran.complaint
+    assert f"{path} holds {yes!r} in labeled (row 1), {hint}" in ran.complaint
 
 
 def test_a_mask_with_a_gap_says_where(run: Program) -> None:
-    write("mask.csv", "id,labelled", IDS, [1, "", *[0] * (N - 2)])
-    ran = run(*SELECT, "--labelled", "mask.csv")
-    assert "mask.csv has nothing in labelled (row 2), which is a mask" in ran.complaint
+    write("mask.csv", "id,labeled", IDS, [1, "", *[0] * (N - 2)])
+    ran = run(*SELECT, "--labeled", "mask.csv")
+    assert "mask.csv has nothing in labeled (row 2), which is a mask" in ran.complaint
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_labels_without_a_name_for_their_rows_are_refused_with_what_is_needed(
     run: Program, header: str, columns: Iterable[Iterable[object]], hint: str
 ) -> None:
     write("bare.csv", header, *columns)
-    ran = run(*SELECT, "--labelled", "bare.csv")
+    ran = run(*SELECT, "--labeled", "bare.csv")
     assert ran.code == 3
     shown = header.replace(",", ", ")
     assert f"bare.csv has no column that names rows of the pool; it holds {shown}; " in ran.complaint
@@ -150,13 +150,13 @@ def test_labels_without_a_name_for_their_rows_are_refused_with_what_is_needed(
 def test_a_pool_without_ids_needs_row_numbers(run: Program) -> None:
     write("pool.csv", "a,b,c", *POINTS.T.tolist())
     write("bare.csv", "name,label", IDS[:9], KINDS[:9])
-    ran = run(*SELECT, "--labelled", "bare.csv")
+    ran = run(*SELECT, "--labeled", "bare.csv")
     assert "it holds name, label; give it a column index, the row numbers from 0;" in ran.complaint
 
 
 def test_labels_of_points_outside_the_pool_are_told_to_teach_nothing(run: Program) -> None:
     write("old.csv", "a,b,c,label", *POINTS[:9].T.tolist(), KINDS[:9])
-    ran = run(*SELECT, "-s", "coreset", "--labelled", "old.csv")
+    ran = run(*SELECT, "-s", "coreset", "--labeled", "old.csv")
     described = (
         "old.csv: features without an id or index are points outside the pool; no model learns from their label."
     )
@@ -166,20 +166,18 @@ def test_labels_of_points_outside_the_pool_are_told_to_teach_nothing(run: Progra
 @pytest.mark.parametrize("name", ["klasse", "Kategorie"])
 def test_a_label_column_of_another_name_is_hinted_at(run: Program, name: str) -> None:
     write("seen.csv", f"id,{name}", IDS[:40], KINDS[:40])
-    ran = run(*SELECT, "--labelled", "seen.csv")
+    ran = run(*SELECT, "--labeled", "seen.csv")
     assert f"fitted on this file. If {name} holds their classes, pass --label-column {name}." in ran.err
-    assert "40 labels of 3 classes" in run(*SELECT, "--labelled", "seen.csv", "--label-column", name).err
+    assert "40 labels of 3 classes" in run(*SELECT, "--labeled", "seen.csv", "--label-column", name).err
     write("seen.csv", f"id,{name},by,score,a", IDS[:40], KINDS[:40], ["me", "you"] * 20, RNG.random(40), range(40))
-    ran = run(*SELECT, "--labelled", "seen.csv")
+    ran = run(*SELECT, "--labeled", "seen.csv")
     assert f"If {name} or by holds their classes, pass --label-column NAME." in ran.err
 
 
 def test_a_file_of_picks_alone_gets_no_hint(run: Program) -> None:
     assert run(*SELECT, "-s", "coreset", "-o", "picks.csv").code == 0
-    ran = run(*SELECT, "-s", "coreset", "--labelled", "picks.csv")
-    assert (
-        "picks.csv: 6 rows, no label column: all count as labelled, and no model is fitted on this file.\n" in ran.err
-    )
+    ran = run(*SELECT, "-s", "coreset", "--labeled", "picks.csv")
+    assert "picks.csv: 6 rows, no label column: all count as labeled, and no model is fitted on this file.\n" in ran.err
 
 
 def test_labels_of_a_pool_that_was_sorted_since_are_refused(run: Program) -> None:
@@ -187,15 +185,15 @@ def test_labels_of_a_pool_that_was_sorted_since_are_refused(run: Program) -> Non
     write("texts.csv", "text", texts)
     assert run("embed", "texts.csv", "-o", "texts.parquet").code == 0
     write("first.csv", "id,text,label", range(9), texts[:9], ["u", "v", "w"] * 3)
-    assert run("select", "texts.parquet", "-b", "3", "--labelled", "first.csv").code == 0
+    assert run("select", "texts.parquet", "-b", "3", "--labeled", "first.csv").code == 0
     write("texts.csv", "text", sorted(texts))
     assert run("embed", "texts.csv", "-o", "sorted.parquet").code == 0
-    ran = run("select", "sorted.parquet", "-b", "3", "--labelled", "first.csv")
+    ran = run("select", "sorted.parquet", "-b", "3", "--labeled", "first.csv")
     assert ran.code == 3
     assert "first.csv says text 'wing 0' and sorted.parquet 'apple 11' of id 0, and 8 more differ;" in ran.complaint
     assert "the pool was sorted or made anew: give it ids, or use the pool that the picks came from" in ran.complaint
     write("first.csv", "id,label", range(9), ["u", "v", "w"] * 3)
-    assert run("select", "sorted.parquet", "-b", "3", "--labelled", "first.csv").code == 0
+    assert run("select", "sorted.parquet", "-b", "3", "--labeled", "first.csv").code == 0
 
 
 @pytest.mark.parametrize(("own", "code"), [(True, 3), (False, 0)])
@@ -203,7 +201,7 @@ def test_a_text_that_is_no_feature_tells_rows_apart_unless_many_share_it(run: Pr
     texts = [f"{kind} {row}" if own else kind for row, kind in enumerate(KINDS)]
     write("pool.csv", "a,b,c,guess", *POINTS.T.tolist(), texts)
     write("seen.csv", "index,guess,label", range(40), texts[1:41], KINDS[:40])
-    ran = run(*SELECT, "--ignore-columns", "guess", "--labelled", "seen.csv")
+    ran = run(*SELECT, "--ignore-columns", "guess", "--labeled", "seen.csv")
     assert (ran.code, "take it out of seen.csv" in ran.err) == (code, own)
 
 
@@ -212,7 +210,7 @@ def test_classes_that_differ_in_case_or_in_marks_alone_are_reported(run: Program
     write("seen.csv", "id,label", IDS[:40], kinds)
     described = f"marks around them alone: 'Ant' (1) and 'ant' ({kinds.count('ant')}) and 'ant.' (1). Write them alike"
     for command in (SELECT, ("status", "pool.csv")):
-        assert described in run(*command, "--labelled", "seen.csv").err
-        assert "alike" not in run(*command, "--labelled", "one.csv").err
+        assert described in run(*command, "--labeled", "seen.csv").err
+        assert "alike" not in run(*command, "--labeled", "one.csv").err
     write("seen.csv", "id,label", IDS[:40], ["1", "-1"] * 20)
-    assert "alike" not in run(*SELECT, "--labelled", "seen.csv", "--no-label", "empty").err
+    assert "alike" not in run(*SELECT, "--labeled", "seen.csv", "--no-label", "empty").err

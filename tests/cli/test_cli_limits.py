@@ -44,7 +44,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def picks(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[int]:
-    assert main(["select", *arguments, "--budget", "8", "--quiet", "--standardise", "no"]) == 0
+    assert main(["select", *arguments, "--budget", "8", "--quiet", "--standardize", "no"]) == 0
     return [int(pick["index"]) for pick in csv.DictReader(StringIO(capsys.readouterr().out))]
 
 

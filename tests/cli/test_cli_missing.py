@@ -25,7 +25,7 @@ GAPS = {(2, 0), (2, 1), (7, 1), (11, 1), (30, 2)}
 HOLED: FloatArray = np.array([[np.nan if (r, c) in GAPS else WHOLE[r, c] for c in range(3)] for r in range(40)])
 LEFT = [row for row in range(40) if row not in (2, 7, 11, 30)]
 COUNTS = "has 5 missing values in 4 of 40 rows (b 3, a 1, c 1)"
-PLAIN = ("--standardise", "no")
+PLAIN = ("--standardize", "no")
 
 
 def write(folder: Path, form: str) -> str:
@@ -60,9 +60,9 @@ def picks(text: str) -> list[tuple[int, str]]:
     return [(int(row["index"]), row["id"]) for row in csv.DictReader(io.StringIO(text))]
 
 
-def expected_drop(budget: int, labelled: list[int]) -> list[int]:
-    seen = [LEFT.index(row) for row in labelled if row in LEFT]
-    chosen = dubito.select(WHOLE[LEFT], budget, labelled=np.array(seen, dtype=int), doubt=DOUBT[LEFT]).indices
+def expected_drop(budget: int, labeled: list[int]) -> list[int]:
+    seen = [LEFT.index(row) for row in labeled if row in LEFT]
+    chosen = dubito.select(WHOLE[LEFT], budget, labeled=np.array(seen, dtype=int), doubt=DOUBT[LEFT]).indices
     return [LEFT[place] for place in chosen.tolist()]
 
 
@@ -85,11 +85,11 @@ def test_dropped_rows_are_not_in_the_pool_and_the_others_keep_their_numbers_and_
 ) -> None:
     path = write(tmp_path, form)
     np.save(tmp_path / "seen.npy", np.array([0, 7, 21]))
-    ran = run("select", path, "-b", "9", "--missing", "drop", "--labelled", "seen.npy", *PLAIN)
+    ran = run("select", path, "-b", "9", "--missing", "drop", "--labeled", "seen.npy", *PLAIN)
     assert ran.code == 0, ran.err
     assert picks(ran.out) == [(row, f"n{row}") for row in expected_drop(9, [0, 7, 21])]
     assert "those rows are left out" in ran.err
-    assert "1 of the labelled rows are among them, and are no references" in ran.err
+    assert "1 of the labeled rows are among them, and are no references" in ran.err
     assert "9 of 40 rows picked" in ran.err
 
 
@@ -149,10 +149,10 @@ def test_a_fault_beside_rows_that_are_dropped_is_reported_by_the_id_or_the_file_
 def test_a_diagnosis_leaves_the_same_rows_out(run: Program, tmp_path: Path) -> None:
     path = write(tmp_path, "csv")
     np.save(tmp_path / "seen.npy", np.array([0, 7]))
-    ran = run("diagnose", path, "--labelled", "seen.npy", "--missing", "drop", "--json", *PLAIN)
-    described = dubito.diagnose(WHOLE[LEFT], labelled=[0], doubt=DOUBT[LEFT])
+    ran = run("diagnose", path, "--labeled", "seen.npy", "--missing", "drop", "--json", *PLAIN)
+    described = dubito.diagnose(WHOLE[LEFT], labeled=[0], doubt=DOUBT[LEFT])
     assert json.loads(ran.out)["delta"] == described.delta
-    assert run("diagnose", path, "--labelled", "seen.npy").code == 3
+    assert run("diagnose", path, "--labeled", "seen.npy").code == 3
 
 
 def test_doubt_for_other_rows_than_the_pool_s_is_refused(run: Program, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_another_way_is_refused(run: Program, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("blank_figures")
-def test_simulate_takes_part_labelled_rows_with_gaps_filled_in_or_left_out(run: Program, tmp_path: Path) -> None:
+def test_simulate_takes_part_labeled_rows_with_gaps_filled_in_or_left_out(run: Program, tmp_path: Path) -> None:
     labels = ["" if row >= 34 else "ab"[int(WHOLE[row, 0] > 0)] for row in range(40)]
     cells = [["" if np.isnan(v) else repr(float(v)) for v in HOLED[row]] for row in range(40)]
     with (tmp_path / "data.csv").open("w", newline="") as file:
@@ -209,7 +209,7 @@ def test_simulate_takes_part_labelled_rows_with_gaps_filled_in_or_left_out(run: 
         ran = run("simulate", "data.csv", *small, "--missing", how, "-o", how)
         assert ran.code == 0, ran.err
         assert "data.csv: 34 of 40 rows have a label; the others take no part." in ran.err
-        described = "medians were filled in, those of all labelled rows, the ones that test among them"
+        described = "medians were filled in, those of all labeled rows, the ones that test among them"
         assert (described in ran.err) == (how == "median")
         assert f"{rows} rows of 3 features in 2 classes" in Path(f"{how}/report.html").read_text()
         assert f'missing = "{how}"' in Path(f"{how}/experiment.toml").read_text()

@@ -47,62 +47,62 @@ def picks_of(text: str) -> list[int]:
 
 
 def expected(**options: object) -> list[int]:
-    given: dict[str, Any] = {"labels": ANSWERS[SOME], "labelled": SOME, "strategy": "doubt-coverage", **options}
+    given: dict[str, Any] = {"labels": ANSWERS[SOME], "labeled": SOME, "strategy": "doubt-coverage", **options}
     return list(dubito.select(POOL, 8, **given).indices)
 
 
 def test_labels_that_come_back_are_learned_from_and_one_line_says_so(run: Program) -> None:
-    ran = run("select", "pool.npz", "--labelled", "batch.csv", *METHOD)
+    ran = run("select", "pool.npz", "--labeled", "batch.csv", *METHOD)
     assert ran.code == 0
     assert picks_of(ran.out) == expected()
     described = [line for line in ran.err.splitlines() if FITTED in line]
     assert len(described) == 1
-    accuracy = dubito.fit(POOL, ANSWERS[SOME], labelled=SOME).tested
+    accuracy = dubito.fit(POOL, ANSWERS[SOME], labeled=SOME).tested
     assert str(accuracy) in described[0]
 
 
 def test_a_pool_with_its_label_column_partly_filled_does_the_same(run: Program) -> None:
-    ran = run("select", "own.csv", *METHOD, "--standardise", "no")
+    ran = run("select", "own.csv", *METHOD, "--standardize", "no")
     assert picks_of(ran.out) == expected()
     assert FITTED in ran.err
 
 
 def test_ways_to_say_which_model(run: Program) -> None:
-    labelled = ("select", "pool.npz", "--labelled", "batch.csv", *METHOD)
+    labeled = ("select", "pool.npz", "--labeled", "batch.csv", *METHOD)
     # A forest for each of few labels, and for them all: more labels would have more forests.
     few = np.array([row for digit in (3, 8) for row in np.flatnonzero(ANSWERS[:N] == digit)[:2].tolist()])
     Path("few.csv").write_text("\n".join(["id,label", *(f"{IDS[row]},{ANSWERS[row]}" for row in few)]) + "\n")
-    forest = run("select", "pool.npz", "--labelled", "few.csv", *METHOD, "--model", "forest")
-    theirs, linear = (expected(labels=ANSWERS[few], labelled=few, model=model) for model in ("forest", "linear"))
+    forest = run("select", "pool.npz", "--labeled", "few.csv", *METHOD, "--model", "forest")
+    theirs, linear = (expected(labels=ANSWERS[few], labeled=few, model=model) for model in ("forest", "linear"))
     assert picks_of(forest.out) == theirs != linear
     assert "fitted: forest model, 4 labels of 2 classes" in forest.err
-    mine = run(*labelled, "--model", "mine.model")
+    mine = run(*labeled, "--model", "mine.model")
     assert "fitted: mine.model model, 50 labels of 10 classes" in mine.err
-    none = run("select", "pool.npz", "--labelled", "batch.csv", "-s", "auto", "-b", "8", "--model", "none")
+    none = run("select", "pool.npz", "--labeled", "batch.csv", "-s", "auto", "-b", "8", "--model", "none")
     assert "fitted" not in none.err
-    assert picks_of(none.out) == dubito.select(POOL, 8, labelled=SOME, strategy="coverage").indices.tolist()
-    wrong = run(*labelled, "--model", "lineal")
+    assert picks_of(none.out) == dubito.select(POOL, 8, labeled=SOME, strategy="coverage").indices.tolist()
+    wrong = run(*labeled, "--model", "lineal")
     assert wrong.code == 2
     assert "--model lineal is not known; choose from linear, forest and none" in wrong.complaint
 
 
 def test_probabilities_of_ones_own_count_more(run: Program) -> None:
-    ran = run("select", "pool.npz", "--labelled", "batch.csv", "--probabilities", "probabilities.npy", *METHOD)
+    ran = run("select", "pool.npz", "--labeled", "batch.csv", "--probabilities", "probabilities.npy", *METHOD)
     theirs = np.load("probabilities.npy")
-    plain = dubito.select(POOL, 8, labelled=SOME, probabilities=theirs, strategy="doubt-coverage")
+    plain = dubito.select(POOL, 8, labeled=SOME, probabilities=theirs, strategy="doubt-coverage")
     assert picks_of(ran.out) == plain.indices.tolist()
     assert "fitted" not in ran.err
 
 
 def test_rows_without_classes_teach_nothing(run: Program) -> None:
-    ran = run("select", "pool.npz", "--labelled", "bare.csv", "-s", "auto", "-b", "8")
-    assert picks_of(ran.out) == dubito.select(POOL, 8, labelled=SOME, strategy="coverage").indices.tolist()
+    ran = run("select", "pool.npz", "--labeled", "bare.csv", "-s", "auto", "-b", "8")
+    assert picks_of(ran.out) == dubito.select(POOL, 8, labeled=SOME, strategy="coverage").indices.tolist()
     assert "fitted:" not in ran.err
     assert "no model is fitted on this file" in ran.err
 
 
 def test_one_class_alone_is_a_cold_start_that_is_reported(run: Program) -> None:
-    ran = run("select", "pool.npz", "--labelled", "one.csv", "-s", "auto", "-b", "8")
+    ran = run("select", "pool.npz", "--labeled", "one.csv", "-s", "auto", "-b", "8")
     assert ran.code == 0
     assert "only one class has labels (7, 1): nothing to tell apart yet" in ran.err
 
@@ -112,24 +112,24 @@ def test_rows_left_out_take_their_labels_with_them(run: Program) -> None:
     gone = [int(SOME[4]), int(SOME[7]), 1]
     features[gone, 0] = np.nan
     np.savez("gaps.npz", features=features, ids=np.array(IDS))
-    ran = run("select", "gaps.npz", "--labelled", "batch.csv", "--missing", "drop", *METHOD)
+    ran = run("select", "gaps.npz", "--labeled", "batch.csv", "--missing", "drop", *METHOD)
     kept = np.setdiff1d(np.arange(N), gone)
     left = np.flatnonzero(np.isin(kept, SOME))
-    plain = dubito.select(POOL[kept], 8, labels=ANSWERS[kept][left], labelled=left, strategy="doubt-coverage")
+    plain = dubito.select(POOL[kept], 8, labels=ANSWERS[kept][left], labeled=left, strategy="doubt-coverage")
     assert picks_of(ran.out) == kept[plain.indices].tolist()
     assert "48 labels" in ran.err
 
 
 def test_a_dry_run_checks_the_labels_too(run: Program) -> None:
-    ran = run("select", "pool.npz", "--labelled", "batch.csv", *METHOD, "--dry-run", "--json")
-    assert json.loads(ran.out)["labelled"] == 50
+    ran = run("select", "pool.npz", "--labeled", "batch.csv", *METHOD, "--dry-run", "--json")
+    assert json.loads(ran.out)["labeled"] == 50
     assert run("select", "pool.npz", *METHOD, "--strategy", "margin", "--dry-run").code == 2
-    assert run("select", "pool.npz", "--labelled", "batch.csv", *METHOD, "-s", "margin", "--dry-run").code == 0
+    assert run("select", "pool.npz", "--labeled", "batch.csv", *METHOD, "-s", "margin", "--dry-run").code == 0
 
 
 def test_features_of_points_elsewhere_stand_beside_labels_of_the_pools_rows(run: Program) -> None:
     np.save("others.npy", DIGITS[400:410])
-    ran = run("select", "pool.npz", "--labelled", "batch.csv", "--labelled", "others.npy", *METHOD)
+    ran = run("select", "pool.npz", "--labeled", "batch.csv", "--labeled", "others.npy", *METHOD)
     assert ran.code == 0
     assert FITTED in ran.err
     assert set(picks_of(ran.out)).isdisjoint(SOME.tolist())
@@ -137,12 +137,12 @@ def test_features_of_points_elsewhere_stand_beside_labels_of_the_pools_rows(run:
 
 def test_three_rounds_go_by_commands_and_labels_alone(run: Program) -> None:
     assert run("select", "pool.npz", "-s", "coverage", "-b", "20", "-o", "r0.csv").code == 0
-    labelled: list[str] = []
+    labeled: list[str] = []
     for number in range(3):
         path = f"r{number}.csv"
         rows = list(csv.DictReader(StringIO(Path(path).read_text())))
         text = ["id,label", *(f"{row['id']},{ANSWERS[int(row['index'])]}" for row in rows)]
         Path(path).write_text("\n".join(text) + "\n")
-        labelled += ["--labelled", path]
-        ran = run("select", "pool.npz", *labelled, "-s", "doubt-coverage", "-b", "20", "-o", f"r{number + 1}.csv")
+        labeled += ["--labeled", path]
+        ran = run("select", "pool.npz", *labeled, "-s", "doubt-coverage", "-b", "20", "-o", f"r{number + 1}.csv")
         assert f"fitted: linear model, {20 * (number + 1)} labels" in ran.err

@@ -25,7 +25,7 @@ OPTIONS = ("--id-column", "customer", "--ignore-columns", "name,comment", "--mis
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """As a German spreadsheet saves it; the first ten rows are labelled."""
+    """As a German spreadsheet saves it; the first ten rows are labeled."""
     lines = ["customer;name;comment;age;pay;rate;label"]
     for row in range(N):
         cells = ["" if (row, column) in GAPS else f"{VALUES[row, column]}".replace(".", ",") for column in range(3)]
@@ -50,12 +50,12 @@ def label(path: str, count: int) -> list[int]:
     return [int(row["index"]) for row in rows[:count]]
 
 
-def by_hand(labelled: list[int]) -> list[int]:
-    """The picks of the library, on the rows without a gap, standardised with NumPy."""
+def by_hand(labeled: list[int]) -> list[int]:
+    """The picks of the library, on the rows without a gap, standardized with NumPy."""
     pool = VALUES[LEFT]
     pool = (pool - pool.mean(axis=0)) / pool.std(axis=0)
-    seen = np.array([LEFT.index(row) for row in labelled if row in LEFT])
-    return [LEFT[place] for place in dubito.select(pool, 6, labelled=seen, strategy="coreset").indices.tolist()]
+    seen = np.array([LEFT.index(row) for row in labeled if row in LEFT])
+    return [LEFT[place] for place in dubito.select(pool, 6, labeled=seen, strategy="coreset").indices.tolist()]
 
 
 def untold(ran: Ran, *wanted: str) -> list[str]:
@@ -76,28 +76,28 @@ def test_each_refusal_names_the_next_step(run: Program) -> None:
 
 @pytest.mark.usefixtures("table")
 def test_three_rounds_give_the_picks_of_the_library_by_the_file_s_own_rows_and_ids(run: Program) -> None:
-    labelled, files = list(range(10)), list[str]()
+    labeled, files = list(range(10)), list[str]()
     for number, count in ((1, 6), (2, 4), (3, 6)):
-        given = [each for path in files for each in ("--labelled", path)]
+        given = [each for path in files for each in ("--labeled", path)]
         ran = run(
             "select", "table.csv", "-b", "6", *OPTIONS, *given, "-o", f"r{number}.csv", "--sheet", f"r{number}.html"
         )
         assert ran.code == 0, ran.err
         read = ("semicolons", "decimal commas", "Latin-1", "3 features: age, pay, rate", "10 of 90 rows have a label")
         assert untold(ran, *read) == []
-        made = ("those rows are left out", "columns are standardised (as they are, pay makes over 99.9%", "(texts)")
+        made = ("those rows are left out", "columns are standardized (as they are, pay makes over 99.9%", "(texts)")
         assert untold(ran, *made) == []
         rows = rows_of(f"r{number}.csv")
-        assert [int(row["index"]) for row in rows] == by_hand(labelled)
+        assert [int(row["index"]) for row in rows] == by_hand(labeled)
         assert all(row["id"] == f"C{1000 + 7 * int(row['index'])}" for row in rows)
         assert all(row["name"] == f"Frau Müller {row['index']}" for row in rows)
         files.append(f"r{number}.csv")
-        labelled += label(f"r{number}.csv", count)
+        labeled += label(f"r{number}.csv", count)
 
 
 @pytest.mark.usefixtures("table", "blank_figures")
-def test_the_labelled_rows_can_be_played_again(run: Program) -> None:
+def test_the_labeled_rows_can_be_played_again(run: Program) -> None:
     options = ("--initial", "4", "--budget", "1", "--rounds", "1", "--seeds", "2", "-s", "margin", "--workers", "1")
     ran = run("simulate", "table.csv", *OPTIONS[:6], *options, "-o", "out")
     assert ran.code == 0, ran.err
-    assert untold(ran, "10 of 90 rows have a label; the others take no part", "columns are standardised") == []
+    assert untold(ran, "10 of 90 rows have a label; the others take no part", "columns are standardized") == []

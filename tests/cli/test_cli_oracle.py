@@ -37,9 +37,9 @@ def expected(pair: Pair) -> list[int] | None:
         mask = np.isin(np.arange(len(features)), wanted)
         if (mask if pair.role == "candidates" else ~mask).sum() < BUDGET:
             return None
-        named = {"labelled": mask} if pair.role == "labelled" else {"candidates": mask}
-        labelled, candidates = named.get("labelled"), named.get("candidates")
-        chosen = dubito.select(features, BUDGET, labelled=labelled, candidates=candidates, strategy="coreset")
+        named = {"labeled": mask} if pair.role == "labeled" else {"candidates": mask}
+        labeled, candidates = named.get("labeled"), named.get("candidates")
+        chosen = dubito.select(features, BUDGET, labeled=labeled, candidates=candidates, strategy="coreset")
     return list(map(int, chosen.indices))
 
 
@@ -51,7 +51,7 @@ def test_every_pair_of_files_is_joined_as_pandas_joins_it_or_refused(run: Progra
         folder.mkdir()
         pair = make_pair(folder, seed)
         strategy = () if pair.role in ("probabilities", "logits", "doubt") else ("--strategy", "coreset")
-        options = (f"--{pair.role}", pair.beside, "--standardise", "no", "--json")
+        options = (f"--{pair.role}", pair.beside, "--standardize", "no", "--json")
         ran = run("select", pair.pool, "--budget", str(BUDGET), *options, *strategy)
         wanted = expected(pair)
         if ran.code:

@@ -19,7 +19,7 @@ from dubito.cli.output import CONTROL_CHARACTERS, plain, plain_data
 from .conftest import Program, Ran, read_terminal
 
 RED = "\x1b[31m[bold]\u202e\x9b2J"
-"""Colour, markup, text turned round, and a screen wiped clean."""
+"""Color, markup, text turned round, and a screen wiped clean."""
 CLI = Path(__file__).parents[2] / "src" / "dubito" / "cli"
 
 

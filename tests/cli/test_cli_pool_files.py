@@ -30,8 +30,8 @@ def picks(run: Program) -> list[dict[str, str]]:
     write_pool(Path("pool.parquet"), label=["x", "y", *[None] * 10])
     ran = run("select", "pool.parquet", "-b", "5", "--strategy", "coreset", "-o", "picks.csv")
     assert ran.code == 0, ran.err
-    assert "2 of 12 rows have a label and count as labelled" in ran.err
-    assert "standardise" not in ran.err
+    assert "2 of 12 rows have a label and count as labeled" in ran.err
+    assert "standardize" not in ran.err
     return list(csv.DictReader(Path("picks.csv").read_text().splitlines()))
 
 
@@ -51,14 +51,14 @@ def test_a_folder_of_two_embedders_is_no_pool(run: Program) -> None:
     assert "embedded by sentence:mini" in ran.complaint
 
 
-def test_labelled_features_of_another_embedder_are_refused(run: Program) -> None:
+def test_labeled_features_of_another_embedder_are_refused(run: Program) -> None:
     write_pool(Path("pool.parquet"))
     write_pool(Path("old.parquet"), "sentence:mini", first=100)
     write_pool(Path("same.parquet"), first=100)
-    ran = run("select", "pool.parquet", "-b", "2", "--strategy", "coreset", "--labelled", "old.parquet::embedding")
+    ran = run("select", "pool.parquet", "-b", "2", "--strategy", "coreset", "--labeled", "old.parquet::embedding")
     assert ran.code == 3
     assert "old.parquet::embedding was embedded by sentence:mini" in ran.complaint
-    ran = run("select", "pool.parquet", "-b", "2", "--strategy", "coreset", "--labelled", "same.parquet::embedding")
+    ran = run("select", "pool.parquet", "-b", "2", "--strategy", "coreset", "--labeled", "same.parquet::embedding")
     assert ran.code == 0, ran.err
 
 

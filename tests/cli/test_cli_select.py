@@ -39,9 +39,9 @@ def indices_of(text: str) -> list[int]:
     return [int(row["index"]) for row in rows_of(text)]
 
 
-def expected(pool: Pool, budget: int, labelled: list[int] | None = None) -> list[int]:
-    seen = pool.labelled if labelled is None else labelled
-    picked = dubito.select(pool.features, budget, labelled=np.array(seen), probabilities=pool.probabilities)
+def expected(pool: Pool, budget: int, labeled: list[int] | None = None) -> list[int]:
+    seen = pool.labeled if labeled is None else labeled
+    picked = dubito.select(pool.features, budget, labeled=np.array(seen), probabilities=pool.probabilities)
     return list(map(int, picked.indices))
 
 
@@ -59,10 +59,8 @@ def test_a_process_writes_the_library_s_picks_to_stdout_and_a_note_to_stderr(poo
 
 def test_the_pool_s_own_file_gives_what_is_not_named(pool: Pool, run: Program) -> None:
     together = run("select", "pool.npz", "--budget", "4").out
-    np.save("labelled.npy", np.array(pool.labelled))
-    apart = run(
-        "select", "features.npy", "-b", "4", "--probabilities", "probabilities.npy", "--labelled", "labelled.npy"
-    )
+    np.save("labeled.npy", np.array(pool.labeled))
+    apart = run("select", "features.npy", "-b", "4", "--probabilities", "probabilities.npy", "--labeled", "labeled.npy")
     assert indices_of(apart.out) == indices_of(together)
     assert list(rows_of(apart.out)[0]) == ["rank", "index", "priority"]
 
@@ -88,7 +86,7 @@ def test_options_reach_the_library(pool: Pool, run: Program) -> None:
     picked = dubito.select(
         pool.features,
         4,
-        labelled=np.array(pool.labelled),
+        labeled=np.array(pool.labeled),
         probabilities=pool.probabilities,
         strength=0.5,
         beam_width=3,
@@ -110,7 +108,7 @@ def test_a_strategy_goes_by_its_name(pool: Pool, run: Program, strategy: str) ->
 
 def test_a_table_with_a_column_of_ids_is_a_pool(run: Program) -> None:
     Path("pool.csv").write_text("name,x,y,note\na,0,0,9\nb,3,4,9\nc,0,9,9\n")
-    options = ["--id-column", "name", "--feature-columns", "x, y", "--strategy", "coreset", "--labelled", "seen.txt"]
+    options = ["--id-column", "name", "--feature-columns", "x, y", "--strategy", "coreset", "--labeled", "seen.txt"]
     Path("seen.txt").write_text("a\n")
     ran = run("select", "pool.csv", "--budget", "2", *options)
     assert [row["id"] for row in rows_of(ran.out)] == ["c", "b"]
@@ -132,7 +130,7 @@ def test_a_file_gets_the_format_of_its_suffix_and_stdout_stays_empty(pool: Pool,
         "npy": lambda: np.load(path).tolist(),
     }
     assert read[suffix]() == wanted
-    assert f"--labelled picks.{suffix}" in ran.err
+    assert f"--labeled picks.{suffix}" in ran.err
 
 
 def test_a_dash_is_stdout_and_binary_formats_go_there_too(
@@ -158,14 +156,14 @@ def test_appending_gives_one_file_of_all_rounds_without_repeats(pool: Pool, run:
     for _ in range(2):
         assert run("select", "pool.npz", "--budget", "4", "-o", "picks.csv", "--append").code == 0
     first = expected(pool, 4)
-    assert indices_of(Path("picks.csv").read_text()) == first + expected(pool, 4, pool.labelled + first)
+    assert indices_of(Path("picks.csv").read_text()) == first + expected(pool, 4, pool.labeled + first)
     assert [int(row["rank"]) for row in rows_of(Path("picks.csv").read_text())] == list(range(1, 9))
 
 
 def test_a_dry_run_tells_the_sizes_and_picks_nothing(pool: Pool, run: Program) -> None:
     ran = run("select", "pool.npz", "--budget", "3", "-o", "picks.csv", "--dry-run")
     described = dict(line.split() for line in ran.out.splitlines())
-    assert (described["n"], described["d"], described["labelled"], described["candidates"], described["budget"]) == (
+    assert (described["n"], described["d"], described["labeled"], described["candidates"], described["budget"]) == (
         "30",
         "3",
         "2",
@@ -336,14 +334,14 @@ def test_no_file_that_is_read_is_written_over_even_by_force(run: Program, named:
         Path(name).write_text("\n".join([header, *lines]) + "\n")
     Path("link.csv").symlink_to("pool.csv")
     before = Path(named).read_text()
-    given = ("--labelled", "seen.csv", "--candidates", "few.csv", "--probabilities", "p.csv")
+    given = ("--labeled", "seen.csv", "--candidates", "few.csv", "--probabilities", "p.csv")
     pool = "shards" if "shards" in named else "pool.csv"
     ran = run("select", pool, "-b", "1", *given, "-o", named, "--force")
     assert ran.complaint == f"{named} is read, and would be lost; write to another file."
     assert Path(named).read_text() == before
     assert run("select", pool, "-b", "1", *given, "-o", "new.csv", "--force").code == 0
     assert (
-        run("select", pool, "-b", "1", "-s", "coreset", "--labelled", "new.csv", "-o", "new.csv", "--append").code == 0
+        run("select", pool, "-b", "1", "-s", "coreset", "--labeled", "new.csv", "-o", "new.csv", "--append").code == 0
     )
 
 
@@ -371,7 +369,7 @@ def test_numbers_beside_a_column_of_lists_are_told_to_be_left_out(run: Program) 
 
 
 @pytest.mark.parametrize(
-    "more", [("--costs", "c.csv"), ("--quota", "a=1"), ("--standardise", "yes"), ("--keep", "text")]
+    "more", [("--costs", "c.csv"), ("--quota", "a=1"), ("--standardize", "yes"), ("--keep", "text")]
 )
 def test_what_one_machine_alone_can_do_does_not_go_with_a_cluster(run: Program, more: tuple[str, str]) -> None:
     np.save("pool.npy", np.eye(9))

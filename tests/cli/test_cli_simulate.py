@@ -74,11 +74,11 @@ def test_features_are_named_and_an_id_and_unequal_scales_are_pointed_out(run: Pr
     given = ("--label-column", "kind", *SMALL, "-s", "margin", "--force")
     ran = run("simulate", "wide.csv", *given, "-o", "out")
     assert "6 features: patient, area, x0, x1, x2, ...\ndubito: patient looks like an id: pass --id-column" in ran.err
-    assert ran.err.count("--standardise") == 1
-    calm = run("simulate", "wide.csv", "--id-column", "patient", "--standardise", *given, "-o", "out")
+    assert ran.err.count("--standardize") == 1
+    calm = run("simulate", "wide.csv", "--id-column", "patient", "--standardize", *given, "-o", "out")
     assert "5 features: area, x0, x1, x2, x3" in calm.err
-    assert [word for word in ("looks like an id", "--standardise") if word in calm.err] == []
-    assert "--standardise" not in run("simulate", "data.npz", *SMALL, "-s", "margin", "-o", "archive").err
+    assert [word for word in ("looks like an id", "--standardize") if word in calm.err] == []
+    assert "--standardize" not in run("simulate", "data.npz", *SMALL, "-s", "margin", "-o", "archive").err
 
 
 def test_vectors_have_no_columns_to_name_but_a_scale_and_images_have_neither(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_vectors_have_no_columns_to_name_but_a_scale_and_images_have_neither(tmp
     source = DataSource(Experiment("vectors", (Arm("random"),), settings))
     (said,) = features.notes(settings, source)
     assert said.startswith("the widest feature has over 100 times the spread of a quarter of the others")
-    assert list(features.notes(replace(settings, standardise=True), source)) == []
+    assert list(features.notes(replace(settings, standardize=True), source)) == []
     assert not features.are_unequal(rows.reshape(10, 3, 3))
 
 
@@ -113,12 +113,12 @@ def test_the_same_command_again_trains_nothing_and_tells_the_same(run: Program) 
 @pytest.mark.usefixtures("blobs")
 def test_a_test_file_a_pool_and_targets_are_taken(run: Program) -> None:
     spoilt = ("--pool", "redundant:2+mislabelled:0.1", "--test", "data.npz", "--target", "90%", "--target", "0.8")
-    ran = run("simulate", "data.npz", *SMALL, *spoilt, "-s", "coreset", "--json", "-o", "out", "--standardise")
+    ran = run("simulate", "data.npz", *SMALL, *spoilt, "-s", "coreset", "--json", "-o", "out", "--standardize")
     described = json.loads(ran.out)
     assert described["targets"] == [0.9, 0.8]
     assert described["about"]["facts"]["pool"] == "redundant:2+mislabelled:0.1"
     assert "150 rows to test on" in described["about"]["facts"]["data"]
-    assert "standardise = true" in described["about"]["settings"]
+    assert "standardize = true" in described["about"]["settings"]
     records = [json.loads(line) for line in Path("out/journal.jsonl").read_text().splitlines()]
     assert max(row for record in records for row in record.get("picked", ())) >= 150
 

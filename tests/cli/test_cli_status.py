@@ -32,13 +32,13 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_last_batch_is_named_before_it_is_seen(run: Program) -> None:
-    ran = run("status", "pool.npy", "--labelled", "one.csv", "--labelled", "two.csv", "--json")
+    ran = run("status", "pool.npy", "--labeled", "one.csv", "--labeled", "two.csv", "--json")
     assert ran.code == 0
     described = json.loads(ran.out)
-    before = dubito.fit(DIGITS[:N], ANSWERS[ROWS[:50]], labelled=ROWS[:50])
+    before = dubito.fit(DIGITS[:N], ANSWERS[ROWS[:50]], labeled=ROWS[:50])
     right = int((before.predicted[ROWS[50:]] == ANSWERS[ROWS[50:]]).sum())
     assert (described["last_batch"]["right"], described["last_batch"]["of"]) == (right, 30)
-    everything = dubito.fit(DIGITS[:N], ANSWERS[ROWS], labelled=ROWS)
+    everything = dubito.fit(DIGITS[:N], ANSWERS[ROWS], labeled=ROWS)
     assert everything.tested is not None
     assert described["held_out"]["right"] == everything.tested.right
     assert described["classes"] == {str(digit): int((ANSWERS[ROWS] == digit).sum()) for digit in range(4)}
@@ -50,21 +50,21 @@ def test_the_last_batch_is_named_before_it_is_seen(run: Program) -> None:
 
 def test_more_labels_cover_more(run: Program) -> None:
     def covered(*files: str) -> float:
-        given = [word for name in files for word in ("--labelled", name)]
+        given = [word for name in files for word in ("--labeled", name)]
         return float(json.loads(run("status", "pool.npy", *given, "--json").out)["covered"])
 
     write("all.csv", np.arange(N))
     assert 0.0 == covered() < covered("one.csv") < covered("one.csv", "two.csv") < covered("all.csv") == 1.0
-    assert f"covered     {covered('one.csv'):.1%} of the pool" in run("status", "pool.npy", "--labelled", "one.csv").out
+    assert f"covered     {covered('one.csv'):.1%} of the pool" in run("status", "pool.npy", "--labeled", "one.csv").out
 
 
 def test_words_say_the_same(run: Program) -> None:
-    ran = run("status", "pool.npy", "--labelled", "one.csv", "--labelled", "two.csv", "-q")
-    assert "labelled    80 of 200 rows: " in ran.out
+    ran = run("status", "pool.npy", "--labeled", "one.csv", "--labeled", "two.csv", "-q")
+    assert "labeled    80 of 200 rows: " in ran.out
     assert "model       linear model, 80 labels of 4 classes, right on " in ran.out
     assert "named right before the model had seen them" in ran.out
     assert "advice      go on" in ran.out
-    alone = run("status", "pool.npy", "--labelled", "one.csv", "-q")
+    alone = run("status", "pool.npy", "--labeled", "one.csv", "-q")
     assert "last batch" not in alone.out
 
 
@@ -78,7 +78,7 @@ def test_words_say_the_same(run: Program) -> None:
 )
 def test_advice_is_careful_where_little_is_known(rows: np.ndarray, labels: list[str], words: str, run: Program) -> None:
     write("few.csv", rows, labels)
-    described = json.loads(run("status", "pool.npy", "--labelled", "few.csv", "--json", "-q").out)
+    described = json.loads(run("status", "pool.npy", "--labeled", "few.csv", "--json", "-q").out)
     assert words in described["advice"]
     assert described["last_batch"] is None
 
@@ -87,7 +87,7 @@ def test_a_pool_without_labels_is_reported_so(run: Program) -> None:
     described = json.loads(run("status", "pool.npy", "--json", "-q").out)
     assert described["labels"] == 0
     assert described["held_out"] is None
-    assert described["notes"] == ["nothing is labelled yet, so this is a cold start."]
+    assert described["notes"] == ["nothing is labeled yet, so this is a cold start."]
 
 
 def test_easy_classes_may_be_done_but_a_random_sample_is_advised(run: Program) -> None:
@@ -95,6 +95,6 @@ def test_easy_classes_may_be_done_but_a_random_sample_is_advised(run: Program) -
     codes = np.arange(300) % 2
     np.save("easy.npy", rng.normal(size=(300, 5)) + 20.0 * codes[:, None])
     write("easy.csv", np.arange(200), ["x" if code else "y" for code in codes[:200]])
-    described = json.loads(run("status", "easy.npy", "--labelled", "easy.csv", "--json", "-q").out)
+    described = json.loads(run("status", "easy.npy", "--labeled", "easy.csv", "--json", "-q").out)
     assert "further labels may teach little" in described["advice"]
     assert "--strategy random" in described["advice"]

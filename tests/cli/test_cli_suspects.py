@@ -13,7 +13,7 @@ from .conftest import Program
 RNG = np.random.default_rng(2)
 N = 60
 PROBABILITIES = RNG.dirichlet(np.ones(3), N)
-DRY = ("--budget", "2", "--strategy", "coreset", "--dry-run", "--standardise", "no")
+DRY = ("--budget", "2", "--strategy", "coreset", "--dry-run", "--standardize", "no")
 
 
 def table(**more: object) -> pd.DataFrame:
@@ -46,7 +46,7 @@ def test_what_is_no_feature_by_its_name_is_told_to_be_left_out(run: Program) -> 
     assert (
         "left out: split, fold, y, no features by their names; --feature-columns takes them all the same" in described
     )
-    assert "pool.csv: 30 of 60 rows have a target and count as labelled." in described
+    assert "pool.csv: 30 of 60 rows have a target and count as labeled." in described
 
 
 def test_a_column_that_predicts_the_label_perfectly_is_named(run: Program) -> None:
@@ -143,10 +143,8 @@ def test_whole_numbers_that_differ_are_no_ids_unless_their_name_or_order_says_so
 
 
 @pytest.mark.parametrize("name", ["annotated", "is_done", "hasLabel", "Reviewed"])
-def test_a_column_of_0_and_1_that_may_say_what_is_labelled_is_reported(run: Program, name: str) -> None:
-    described = (
-        f"{name} is 0 or 1 and may say what is labelled: call it labelled if so, or pass --ignore-columns {name}"
-    )
+def test_a_column_of_0_and_1_that_may_say_what_is_labeled_is_reported(run: Program, name: str) -> None:
+    described = f"{name} is 0 or 1 and may say what is labeled: call it labeled if so, or pass --ignore-columns {name}"
     assert described in notes(run, table(**{name: np.arange(N) < 20}).astype(float))
     assert described not in notes(run, table(**{name: np.arange(N) % 3}))
 

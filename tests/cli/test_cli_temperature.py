@@ -39,30 +39,30 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[int], str]:
-    assert main(["select", *arguments, "--budget", "6", "--standardise", "no"]) == 0
+    assert main(["select", *arguments, "--budget", "6", "--standardize", "no"]) == 0
     said = capsys.readouterr()
     return [int(pick["index"]) for pick in csv.DictReader(StringIO(said.out))], said.err
 
 
 def test_a_temperature_is_fitted_on_labels_beside_rows_or_in_the_pool(capsys: pytest.CaptureFixture[str]) -> None:
     fitted = fit_temperature(LOGITS[ROWS], LABELS[ROWS]).value
-    expected = dubito.select(FEATURES, 6, labelled=ROWS, logits=LOGITS, temperature=fitted).indices.tolist()
-    plain = dubito.select(FEATURES, 6, labelled=ROWS, logits=LOGITS).indices.tolist()
+    expected = dubito.select(FEATURES, 6, labeled=ROWS, logits=LOGITS, temperature=fitted).indices.tolist()
+    plain = dubito.select(FEATURES, 6, labeled=ROWS, logits=LOGITS).indices.tolist()
     assert expected != plain
-    picks, said = run(capsys, "pool.npz", "--labelled", "picks.csv", "--temperature", "fit")
+    picks, said = run(capsys, "pool.npz", "--labeled", "picks.csv", "--temperature", "fit")
     assert picks == expected
-    assert f"temperature {fitted:.4g}, fitted on 25 labelled rows" in said
+    assert f"temperature {fitted:.4g}, fitted on 25 labeled rows" in said
     picks, said = run(capsys, "own.csv", "--logits", "logits.npy", "--temperature", "fit")
     assert picks == expected
     assert said.count("have a label") == 1
-    picks, _ = run(capsys, "pool.npz", "--labelled", "picks.csv", "--temperature", f"{fitted!r}")
+    picks, _ = run(capsys, "pool.npz", "--labeled", "picks.csv", "--temperature", f"{fitted!r}")
     assert picks == expected
-    picks, _ = run(capsys, "pool.npz", "--labelled", "picks.csv")
+    picks, _ = run(capsys, "pool.npz", "--labeled", "picks.csv")
     assert picks == plain
 
 
 def test_a_dry_run_fits_a_temperature_too(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["select", "pool.npz", "--budget", "6", "--labelled", "picks.csv", "--temperature", "fit", "--dry-run"]
+    arguments = ["select", "pool.npz", "--budget", "6", "--labeled", "picks.csv", "--temperature", "fit", "--dry-run"]
     assert main(arguments) == 0
     assert "temperature" in capsys.readouterr().err
 
@@ -72,14 +72,14 @@ def test_a_dry_run_fits_a_temperature_too(capsys: pytest.CaptureFixture[str]) ->
     [
         (("pool.npz", "--temperature", "0"), 2, "--temperature 0 is not allowed; pass a number above 0, or 'fit'."),
         (("pool.npz", "--temperature", "warm"), 2, "--temperature warm is not allowed"),
-        (("pool.npz", "--temperature", "fit"), 2, "--temperature fit needs the classes of labelled rows of the pool;"),
+        (("pool.npz", "--temperature", "fit"), 2, "--temperature fit needs the classes of labeled rows of the pool;"),
         (
-            ("pool.npz", "--temperature", "fit", "--labelled", "bare.csv"),
+            ("pool.npz", "--temperature", "fit", "--labeled", "bare.csv"),
             2,
             "fill in a column label, in the pool or in",
         ),
-        (("pool.npz", "--temperature", "fit", "--labelled", "named.csv"), 3, "labels holds 'cat'; pass class numbers"),
-        (("pool.npz", "--temperature", "fit", "--labelled", "one.csv"), 3, "labels hold one class alone in 2 rows"),
+        (("pool.npz", "--temperature", "fit", "--labeled", "named.csv"), 3, "labels holds 'cat'; pass class numbers"),
+        (("pool.npz", "--temperature", "fit", "--labeled", "one.csv"), 3, "labels hold one class alone in 2 rows"),
         (("posterior.npz", "--temperature", "fit"), 2, "--temperature fit needs logits; pass --logits FILE."),
         (("posterior.npz", "--temperature", "2"), 2, "--temperature 2.0 needs logits; pass --logits in place of"),
     ],

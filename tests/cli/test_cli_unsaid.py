@@ -8,7 +8,7 @@ import pytest
 import dubito
 
 from .conftest import Program
-from .test_cli_labelled import picked
+from .test_cli_labeled import picked
 
 N = 20
 RNG = np.random.default_rng(5)
@@ -16,7 +16,7 @@ POINTS = RNG.normal(size=(N, 2)).round(3)
 LOGITS = RNG.normal(size=(N, 3)).round(3)
 SHARES = RNG.dirichlet(np.ones(3), N)
 TRUTHS = np.arange(N) % 3
-JSON = ("--json", "--standardise", "no")
+JSON = ("--json", "--standardize", "no")
 
 
 def write(path: str, header: str, *columns: object) -> None:
@@ -100,9 +100,9 @@ def test_candidates_that_are_no_mask_are_refused_in_a_table(run: Program) -> Non
 def test_labels_without_a_row_are_reported(run: Program) -> None:
     write("named.csv", "id,a,b", [f"n{row}" for row in range(N)], *POINTS.T)
     Path("head.csv").write_text("id,label\n")
-    ran = run("select", "named.csv", "-b", "2", "-s", "coreset", "--labelled", "head.csv", *JSON)
+    ran = run("select", "named.csv", "-b", "2", "-s", "coreset", "--labeled", "head.csv", *JSON)
     assert ran.code == 0
-    assert "head.csv: 0 rows, so that nothing counts as labelled" in ran.err
+    assert "head.csv: 0 rows, so that nothing counts as labeled" in ran.err
 
 
 @pytest.mark.parametrize("width", [1, 2])
@@ -110,18 +110,18 @@ def test_an_only_column_of_0_and_1_is_a_mask_whatever_its_name(run: Program, wid
     write("thin.csv", ",".join("ab"[:width]), *POINTS[:, :width].T)
     mask = TRUTHS == 0
     write("mask.csv", "done", mask.astype(int))
-    ran = run("select", "thin.csv", "-b", "4", "-s", "coreset", "--labelled", "mask.csv", *JSON)
+    ran = run("select", "thin.csv", "-b", "4", "-s", "coreset", "--labeled", "mask.csv", *JSON)
     assert f"mask.csv: its only column is 0 or 1 for every row of the pool: {mask.sum()} with 1" in ran.err
-    chosen = dubito.select(POINTS[:, :width], 4, labelled=mask, strategy="coreset")
+    chosen = dubito.select(POINTS[:, :width], 4, labeled=mask, strategy="coreset")
     assert picked(ran.out) == chosen.indices.tolist()
 
 
 def test_a_label_counts_before_a_mask_and_it_is_said(run: Program) -> None:
     labels = ["x"] * 4 + [""] * (N - 4)
-    write("both.csv", "index,label,labelled", np.arange(N), labels, [1] * 3 + [0] * (N - 3))
-    ran = run("select", "pool.csv", "-b", "4", "-s", "coreset", "--labelled", "both.csv", *JSON)
-    assert f"both.csv has label and labelled, at odds in 1 of {N} rows: label counts" in ran.err
-    assert picked(ran.out) == dubito.select(POINTS, 4, labelled=np.arange(4), strategy="coreset").indices.tolist()
+    write("both.csv", "index,label,labeled", np.arange(N), labels, [1] * 3 + [0] * (N - 3))
+    ran = run("select", "pool.csv", "-b", "4", "-s", "coreset", "--labeled", "both.csv", *JSON)
+    assert f"both.csv has label and labeled, at odds in 1 of {N} rows: label counts" in ran.err
+    assert picked(ran.out) == dubito.select(POINTS, 4, labeled=np.arange(4), strategy="coreset").indices.tolist()
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])

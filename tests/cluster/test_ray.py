@@ -60,12 +60,12 @@ def doubt() -> FloatArray:
 
 @pytest.fixture(scope="module")
 def wanted(pool: FloatArray, doubt: FloatArray) -> Selection:
-    return dubito.select(pool, BUDGET, labelled=range(50), doubt=doubt, strategy="doubt-coreset", engine="cpu")
+    return dubito.select(pool, BUDGET, labeled=range(50), doubt=doubt, strategy="doubt-coreset", engine="cpu")
 
 
 @pytest.fixture(scope="module")
 def covered(pool: FloatArray, doubt: FloatArray) -> Selection:
-    return dubito.select(pool, BUDGET, labelled=range(50), doubt=doubt, strategy=COVERS, engine="cpu")
+    return dubito.select(pool, BUDGET, labeled=range(50), doubt=doubt, strategy=COVERS, engine="cpu")
 
 
 def shards_of(pool: FloatArray, doubt: FloatArray, **more: Any) -> dubito.Shards:
@@ -75,7 +75,7 @@ def shards_of(pool: FloatArray, doubt: FloatArray, **more: Any) -> dubito.Shards
 
 
 def choose(shards: dubito.Shards, strategy: str = "doubt-coreset") -> Selection:
-    return dubito.select(shards, BUDGET, labelled=range(50), strategy=strategy, engine="cluster")
+    return dubito.select(shards, BUDGET, labeled=range(50), strategy=strategy, engine="cluster")
 
 
 def assert_same(found: Selection, wanted: Selection) -> None:
@@ -122,9 +122,9 @@ def test_coverage_of_shards_on_three_nodes(
     assert_same(found, covered)
     assert "3 workers" in found.notes[0]
     # By default the same strategy, over all rows.
-    taken = dubito.select(shards_of(pool, doubt), 20, labelled=range(50))
+    taken = dubito.select(shards_of(pool, doubt), 20, labeled=range(50))
     assert taken.strategy == "doubt-coverage"
-    assert taken.indices.tolist() == dubito.select(pool, 20, labelled=range(50), doubt=doubt).indices.tolist()
+    assert taken.indices.tolist() == dubito.select(pool, 20, labeled=range(50), doubt=doubt).indices.tolist()
 
 
 def test_a_worker_that_never_answers_is_reported(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ from dubito.engines.cluster import frontier
 from dubito.engines.cluster.coverage import driver
 frontier.FRONT_ROWS = driver.FRONT_ROWS = 64
 shards = dubito.Shards([sys.argv[2]], doubt=[sys.argv[3]], journal=sys.argv[4])
-print(dubito.select(shards, int(sys.argv[5]), labelled=range(50), strategy=sys.argv[6]).indices.tolist())
+print(dubito.select(shards, int(sys.argv[5]), labeled=range(50), strategy=sys.argv[6]).indices.tolist())
 """
 
 
@@ -230,10 +230,10 @@ def test_the_command_line(cluster: Any, pool: FloatArray, doubt: FloatArray, wan
     for number, piece in enumerate([slice(0, 5_000), slice(5_000, ROWS)]):
         np.save(tmp_path / "shards" / f"{number}.npy", pool[piece])
         np.save(tmp_path / "doubt" / f"{number}.npy", doubt[piece])
-    np.save(tmp_path / "labelled.npy", np.arange(50))
+    np.save(tmp_path / "labeled.npy", np.arange(50))
     picks = tmp_path / "picks.npy"
     command = ["select", str(tmp_path / "shards"), "-b", str(BUDGET), "--doubt", str(tmp_path / "doubt")]
-    command += ["--labelled", str(tmp_path / "labelled.npy"), "--strategy", "doubt-coreset", "-o", str(picks)]
+    command += ["--labeled", str(tmp_path / "labeled.npy"), "--strategy", "doubt-coreset", "-o", str(picks)]
     command += ["--engine", "cluster", "--address", cluster.address, "--journal", str(tmp_path / "journal")]
     done = subprocess.run([sys.executable, "-m", "dubito", *command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -63,9 +63,9 @@ def test_what_is_no_posterior_is_refused(shape: tuple[int, ...]) -> None:
 def test_learnable_doubt_is_taken_as_that_doubt_handed_in_would_be(strategy: DoubtCoreset | DoubtCoverage) -> None:
     rng = np.random.default_rng(3)
     pool, posterior = rng.standard_normal((60, 3)), rng.dirichlet(np.ones(4), (60, 5))
-    found = dubito.select(pool, 10, labelled=[0, 1], probabilities=posterior, strategy=strategy)
-    handed = dubito.select(pool, 10, labelled=[0, 1], doubt=learnable_doubt(posterior), strategy=strategy.name)
-    mean = dubito.select(pool, 10, labelled=[0, 1], probabilities=posterior, strategy=strategy.name)
+    found = dubito.select(pool, 10, labeled=[0, 1], probabilities=posterior, strategy=strategy)
+    handed = dubito.select(pool, 10, labeled=[0, 1], doubt=learnable_doubt(posterior), strategy=strategy.name)
+    mean = dubito.select(pool, 10, labeled=[0, 1], probabilities=posterior, strategy=strategy.name)
     assert found.indices.tolist() == handed.indices.tolist()
     assert found.priorities.tolist() == handed.priorities.tolist()
     assert found.indices.tolist() != mean.indices.tolist()
@@ -75,9 +75,9 @@ def test_noise_on_which_all_samples_agree_does_not_attract() -> None:
     pool = np.array([[0.0], [5.0], [9.0]])
     disagree, undecided = [[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]]
     posterior = np.array([undecided, disagree, undecided])
-    by_mean = dubito.select(pool, 1, labelled=[0], probabilities=posterior, strategy="doubt-coreset")
+    by_mean = dubito.select(pool, 1, labeled=[0], probabilities=posterior, strategy="doubt-coreset")
     by_learnable = dubito.select(
-        pool, 1, labelled=[0], probabilities=posterior, strategy="doubt-coreset:doubt=learnable"
+        pool, 1, labeled=[0], probabilities=posterior, strategy="doubt-coreset:doubt=learnable"
     )
     assert (by_mean.indices.tolist(), by_learnable.indices.tolist()) == ([2], [1])
 

@@ -1,4 +1,4 @@
-"""A temperature fitted on labelled rows: the best there is, or refused with the reason."""
+"""A temperature fitted on labeled rows: the best there is, or refused with the reason."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -66,7 +66,7 @@ def test_rows_that_are_all_predicted_right_teach_nothing() -> None:
     assert value == 1.0
     assert note is not None
     assert note.startswith(
-        "all 3 labelled rows are predicted right, so that a temperature has nothing to go by and stays"
+        "all 3 labeled rows are predicted right, so that a temperature has nothing to go by and stays"
     )
 
 
@@ -75,7 +75,7 @@ def test_a_temperature_below_one_is_reported() -> None:
     value, note = fit_temperature(logits, labels)
     assert value < 1.0
     assert note is not None
-    assert "is below 1: the 200 labelled rows are predicted better than the model is sure of them" in note
+    assert "is below 1: the 200 labeled rows are predicted better than the model is sure of them" in note
 
 
 def test_a_model_that_is_always_wrong_gets_the_largest() -> None:
@@ -115,8 +115,8 @@ LOGITS, LABELS = made(5, n=120, heat=4.0)
 
 def test_a_selection_with_a_temperature_is_that_of_divided_logits() -> None:
     for temperature in (0.5, 3, 2.5):
-        found = dubito.select(POOL, 9, labelled=[1, 2], logits=LOGITS, temperature=temperature)
-        plain = dubito.select(POOL, 9, labelled=[1, 2], logits=LOGITS / temperature)
+        found = dubito.select(POOL, 9, labeled=[1, 2], logits=LOGITS, temperature=temperature)
+        plain = dubito.select(POOL, 9, labeled=[1, 2], logits=LOGITS / temperature)
         assert found.indices.tolist() == plain.indices.tolist()
         assert found.priorities.tolist() == plain.priorities.tolist()
         assert (found.temperature, plain.temperature) == (temperature, None)
@@ -125,7 +125,7 @@ def test_a_selection_with_a_temperature_is_that_of_divided_logits() -> None:
     )
 
 
-def test_fit_takes_labels_of_the_labelled_rows_or_of_the_whole_pool() -> None:
+def test_fit_takes_labels_of_the_labeled_rows_or_of_the_whole_pool() -> None:
     rows = np.random.default_rng(7).permutation(120)[:40]
     expected = fit_temperature(LOGITS[rows], LABELS[rows]).value
     scattered = np.full(120, -1)
@@ -134,25 +134,25 @@ def test_fit_takes_labels_of_the_labelled_rows_or_of_the_whole_pool() -> None:
     frame = pd.DataFrame(POOL, index=[f"r{row}" for row in range(120)], columns=list("xyz"))
     shuffled = pd.DataFrame(LOGITS, index=frame.index).iloc[::-1]
     given: list[dict[str, Any]] = [
-        {"pool": POOL, "labelled": rows, "labels": LABELS[rows]},
-        {"pool": POOL, "labelled": rows.tolist(), "labels": scattered},
-        {"pool": POOL, "labelled": mask, "labels": LABELS[np.sort(rows)]},
-        {"pool": frame, "labelled": [f"r{row}" for row in rows], "labels": LABELS[rows], "logits": shuffled},
+        {"pool": POOL, "labeled": rows, "labels": LABELS[rows]},
+        {"pool": POOL, "labeled": rows.tolist(), "labels": scattered},
+        {"pool": POOL, "labeled": mask, "labels": LABELS[np.sort(rows)]},
+        {"pool": frame, "labeled": [f"r{row}" for row in rows], "labels": LABELS[rows], "logits": shuffled},
     ]
     for each in given:
         found = dubito.select(budget=5, temperature="fit", **{"logits": LOGITS, **each})
         assert found.temperature == pytest.approx(expected, rel=1e-12)
     pool = dubito.Pool(POOL)
     pool.label(rows=rows)
-    again = pool.select(5, logits=LOGITS, temperature="fit", labels=LABELS[pool.labelled])
+    again = pool.select(5, logits=LOGITS, temperature="fit", labels=LABELS[pool.labeled])
     assert again.temperature == pytest.approx(expected, rel=1e-12)
 
 
 def test_what_is_worth_knowing_of_a_fit_is_among_the_notes() -> None:
     logits = np.where(np.eye(4)[LABELS] > 0, 9.0, 0.0)
-    found = dubito.select(POOL, 5, labelled=np.arange(30), logits=logits, temperature="fit", labels=LABELS)
+    found = dubito.select(POOL, 5, labeled=np.arange(30), logits=logits, temperature="fit", labels=LABELS)
     assert found.temperature == 1.0
-    assert "all 30 labelled rows are predicted right" in found.notes[0]
+    assert "all 30 labeled rows are predicted right" in found.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_what_is_worth_knowing_of_a_fit_is_among_the_notes() -> None:
         ({"temperature": -1}, "temperature=-1 is not allowed"),
         ({"temperature": np.inf}, "temperature=inf is not allowed"),
         ({"temperature": "fitted"}, "temperature='fitted' is not allowed"),
-        ({"temperature": "fit"}, "temperature='fit' needs the classes of labelled rows of the pool; pass labels= and"),
-        ({"temperature": "fit", "labels": LABELS, "labelled": POOL[:5]}, "needs the classes of labelled rows of the"),
-        ({"temperature": "fit", "labels": LABELS[:7]}, r"labels has shape \(7,\); pass one for each of the 2 labelled"),
+        ({"temperature": "fit"}, "temperature='fit' needs the classes of labeled rows of the pool; pass labels= and"),
+        ({"temperature": "fit", "labels": LABELS, "labeled": POOL[:5]}, "needs the classes of labeled rows of the"),
+        ({"temperature": "fit", "labels": LABELS[:7]}, r"labels has shape \(7,\); pass one for each of the 2 labeled"),
         (
             {"temperature": 2.0, "logits": None, "probabilities": np.full((120, 2), 0.5)},
             "needs logits; pass logits= in",
@@ -173,6 +173,6 @@ def test_what_is_worth_knowing_of_a_fit_is_among_the_notes() -> None:
 )
 def test_temperatures_that_cannot_be_meant_are_refused(given: Mapping[str, Any], words: str) -> None:
     if given.get("temperature") == "fit" and "labels" not in given:
-        given = {**given, "labelled": [0, 1]}
+        given = {**given, "labeled": [0, 1]}
     with pytest.raises(DubitoError, match=words):
-        dubito.select(POOL, 3, **{"logits": LOGITS, "labelled": [0, 1], **given})
+        dubito.select(POOL, 3, **{"logits": LOGITS, "labeled": [0, 1], **given})

@@ -33,12 +33,12 @@ def test_class_folders_become_labels_and_a_note_says_so(make_digits: MakeDigits)
     assert "label" not in embed(folder, labels=False).columns
 
 
-def test_pictures_in_a_folder_called_unlabelled_have_no_label(make_digits: MakeDigits) -> None:
+def test_pictures_in_a_folder_called_unlabeled_have_no_label(make_digits: MakeDigits) -> None:
     folder = make_digits(20, classes=True)
-    (folder / "5").rename(folder / "unlabelled")
+    (folder / "5").rename(folder / "unlabeled")
     labels = embed(folder).columns["label"].tolist()
     assert None in labels
-    assert "unlabelled" not in labels
+    assert "unlabeled" not in labels
 
 
 @pytest.mark.parametrize("extra", ["loose.png", "3/deep/er.png"])

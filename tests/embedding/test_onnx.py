@@ -120,7 +120,7 @@ def test_another_output_is_taken_by_its_name_and_made_as_long_as_one(tmp_path: P
     given = pixels_of(folder, pool.ids.tolist()).astype(np.float32).transpose(0, 3, 1, 2) / np.float32(127.5) - 1
     rows = run_plainly(model, "rows", pixels=np.ascontiguousarray(given))
     np.testing.assert_allclose(pool.embedding, rows, atol=1e-5)
-    ones = embed(folder, f"onnx:{model}", options={**asked, "normalise": "yes"})
+    ones = embed(folder, f"onnx:{model}", options={**asked, "normalize": "yes"})
     np.testing.assert_allclose(ones.embedding, unit(rows), atol=1e-5)
     assert ones.version == f"{pool.version}, unit"
     tokens = embed(folder, f"onnx:{model}", options={**asked, "output": "tokens"})
@@ -130,7 +130,7 @@ def test_another_output_is_taken_by_its_name_and_made_as_long_as_one(tmp_path: P
 
 @pytest.mark.parametrize("kind", ["float32", "float16"])
 @pytest.mark.parametrize("shape", [PICTURES, ("k", "h", "w", 3)])
-def test_colours_come_first_or_last_and_in_half_precision_as_the_network_has_them(
+def test_colors_come_first_or_last_and_in_half_precision_as_the_network_has_them(
     tmp_path: Path, make_digits: MakeDigits, shape: Shape, kind: str
 ) -> None:
     folder, model = make_digits(5), write_same(tmp_path / "m.onnx", shape, kind)
@@ -193,7 +193,7 @@ def test_tokens_are_averaged_over_what_is_no_padding_whatever_the_network_asks_f
     pool = embed(table, f"onnx:{model}", options={"batch": 7})
     means = np.stack([MEANINGS[codes_of(text)].mean(axis=0) for text in texts])
     np.testing.assert_allclose(pool.embedding, unit(means), atol=1e-6)
-    plain = embed(table, f"onnx:{model}", options={"normalise": "no", "device": "cpu"})
+    plain = embed(table, f"onnx:{model}", options={"normalize": "no", "device": "cpu"})
     np.testing.assert_allclose(plain.embedding, means, atol=1e-6)
     assert pool.version == f"{plain.version}, unit"
 
@@ -201,7 +201,7 @@ def test_tokens_are_averaged_over_what_is_no_padding_whatever_the_network_asks_f
 def test_the_same_batch_gives_what_plain_onnxruntime_gives(tmp_path: Path, texts: list[str]) -> None:
     model = write_words(tmp_path / "model.onnx")
     write_tokenizer(tmp_path / "tokenizer.json")
-    asked = {"output": "rows", "normalise": False}
+    asked = {"output": "rows", "normalize": False}
     pool = embed(write_texts(tmp_path / "t.csv", texts), f"onnx:{model}", options=asked, batch=60)
     codes = [codes_of(text) for text in texts]
     ids = np.array([each + [0] * (max(map(len, codes)) - len(each)) for each in codes], dtype=np.int64)
@@ -212,7 +212,7 @@ def test_the_same_batch_gives_what_plain_onnxruntime_gives(tmp_path: Path, texts
 def test_padding_is_the_tokenizer_s_own_and_no_longer_than_the_longest_text(tmp_path: Path) -> None:
     model = write_words(tmp_path / "model.onnx")
     write_tokenizer(tmp_path / "tokenizer.json", pad="wrong")
-    asked = {"output": "rows", "normalise": False}
+    asked = {"output": "rows", "normalize": False}
     pool = embed(write_texts(tmp_path / "t.csv", ["my card", "my card looks"]), f"onnx:{model}", options=asked)
     padded = [codes_of("my card wrong"), codes_of("my card looks")]
     np.testing.assert_allclose(pool.embedding, MEANINGS[padded].mean(axis=1), atol=1e-6)
@@ -222,7 +222,7 @@ def test_the_first_token_a_limit_and_a_tokenizer_elsewhere_can_be_asked_for(tmp_
     model = write_words(tmp_path / "model.onnx")
     place = write_tokenizer(tmp_path / "elsewhere" / "own.json")
     table = write_texts(tmp_path / "t.csv", texts)
-    asked: dict[str, object] = {"tokenizer": str(place), "normalise": False}
+    asked: dict[str, object] = {"tokenizer": str(place), "normalize": False}
     first = embed(table, f"onnx:{model}", options={**asked, "pooling": "first"})
     np.testing.assert_allclose(first.embedding, MEANINGS[[codes_of(text)[0] for text in texts]], atol=1e-6)
     short = embed(table, f"onnx:{model}", options={**asked, "tokens": 2})

@@ -74,7 +74,7 @@ def play(folder: Path, n_pictures: int, n_labels: int, seconds: float, seed: int
 def _label(
     server: Server, shown: dict[str, int], kept_out: set[int], n_labels: int, seconds: float
 ) -> tuple[list[int], list[float], float]:
-    """The rows that were labelled, how long the next item took each time, and the first.
+    """The rows that were labeled, how long the next item took each time, and the first.
 
     As the page does: eight items are fetched ahead, so that a wait is the commit of a label, and an empty hand.
     """
@@ -116,5 +116,5 @@ def _features(path: str) -> Any:
 
 def _accuracy(features: Any, truth: IntArray, rows: IntArray, test: IntArray) -> float:
     """Of dubito's own model of these labels, on rows that nobody labels."""
-    found = fit(features, truth[rows].astype(str), labelled=rows)
+    found = fit(features, truth[rows].astype(str), labeled=rows)
     return float((found.predicted[test] == truth[test].astype(found.predicted.dtype)).mean())

@@ -13,7 +13,7 @@ from endurance.servers import Client, serving
 
 
 def measure(folder: Path, n_rows: int, width: int = 64, n_asked: int = 200) -> dict[str, Any]:
-    """A pool of clusters with so many rows, labelled a little."""
+    """A pool of clusters with so many rows, labeled a little."""
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 10, n_rows)
     features = (rng.normal(size=(10, width))[kind] * 3 + rng.normal(size=(n_rows, width))).astype(np.float32)

@@ -34,7 +34,7 @@ def page(record: Record) -> str:
     return f"""# What labels live through
 
 Measured by `make faults-labeling`, with clients and server on the same machine. This page is made out of
-`labelling.json` beside it; a sentence that its numbers do not bear out is refused. Short forms are among the tests.
+`labeling.json` beside it; a sentence that its numbers do not bear out is refused. Short forms are among the tests.
 
 {_machines(record)}
 
@@ -199,7 +199,7 @@ def check(record: Record) -> None:
         found = record[name]
         held[f"{name}: nobody beyond the overlap"] = found["beyond_overlap"] == 0
         held[f"{name}: never locked"] = not found["is_locked"]
-        held[f"{name}: everything labelled"] = found["labels"] == found["items"] * found["overlap"]
+        held[f"{name}: everything labeled"] = found["labels"] == found["items"] * found["overlap"]
         held[f"{name}: a label in 100 ms"] = found["label_ms"]["p99"] < 100.0
     for claim, is_so in held.items():
         if not is_so:

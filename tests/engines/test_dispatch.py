@@ -170,11 +170,11 @@ def test_an_object_that_is_not_an_engine_is_refused_with_what_it_lacks() -> None
 
 
 @pytest.mark.parametrize("engine", [CpuEngine(), CudaEngine(), ReferenceEngine(), Unwilling()])
-def test_engines_are_recognised_by_what_they_can_do(engine: object) -> None:
+def test_engines_are_recognized_by_what_they_can_do(engine: object) -> None:
     assert isinstance(engine, Engine)
     assert not isinstance(engine, Strategy)
 
 
-def test_strategies_are_recognised_by_what_they_can_do() -> None:
+def test_strategies_are_recognized_by_what_they_can_do() -> None:
     assert isinstance(Coreset(), Strategy)
     assert not isinstance(Coreset(), Engine)

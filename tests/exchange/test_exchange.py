@@ -1,4 +1,4 @@
-"""Picks to labelling tools and labels back: through the program, in the forms that the tools write."""
+"""Picks to labeling tools and labels back: through the program, in the forms that the tools write."""
 
 import csv
 import io
@@ -207,7 +207,7 @@ def test_class_folders_that_cannot_be_made_or_read_are_refused(capsys: pytest.Ca
     assert "cat/renamed.png is no file that was exported; leave names as they are" in capsys.readouterr().err
 
 
-def test_what_comes_back_is_what_select_takes_as_labelled(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_comes_back_is_what_select_takes_as_labeled(capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     np.savez("pool.npz", features=rng.normal(size=(40, 4)))
     assert main(["select", "pool.npz", "-b", "12", "-s", "coverage", "-o", "first.csv", "-q"]) == 0
@@ -218,7 +218,7 @@ def test_what_comes_back_is_what_select_takes_as_labelled(capsys: pytest.Capture
     Path("out.jsonl").write_text("".join(json.dumps(line) + "\n" for line in done))
     ok("import", "out.jsonl", "--from", "prodigy", "-o", "labels.csv")
     capsys.readouterr()
-    assert main(["select", "pool.npz", "-b", "3", "--labelled", "labels.csv"]) == 0
+    assert main(["select", "pool.npz", "-b", "3", "--labeled", "labels.csv"]) == 0
     assert "fitted: linear model, 12 labels of 2 classes" in capsys.readouterr().err
 
 

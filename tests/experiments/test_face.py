@@ -26,7 +26,7 @@ def test_nothing_is_loaded_before_it_is_asked_for() -> None:
         "import json, sys\n"
         "import dubito.experiments as face\n"
         "first = [name for name in sys.modules if name.startswith('dubito.experiments.')]\n"
-        "face.run_experiment, face.Linear, face.Mlp, face.summarise\n"
+        "face.run_experiment, face.Linear, face.Mlp, face.summarize\n"
         "print(json.dumps([first, sorted(sys.modules)]))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -228,7 +228,7 @@ def long_number(folder: Path, chance: random.Random) -> list[str]:
         "csv": f"rank,index\n1,{digits}\n",
     }
     (folder / f"picks.{kind}").write_text(picks[kind])
-    return select("features.npy", "--labelled", f"picks.{kind}")
+    return select("features.npy", "--labeled", f"picks.{kind}")
 
 
 def pictures(folder: Path, chance: random.Random) -> list[str]:

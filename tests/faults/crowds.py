@@ -16,7 +16,7 @@ from .inputs import rows_in
 from .trying import Child, Outcome, Ran, call, prepare, run, start
 
 APPENDABLE = ("csv", "jsonl", "parquet", "npy")
-SELECT = ["select", "pool.npy", "--budget", "4", "--strategy", "coreset", "--standardise", "no", "--quiet"]
+SELECT = ["select", "pool.npy", "--budget", "4", "--strategy", "coreset", "--standardize", "no", "--quiet"]
 
 
 def scenarios(goal: int) -> Iterator[Scenario]:
@@ -91,7 +91,7 @@ def create_tries(folder: Path, chance: random.Random) -> Iterator[Outcome]:
     """Two to four make one file, each with picks of its own: one does, the others are refused."""
     pool_in(folder)
     path = folder / "picks.csv"
-    select = ["select", "pool.npy", "--budget", "4", "--strategy", "random", "--standardise", "no", "--quiet"]
+    select = ["select", "pool.npy", "--budget", "4", "--strategy", "random", "--standardize", "no", "--quiet"]
     own = [run(*select, "--seed", str(seed), folder=folder).out for seed in range(4)]
     while True:
         path.unlink(missing_ok=True)

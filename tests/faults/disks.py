@@ -115,7 +115,7 @@ def stderr_tries(folder: Path, chance: random.Random) -> Iterator[Outcome]:
         size = len(run(*command, folder=folder).err)
         room, is_raw = rooms(chance, size), chance.random() < 0.5
         ran, written = into("stderr", command, folder, room, is_raw)
-        if ran.code == 0 and not written.endswith(b"--labelled picks.csv\n"):
+        if ran.code == 0 and not written.endswith(b"--labeled picks.csv\n"):
             yield Outcome("fault", f"notes cut to {len(written)} of {size} with 0, raw={is_raw}")
         elif ran.code not in (0, 1):
             yield Outcome("fault", f"notes cut to {len(written)} of {size} with {ran.code}, raw={is_raw}")

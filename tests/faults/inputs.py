@@ -1,4 +1,4 @@
-"""Damaged inputs: pools in every form, files of picks as what is labelled, and as what is added to."""
+"""Damaged inputs: pools in every form, files of picks as what is labeled, and as what is added to."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ from .damage import damaged
 from .forms import Form, forms
 from .trying import Outcome, call, judge, prepare, run
 
-PICKING = ["--budget", "6", "--strategy", "coreset", "--standardise", "no", "--quiet"]
+PICKING = ["--budget", "6", "--strategy", "coreset", "--standardize", "no", "--quiet"]
 N_ROWS = 40
 PICKS = ("csv", "json", "jsonl", "parquet", "npy")
 
@@ -36,7 +36,7 @@ def scenarios(goal: int) -> Iterator[Scenario]:
     for name, form in forms().items():
         yield Scenario("damaged pools", name, goal, pool_tries(form))
     for kind in PICKS:
-        yield Scenario("damaged picks", f"{kind}, as --labelled", goal, labelled_tries(kind))
+        yield Scenario("damaged picks", f"{kind}, as --labeled", goal, labeled_tries(kind))
     for kind in PICKS:
         if kind != "json":
             yield Scenario("damaged picks", f"{kind}, with --append", goal, append_tries(kind))
@@ -98,18 +98,18 @@ def make_picks(folder: Path, kind: str) -> Path:
     return folder / f"picks.{kind}"
 
 
-def labelled_tries(kind: str) -> Callable[[Path, random.Random], Iterator[Outcome]]:
-    """Picks of an earlier round, damaged, as what is labelled."""
+def labeled_tries(kind: str) -> Callable[[Path, random.Random], Iterator[Outcome]]:
+    """Picks of an earlier round, damaged, as what is labeled."""
 
     def tries(folder: Path, chance: random.Random) -> Iterator[Outcome]:
         path = make_picks(folder, kind)
-        whole, command = path.read_bytes(), ["select", "pool.npy", *PICKING, "--labelled", path.name]
+        whole, command = path.read_bytes(), ["select", "pool.npy", *PICKING, "--labeled", path.name]
         expected = run(*command, folder=folder)
 
         def independent() -> bytes | None:
             def answer() -> str:
-                labelled = np.array(rows_in(path), dtype=np.int64)
-                picked = dubito.select(np.load("pool.npy"), 6, strategy="coreset", labelled=labelled)
+                labeled = np.array(rows_in(path), dtype=np.int64)
+                picked = dubito.select(np.load("pool.npy"), 6, strategy="coreset", labeled=labeled)
                 return render_selection(picked, "csv").decode()
 
             ran = call(answer, folder)

@@ -113,7 +113,7 @@ def write_tries(kind: str) -> Tries:
             str(LARGE - 1),
             "-s",
             "random",
-            "--standardise",
+            "--standardize",
             "no",
             "-q",
             "-o",

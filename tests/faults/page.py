@@ -34,7 +34,7 @@ GROUPS = {
     ),
     "damaged picks": (
         "Damaged files of picks",
-        "As what is labelled, and as what the next round is added to: all rows stay, none is there twice.",
+        "As what is labeled, and as what the next round is added to: all rows stay, none is there twice.",
     ),
     "damaged runs": (
         "Damaged folders of runs",

@@ -198,27 +198,27 @@ def test_probabilities_and_doubt_have_tables_of_their_own(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("labelled,x\n0,1\n1,2\n", [False, True]),
-        ("labelled,x\nTrue,1\nFalse,2\n", [True, False]),
-        ("labelled\n3\n1\n", [3, 1]),
+        ("labeled,x\n0,1\n1,2\n", [False, True]),
+        ("labeled,x\nTrue,1\nFalse,2\n", [True, False]),
+        ("labeled\n3\n1\n", [3, 1]),
         ("rank,index,id,priority\n1,5,a,inf\n2,0,b,\n", [5, 0]),
         ("index\n4\n2\n", [4, 2]),
-        ("labelled\n0.5\n", [0.5]),
+        ("labeled\n0.5\n", [0.5]),
         ("id,x,y\na,1,2\n", [[1, 2]]),
         ("x\n3\n", [[3]]),
         ("pool,z\n3,4\n", [[3, 4]]),
     ],
 )
-def test_labelled_in_a_table_is_a_mask_rows_or_features(tmp_path: Path, content: str, expected: list[object]) -> None:
-    labelled = np.asarray(read_array(text_file(tmp_path / "seen.csv", content), "labelled"))
-    assert labelled.tolist() == expected
+def test_labeled_in_a_table_is_a_mask_rows_or_features(tmp_path: Path, content: str, expected: list[object]) -> None:
+    labeled = np.asarray(read_array(text_file(tmp_path / "seen.csv", content), "labeled"))
+    assert labeled.tolist() == expected
     if expected in ([3, 1], [5, 0], [4, 2]):
-        assert labelled.dtype == np.int64
+        assert labeled.dtype == np.int64
 
 
-def test_a_key_to_a_labelled_column_gives_rows(tmp_path: Path) -> None:
+def test_a_key_to_a_labeled_column_gives_rows(tmp_path: Path) -> None:
     path = text_file(tmp_path / "seen.csv", "row,x\n3,0.5\n1,0.5\n")
-    assert np.asarray(read_array(f"{path}::row", "labelled")).tolist() == [3, 1]
+    assert np.asarray(read_array(f"{path}::row", "labeled")).tolist() == [3, 1]
 
 
 def test_shards_of_tables_are_stacked_by_column_name(tmp_path: Path) -> None:

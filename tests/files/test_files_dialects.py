@@ -27,7 +27,7 @@ def features(path: str) -> list[list[float]]:
 
 @pytest.mark.parametrize(("delimiter", "word"), [*DELIMITERS.items()])
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
-def test_whatever_stands_between_fields_is_recognised_and_reported(
+def test_whatever_stands_between_fields_is_recognized_and_reported(
     tmp_path: Path, delimiter: str, word: str, suffix: str
 ) -> None:
     lines = ["id,x,y", "a,1.5,2", "b,-3,4e2"]

@@ -1,4 +1,4 @@
-"""Locks that a file's neighbour carries, and file systems without them."""
+"""Locks that a file's neighbor carries, and file systems without them."""
 
 import errno
 import fcntl

@@ -87,8 +87,8 @@ def test_parquet_labels_may_be_categories_or_whole_floats(tmp_path: Path) -> Non
     assert read_array(path, "labels").tolist() == ["cat", "dog", "cat"]
     marks = read_array(path, "labels", columns=Columns(label="mark"))
     assert marks.dtype == np.int64
-    labelled = parquet_file(tmp_path / "seen.parquet", x=[1.0, 2.0], labelled=[True, False])
-    assert np.asarray(find_array(open_source(labelled), "labelled")).tolist() == [True, False]
+    labeled = parquet_file(tmp_path / "seen.parquet", x=[1.0, 2.0], labeled=[True, False])
+    assert np.asarray(find_array(open_source(labeled), "labeled")).tolist() == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -102,10 +102,10 @@ def test_a_missing_last_newline_is_added(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_saved_picks_serve_as_labelled(tmp_path: Path, format: Format) -> None:
+def test_saved_picks_serve_as_labeled(tmp_path: Path, format: Format) -> None:
     path = str(tmp_path / f"picks.{format}")
     save_selection(ODD, path)
-    assert np.asarray(read_array(path, "labelled")).tolist() == [4, 2, 9]
+    assert np.asarray(read_array(path, "labeled")).tolist() == [4, 2, 9]
 
 
 @pytest.mark.parametrize("format", APPENDABLE)
@@ -114,7 +114,7 @@ def test_a_row_is_not_picked_twice(tmp_path: Path, format: Format) -> None:
     save_selection(selection([4, 2]), str(path))
     before = path.read_bytes()
     with pytest.raises(
-        InvalidArgument, match=rf"row 2 is among the picks of .*picks.{format} already; pass them as labelled"
+        InvalidArgument, match=rf"row 2 is among the picks of .*picks.{format} already; pass them as labeled"
     ):
         append_picks(selection([3, 2]), str(path))
     assert path.read_bytes() == before

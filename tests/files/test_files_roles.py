@@ -21,17 +21,17 @@ def test_one_npz_holds_everything_under_the_usual_names(tmp_path: Path) -> None:
     path = save(
         tmp_path / "all.npz",
         pool=FEATURES,
-        labelled=np.array([0, 2]),
+        labeled=np.array([0, 2]),
         logits=np.zeros((4, 2)),
         doubt=np.full(4, 0.5),
         ids=np.array([b"a", b"b", b"c", "é".encode()]),
         classes=np.array([1.0, 0.0, 1.0, 2.0]),
     )
     pool = read_pool(path)
-    assert pool.source.names == ("pool", "labelled", "logits", "doubt", "ids", "classes")
+    assert pool.source.names == ("pool", "labeled", "logits", "doubt", "ids", "classes")
     assert pool.ids is not None
     assert pool.ids.tolist() == ["a", "b", "c", "é"]
-    np.testing.assert_array_equal(np.asarray(find_array(pool.source, "labelled")), [0, 2])
+    np.testing.assert_array_equal(np.asarray(find_array(pool.source, "labeled")), [0, 2])
     found = find_doubt(pool.source)
     assert found is not None
     assert found[0] == "logits"
@@ -118,18 +118,18 @@ def test_a_long_listing_is_cut(tmp_path: Path) -> None:
         read_array(path, "features")
 
 
-def test_labelled_takes_the_features_of_another_file(tmp_path: Path) -> None:
+def test_labeled_takes_the_features_of_another_file(tmp_path: Path) -> None:
     path = save(tmp_path / "seen.npz", embeddings=FEATURES, labels=np.arange(4))
-    np.testing.assert_array_equal(np.asarray(read_array(path, "labelled")), FEATURES)
-    assert find_array(open_source(path), "labelled") is None
+    np.testing.assert_array_equal(np.asarray(read_array(path, "labeled")), FEATURES)
+    assert find_array(open_source(path), "labeled") is None
 
 
-def test_labelled_masks_and_rows_keep_their_type(tmp_path: Path) -> None:
+def test_labeled_masks_and_rows_keep_their_type(tmp_path: Path) -> None:
     for values in (np.array([True, False]), np.array([3, 1], dtype=np.uint8)):
         np.save(tmp_path / "seen.npy", values)
-        labelled = read_array(str(tmp_path / "seen.npy"), "labelled")
-        assert labelled.dtype == values.dtype
-        assert labelled.shape == (2,)
+        labeled = read_array(str(tmp_path / "seen.npy"), "labeled")
+        assert labeled.dtype == values.dtype
+        assert labeled.shape == (2,)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_fit_is_no_worse_than_a_pipeline_written_by_hand(m: int) -> None:
     for seed in range(3):
         rows = np.sort(np.random.default_rng(seed).permutation(len(DIGITS))[:m])
         rest = np.setdiff1d(np.arange(len(DIGITS)), rows)
-        fitted = dubito.fit(DIGITS, ANSWERS[rows], labelled=rows)
+        fitted = dubito.fit(DIGITS, ANSWERS[rows], labeled=rows)
         assert fitted.probabilities is not None
         ours.append(quality(fitted.probabilities, fitted.classes, rest))
         n_folds = int(min(5, np.bincount(ANSWERS[rows]).max()))  # It refuses more.
@@ -97,7 +97,7 @@ def test_a_fit_is_no_worse_than_a_pipeline_written_by_hand(m: int) -> None:
 
 def test_the_accuracy_on_labels_held_out_is_that_on_the_rest() -> None:
     rows = np.random.default_rng(3).permutation(len(DIGITS))[:200]
-    fitted = dubito.fit(DIGITS, ANSWERS[rows], labelled=rows)
+    fitted = dubito.fit(DIGITS, ANSWERS[rows], labeled=rows)
     assert fitted.interval is not None
     low, high = fitted.interval
     assert low <= (fitted.predicted == ANSWERS).mean() <= high
@@ -119,7 +119,7 @@ def test_held_out_probabilities_are_those_that_accuracy_and_loss_are_counted_on(
 def test_noise_is_not_believed() -> None:
     rng = np.random.default_rng(0)
     pool, labels = rng.normal(size=(500, 40)), rng.integers(0, 4, 100)
-    fitted = dubito.fit(pool, labels, labelled=np.arange(100))
+    fitted = dubito.fit(pool, labels, labeled=np.arange(100))
     assert fitted.interval is not None
     assert fitted.interval[0] <= 0.25 <= fitted.interval[1]
     assert fitted.doubt is not None
@@ -140,7 +140,7 @@ def test_without_labels_it_is_a_cold_start_and_says_so() -> None:
     assert fitted.probabilities is None
     assert fitted.doubt is None
     assert fitted.n_labels == 0
-    assert fitted.notes == ("nothing is labelled yet, so this is a cold start.",)
+    assert fitted.notes == ("nothing is labeled yet, so this is a cold start.",)
     assert repr(fitted) == "Fit(no model: no labels)"
     with pytest.raises(InvalidArgument, match="nothing is predicted"):
         _ = fitted.predicted
@@ -243,7 +243,7 @@ def test_more_features_than_labels_and_rows() -> None:
     rng = np.random.default_rng(0)
     codes = np.arange(40) % 2
     pool = rng.normal(size=(40, 3000)) + 0.2 * codes[:, None]
-    fitted = dubito.fit(pool, codes[:20], labelled=np.arange(20))
+    fitted = dubito.fit(pool, codes[:20], labeled=np.arange(20))
     assert (fitted.predicted[20:] == codes[20:]).mean() > 0.9
 
 
@@ -273,15 +273,15 @@ PICKED = [int(ANSWERS[row]) for row in SOME]
         {"pool": POOL, "labels": pd.Series(with_gaps(), dtype="Int64")},
         {"pool": POOL, "labels": pd.Series(PICKED, index=SOME)},
         {"pool": POOL, "labels": dict(zip(SOME.tolist(), PICKED, strict=True))},
-        {"pool": POOL, "labels": PICKED[::-1], "labelled": SOME[::-1]},
-        {"pool": POOL, "labels": ANSWERS[:400], "labelled": SOME},
-        {"pool": POOL, "labels": ANSWERS[:400], "labelled": np.isin(np.arange(400), SOME)},
+        {"pool": POOL, "labels": PICKED[::-1], "labeled": SOME[::-1]},
+        {"pool": POOL, "labels": ANSWERS[:400], "labeled": SOME},
+        {"pool": POOL, "labels": ANSWERS[:400], "labeled": np.isin(np.arange(400), SOME)},
         {"pool": POOL, "labels": [-1 if label is None else label for label in with_gaps()], "no_label": -1},
         {"pool": POOL, "ids": NAMES, "labels": {NAMES[row]: int(ANSWERS[row]) for row in SOME[::-1]}},
         {"pool": POOL, "ids": NAMES, "labels": pd.Series(PICKED, index=[NAMES[row] for row in SOME])},
         {"pool": FRAME, "labels": pd.DataFrame({"id": [NAMES[row] for row in SOME], "label": PICKED, "who": "me"})},
         {"pool": FRAME, "labels": pl.DataFrame({"id": [NAMES[row] for row in SOME], "class": PICKED})},
-        {"pool": POOL, "labels": PICKED, "labelled": POOL[SOME]},
+        {"pool": POOL, "labels": PICKED, "labeled": POOL[SOME]},
     ],
 )
 def test_labels_mean_the_same_however_they_are_handed_over(given: dict[str, Any]) -> None:
@@ -290,7 +290,7 @@ def test_labels_mean_the_same_however_they_are_handed_over(given: dict[str, Any]
         fitted = dubito.fit(given.pop("pool"), given.pop("labels"), **given)
     np.testing.assert_allclose(answers_of(fitted), answers_of(plain()), atol=1e-12)
     assert [int(each) for each in fitted.classes] == plain().classes.tolist() == list(range(10))
-    if given.get("labelled") is None or np.ndim(given["labelled"]) == 1:
+    if given.get("labeled") is None or np.ndim(given["labeled"]) == 1:
         assert fitted.rows is not None
         assert fitted.rows.tolist() == SOME.tolist()
 
@@ -313,8 +313,8 @@ def test_classes_are_integers_or_text(one: object, other: object, classes: list[
         ({"labels": {"x": 1}, "ids": NAMES}, "labels holds an id that is none of the pool's 400 .'x'."),
         ({"labels": {7: 1, "7": 2}}, "labels name a row twice"),
         ({"labels": [-1] * 400}, "labels has the label -1 in 400 rows, which may be a class or stand for none"),
-        ({"labels": {3: 1, 5: 2}, "labelled": [3]}, "labels are of 1 rows that are not labelled"),
-        ({"labels": [1, 2], "labelled": [3]}, r"labels has shape \(2,\); pass one for each of the 1 labelled rows"),
+        ({"labels": {3: 1, 5: 2}, "labeled": [3]}, "labels are of 1 rows that are not labeled"),
+        ({"labels": [1, 2], "labeled": [3]}, r"labels has shape \(2,\); pass one for each of the 1 labeled rows"),
         ({"labels": pd.DataFrame({"a": [1], "b": [2]})}, "labels has the columns a, b, none of them called label"),
         ({"labels": pd.DataFrame({"label": [1]})}, "labels has 1 rows without ids"),
         ({"labels": with_gaps(), "model": "lineal"}, "model='lineal' is not known; choose from linear, forest"),
@@ -349,7 +349,7 @@ def test_what_cannot_be_meant_is_refused_by_name(given: dict[str, Any], words: s
 def test_a_forest_is_held_out_and_calibrated_too() -> None:
     """By six labels, as two hundred trees take a while for each of them."""
     two = np.flatnonzero(ANSWERS < 2)
-    fitted = dubito.fit(DIGITS[two], ANSWERS[two[:6]], labelled=np.arange(6), model="forest")
+    fitted = dubito.fit(DIGITS[two], ANSWERS[two[:6]], labeled=np.arange(6), model="forest")
     np.testing.assert_allclose(answers_of(fitted).sum(axis=1), 1.0)
     assert (fitted.predicted == ANSWERS[two]).mean() > 0.8
     assert fitted.tested is not None
@@ -361,7 +361,7 @@ def test_a_forest_is_held_out_and_calibrated_too() -> None:
 @pytest.mark.parametrize("model", ["sklearn.naive_bayes.GaussianNB", GaussianNB()])
 def test_other_models_are_held_out_and_calibrated_alike(model: object) -> None:
     rows = np.random.default_rng(1).permutation(len(DIGITS))[:120]
-    fitted = dubito.fit(DIGITS, ANSWERS[rows], labelled=rows, model=model)
+    fitted = dubito.fit(DIGITS, ANSWERS[rows], labeled=rows, model=model)
     assert fitted.probabilities is not None
     np.testing.assert_allclose(fitted.probabilities.sum(axis=1), 1.0)
     assert (fitted.predicted == ANSWERS).mean() > 0.7
@@ -374,7 +374,7 @@ def test_other_models_are_held_out_and_calibrated_alike(model: object) -> None:
 def test_naive_bayes_is_far_too_sure_until_it_is_calibrated() -> None:
     rows = np.random.default_rng(1).permutation(len(DIGITS))[:120]
     rest = np.setdiff1d(np.arange(len(DIGITS)), rows)
-    fitted = dubito.fit(DIGITS, ANSWERS[rows], labelled=rows, model=GaussianNB())
+    fitted = dubito.fit(DIGITS, ANSWERS[rows], labeled=rows, model=GaussianNB())
     plain = GaussianNB().fit(DIGITS[rows], ANSWERS[rows])
     assert fitted.probabilities is not None
     ours = quality(fitted.probabilities, fitted.classes, rest)[1]
@@ -382,7 +382,7 @@ def test_naive_bayes_is_far_too_sure_until_it_is_calibrated() -> None:
 
 
 def accuracy(pool: np.ndarray, answers: np.ndarray, n_labels: int) -> float:
-    found = dubito.fit(pool, answers[:n_labels], labelled=np.arange(n_labels)).predicted
+    found = dubito.fit(pool, answers[:n_labels], labeled=np.arange(n_labels)).predicted
     return float((found == answers)[n_labels:].mean())
 
 
@@ -390,7 +390,7 @@ def test_directions_of_an_embedding_keep_their_sizes_and_units_of_a_table_do_not
     rng = np.random.default_rng(0)
     answers = np.arange(600) % 4
     strong = 3.0 * np.eye(4)[answers] + rng.normal(size=(600, 4))
-    # As an embedding of words: what tells is large, and there is much small noise, which standardised would be as loud.
+    # As an embedding of words: what tells is large, and there is much small noise, which standardized would be as loud.
     embedding = np.hstack([strong, 0.05 * rng.normal(size=(600, 200))])
     assert accuracy(embedding, answers, 80) > 0.9
     # As a table: the columns that tell have small units beside a few large ones that tell nothing.

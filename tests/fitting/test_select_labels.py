@@ -27,7 +27,7 @@ def fitted() -> dubito.Fit:
 
 
 def by_hand(strategy: str = METHOD) -> list[int]:
-    picked = dubito.select(POOL, 12, labelled=SOME, probabilities=fitted().probabilities, strategy=strategy)
+    picked = dubito.select(POOL, 12, labeled=SOME, probabilities=fitted().probabilities, strategy=strategy)
     return list(picked.indices)
 
 
@@ -37,8 +37,8 @@ def by_hand(strategy: str = METHOD) -> list[int]:
         {"labels": LABELS},
         {"labels": [LABELS.get(row) for row in range(N)]},
         {"labels": pd.Series(LABELS)},
-        {"labels": list(LABELS.values()), "labelled": SOME},
-        {"labels": ANSWERS[:N], "labelled": SOME},
+        {"labels": list(LABELS.values()), "labeled": SOME},
+        {"labels": ANSWERS[:N], "labeled": SOME},
         {"labels": [LABELS.get(row, -1) for row in range(N)], "no_label": [-1]},
         {"labels": {NAMES[row]: label for row, label in LABELS.items()}, "ids": NAMES},
     ],
@@ -60,7 +60,7 @@ def test_every_strategy_that_minds_doubt_takes_it(strategy: str) -> None:
 @pytest.mark.parametrize("strategy", ["coreset", "coverage", "typiclust", "closest-kmeans", "random"])
 def test_a_strategy_that_minds_no_doubt_has_nothing_fitted_for_it(strategy: str) -> None:
     picked = dubito.select(POOL, 5, labels=LABELS, strategy=strategy)
-    plain = dubito.select(POOL, 5, labelled=SOME, strategy=strategy)
+    plain = dubito.select(POOL, 5, labeled=SOME, strategy=strategy)
     assert picked.indices.tolist() == plain.indices.tolist()
     assert not [note for note in picked.notes if note.startswith("fitted")]
 
@@ -68,7 +68,7 @@ def test_a_strategy_that_minds_no_doubt_has_nothing_fitted_for_it(strategy: str)
 def test_what_another_model_says_counts_more() -> None:
     theirs = np.random.default_rng(1).dirichlet(np.ones(10), N)
     picked = dubito.select(POOL, 12, labels=LABELS, probabilities=theirs, strategy=METHOD)
-    plain = dubito.select(POOL, 12, labelled=SOME, probabilities=theirs, strategy=METHOD)
+    plain = dubito.select(POOL, 12, labeled=SOME, probabilities=theirs, strategy=METHOD)
     assert picked.indices.tolist() == plain.indices.tolist() != by_hand()
     assert not [note for note in picked.notes if note.startswith("fitted")]
 
@@ -85,9 +85,7 @@ def test_no_model_is_fitted_where_none_is_wanted_and_another_kind_where_it_is() 
         dubito.select(POOL, 12, labels=LABELS, model="linea", strategy=METHOD)
 
 
-@pytest.mark.parametrize(
-    ("labels", "words"), [({}, "nothing is labelled yet"), ({3: "a"}, "only one class has labels")]
-)
+@pytest.mark.parametrize(("labels", "words"), [({}, "nothing is labeled yet"), ({3: "a"}, "only one class has labels")])
 def test_too_few_labels_are_a_cold_start_that_says_so(labels: dict[int, str], words: str) -> None:
     picked = dubito.select(POOL, 5, labels=labels, strategy="auto")
     assert picked.strategy == "coverage"
@@ -103,21 +101,21 @@ def test_quotas_go_by_the_names_of_the_classes() -> None:
     assert max(map(predicted.count, predicted)) <= 2
 
 
-@pytest.mark.parametrize("standardise", [None, True])
-def test_a_pool_learns_from_labels_round_after_round(standardise: bool | None) -> None:
-    pool = dubito.Pool(POOL, ids=NAMES, standardise=standardise)
+@pytest.mark.parametrize("standardize", [None, True])
+def test_a_pool_learns_from_labels_round_after_round(standardize: bool | None) -> None:
+    pool = dubito.Pool(POOL, ids=NAMES, standardize=standardize)
     pool.label(rows=SOME[:25])
     first = pool.select(10, labels=ANSWERS[SOME[:25]], strategy="doubt-coreset")
     plain = dubito.select(
-        POOL, 10, labels=ANSWERS[SOME[:25]], labelled=SOME[:25], strategy="doubt-coreset", standardise=standardise
+        POOL, 10, labels=ANSWERS[SOME[:25]], labeled=SOME[:25], strategy="doubt-coreset", standardize=standardize
     )
     assert first.indices.tolist() == plain.indices.tolist()
     pool.label(first)
-    by_id = {NAMES[row]: int(ANSWERS[row]) for row in pool.labelled}
+    by_id = {NAMES[row]: int(ANSWERS[row]) for row in pool.labeled}
     second = pool.select(10, labels=by_id, strategy="doubt-coreset")
-    assert set(second.indices.tolist()).isdisjoint(pool.labelled.tolist())
+    assert set(second.indices.tolist()).isdisjoint(pool.labeled.tolist())
     assert any(note.startswith("fitted: linear model, 35 labels") for note in second.notes)
-    with pytest.raises(DubitoError, match="rows that are not labelled"):
+    with pytest.raises(DubitoError, match="rows that are not labeled"):
         pool.select(10, labels={NAMES[int(second.indices[0])]: 1, **by_id})
 
 
@@ -134,7 +132,7 @@ def test_a_class_found_late_turns_the_picks_to_it() -> None:
     for seed in range(3):
         rows = np.random.default_rng(seed).permutation(N)[: len(labels)]
         left = np.setdiff1d(np.arange(N), rows)
-        by_chance.append((dubito.fit(POOL, ANSWERS[rows], labelled=rows).predicted[left] == ANSWERS[left]).mean())
+        by_chance.append((dubito.fit(POOL, ANSWERS[rows], labeled=rows).predicted[left] == ANSWERS[left]).mean())
     assert (ours.predicted[rest] == ANSWERS[rest]).mean() > np.mean(by_chance)
 
 

@@ -77,7 +77,7 @@ def test_picks_on_digits_are_those_of_the_first_version(number: int) -> None:
     assert len(records) == N_DIGITS
     features, _ = load_digits(return_X_y=True)
     doubt = (np.arange(len(features)) * 37 % 64 + 1) / 64
-    usual = {"strategy": "doubt-coreset", "labelled": np.arange(0, len(features), 90)}
+    usual = {"strategy": "doubt-coreset", "labeled": np.arange(0, len(features), 90)}
     picked = dubito.select(features, 60, doubt=doubt, **{**usual, **records[number]["options"]})
     assert picked.indices.tolist() == records[number]["indices"]
     assert [priority.hex() for priority in picked.priorities] == records[number]["priorities"]
@@ -90,11 +90,11 @@ def pool_features() -> npt.NDArray[np.float64]:
 
 def test_a_pool_that_the_first_version_saved_goes_on_where_it_was() -> None:
     pool = dubito.Pool.load(str(FOLDER / "pool.npz"), pool_features())
-    assert len(pool.labelled) == 43
-    assert {3, 77, 200} < set(pool.labelled.tolist())
-    assert (pool._before.seen[np.setdiff1d(np.arange(300), pool.labelled)] == 43).all()
+    assert len(pool.labeled) == 43
+    assert {3, 77, 200} < set(pool.labeled.tolist())
+    assert (pool._before.seen[np.setdiff1d(np.arange(300), pool.labeled)] == 43).all()
     doubt = (np.arange(300) * 9 % 32 + 1) / 32
-    afresh = dubito.select(pool_features(), 20, labelled=pool.labelled, doubt=doubt, strategy="doubt-coreset")
+    afresh = dubito.select(pool_features(), 20, labeled=pool.labeled, doubt=doubt, strategy="doubt-coreset")
     picked = pool.select(20, doubt=doubt, strategy="doubt-coreset")
     assert picked.indices.tolist() == afresh.indices.tolist()
     assert picked.priorities.tobytes() == afresh.priorities.tobytes()

@@ -30,8 +30,8 @@ DIGITS: tuple[dict[str, Any], ...] = (
     {"strategy": "doubt-coreset", "strength": 0.0, "beam_width": 5},
     {"strategy": "doubt-coreset", "scaling": "acquired"},
     {"strategy": "doubt-coreset", "beam_width": 10},
-    {"strategy": "doubt-coreset", "labelled": None},
-    {"strategy": "coreset", "labelled": None},
+    {"strategy": "doubt-coreset", "labeled": None},
+    {"strategy": "coreset", "labeled": None},
     {"strategy": "least-confidence"},
 )
 """Calls on scikit-learn's digits; fractions of 64 as doubts, whose squares have no rounding."""
@@ -80,7 +80,7 @@ def digits_call(options: dict[str, Any]) -> dubito.Selection:
 
     features, _ = load_digits(return_X_y=True)
     doubt = (np.arange(len(features)) * 37 % 64 + 1) / 64
-    usual = {"strategy": "doubt-coreset", "labelled": np.arange(0, len(features), 90)}
+    usual = {"strategy": "doubt-coreset", "labeled": np.arange(0, len(features), 90)}
     return dubito.select(features, 60, doubt=doubt, **{**usual, **options})
 
 

@@ -54,7 +54,7 @@ def said() -> FloatArray:
 @pytest.mark.parametrize("strategy", ["auto", "doubt-coverage", "coreset", "margin", "badge", "random"])
 def test_the_picks_and_metrics_are_those_of_select(strategy: str) -> None:
     rows, metrics = Sampling(strategy, seed=5)(taught(probe()), POOL, n_instances=15)
-    expected = dubito.select(POOL, 15, labelled=KNOWN, probabilities=said(), strategy=strategy, seed=5)
+    expected = dubito.select(POOL, 15, labeled=KNOWN, probabilities=said(), strategy=strategy, seed=5)
     assert rows.tolist() == expected.indices.tolist()
     np.testing.assert_array_equal(metrics, expected.priorities)
 
@@ -64,15 +64,15 @@ def test_options_come_with_the_name_or_the_object_and_more_at_the_query() -> Non
     expected = dubito.select(
         POOL,
         5,
-        labelled=KNOWN,
+        labeled=KNOWN,
         probabilities=said(),
         strategy="doubt-coverage:strength=2",
         metric="cosine",
-        standardise=True,
+        standardize=True,
         costs=costs,
     )
     for strategy in ("doubt-coverage:strength=2", DoubtCoverage(strength=2.0)):
-        asked = Sampling(strategy, metric="cosine", standardise=True)
+        asked = Sampling(strategy, metric="cosine", standardize=True)
         assert pickle.loads(pickle.dumps(asked)) == asked
         assert asked(taught(probe()), POOL, 5, costs=costs)[0].tolist() == expected.indices.tolist()
     assert len(Sampling()(taught(probe()), POOL)[0]) == 1
@@ -113,20 +113,20 @@ def test_a_committee_brings_posterior_samples() -> None:
         def vote_proba(self, points: Any) -> FloatArray:
             return votes
 
-    expected = dubito.select(POOL, 5, labelled=KNOWN, probabilities=votes, strategy="bald")
+    expected = dubito.select(POOL, 5, labeled=KNOWN, probabilities=votes, strategy="bald")
     assert Sampling("bald")(Committee(members), POOL, 5)[0].tolist() == expected.indices.tolist()
 
 
 def test_distances_are_those_of_transformed_points_where_the_learner_says_so() -> None:
     learner = taught(make_pipeline(StandardScaler(), probe()), on_transformed=True)
     move = learner.transform_without_estimating
-    expected = dubito.select(move(POOL), 5, labelled=move(KNOWN), strategy="coreset")
+    expected = dubito.select(move(POOL), 5, labeled=move(KNOWN), strategy="coreset")
     assert Sampling("coreset")(learner, POOL, 5)[0].tolist() == expected.indices.tolist()
 
 
 def test_frames_and_sparse_matrices_are_pools_too() -> None:
-    expected = dubito.select(POOL, 5, labelled=KNOWN, strategy="coreset").indices.tolist()
-    # An index that frames of a pool and of what is labelled share is no id.
+    expected = dubito.select(POOL, 5, labeled=KNOWN, strategy="coreset").indices.tolist()
+    # An index that frames of a pool and of what is labeled share is no id.
     index = [f"scan {row}" for row in range(len(POOL))]
     learner = Learner(None, pd.DataFrame(KNOWN, index=index[:40]))
     assert Sampling("coreset")(learner, pd.DataFrame(POOL, index=index), 5)[0].tolist() == expected

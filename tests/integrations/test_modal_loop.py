@@ -31,7 +31,7 @@ def test_four_rounds_ask_for_the_picks_of_select(strategy: str) -> None:
     for _ in range(4):
         model = LogisticRegression(max_iter=500).fit(POINTS[known], ANSWERS[known])
         said = model.predict_proba(POINTS[pool])
-        expected = dubito.select(POINTS[pool], 10, labelled=POINTS[known], probabilities=said, strategy=strategy)
+        expected = dubito.select(POINTS[pool], 10, labeled=POINTS[known], probabilities=said, strategy=strategy)
         rows, points, metrics = learner.query(POINTS[pool], n_instances=10, return_metrics=True)
         assert rows.tolist() == expected.indices.tolist()
         np.testing.assert_array_equal(points, POINTS[pool[rows]])
@@ -49,7 +49,7 @@ def test_a_committee_is_asked_for_its_votes() -> None:
     ]
     committee = models.Committee(members, query_strategy=Sampling("batchbald"))
     rows, _ = committee.query(pool, n_instances=6)
-    expected = dubito.select(pool, 6, labelled=known, probabilities=committee.vote_proba(pool), strategy="batchbald")
+    expected = dubito.select(pool, 6, labeled=known, probabilities=committee.vote_proba(pool), strategy="batchbald")
     assert rows.tolist() == expected.indices.tolist()
     committee.teach(pool[rows], ANSWERS[60:300][rows])
 

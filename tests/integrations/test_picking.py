@@ -33,7 +33,7 @@ def test_a_missing_model_is_asked_for_in_the_words_of_the_tool() -> None:
 
 
 def test_that_nothing_is_left_is_said_so() -> None:
-    with pytest.raises(InvalidData, match="nothing to pick: every row is labelled"):
+    with pytest.raises(InvalidData, match="nothing to pick: every row is labeled"):
         pick(LINE, 0, build_strategy("coreset", {}), "pass clf=.")
 
 
@@ -68,22 +68,22 @@ def argmaxes(table: FloatArray) -> list[int]:
 
 @pytest.mark.parametrize("strategy", ["coreset", "coverage", "random", "closest-kmeans", "optimal-coreset"])
 def test_before_each_pick_it_is_worth_most(strategy: str) -> None:
-    picks = whole(strategy, 3, labelled=[0]).indices
-    table = in_turn(picks, whole(strategy, 3, labelled=[0]), 4)
+    picks = whole(strategy, 3, labeled=[0]).indices
+    table = in_turn(picks, whole(strategy, 3, labeled=[0]), 4)
     assert argmaxes(table) == picks.tolist()
     assert np.isnan(table).sum(axis=1).tolist() == [1, 2, 3]
 
 
 def test_a_ranking_is_worth_its_scores() -> None:
     said = np.array([[0.5, 0.5], [0.6, 0.4], [0.9, 0.1], [0.7, 0.3]])
-    given = {"probabilities": said, "labelled": [2]}
+    given = {"probabilities": said, "labeled": [2]}
     table = in_turn(whole("least-confidence", 2, **given).indices, whole("least-confidence", 3, **given), 4)
     np.testing.assert_allclose(table, [[0.5, 0.4, np.nan, 0.3], [np.nan, 0.4, np.nan, 0.3]])
 
 
 def test_a_row_is_worth_what_comes_after_it_where_the_order_depends_on_the_budget() -> None:
     first = np.array([3, 1])
-    table = in_turn(first, whole("coreset", 3, labelled=[0]), 4)
+    table = in_turn(first, whole("coreset", 3, labeled=[0]), 4)
     np.testing.assert_array_equal(table[0], [np.nan, 1.0, 0.0, 2.0])
 
 

@@ -25,7 +25,7 @@ OPTIONS: dict[str, dict[str, object]] = {"probabilistic-coreset": {"components":
 
 @pytest.fixture(scope="module")
 def digits() -> tuple[FloatArray, AnyArray]:
-    """400 rows, of which the first 20 are labelled, and not one after another."""
+    """400 rows, of which the first 20 are labeled, and not one after another."""
     points, answers = load_digits(return_X_y=True)
     labels = np.full(400, np.nan)
     labels[::20] = answers[:400:20]
@@ -50,7 +50,7 @@ def test_the_picks_are_those_of_select(name: str, digits: tuple[FloatArray, AnyA
     expected = dubito.select(
         points,
         12,
-        labelled=~np.isnan(labels),
+        labeled=~np.isnan(labels),
         probabilities=said,
         strategy=build_strategy(name, OPTIONS.get(name, {})),
         seed=7,
@@ -71,11 +71,11 @@ def test_parameters_are_those_of_the_strategy_and_can_be_cloned_set_and_pickled(
 def test_options_reach_the_strategy(digits: tuple[FloatArray, AnyArray]) -> None:
     points, labels = digits
     said = probe().fit(points, labels).predict_proba(points)
-    query = adapter.DoubtCoreset(strength=0.5, beam_width=3, doubt="margin", metric="cosine", standardise=False)
+    query = adapter.DoubtCoreset(strength=0.5, beam_width=3, doubt="margin", metric="cosine", standardize=False)
     expected = dubito.select(
         points,
         5,
-        labelled=~np.isnan(labels),
+        labeled=~np.isnan(labels),
         probabilities=said,
         strategy="doubt-coreset:strength=0.5,beam_width=3,doubt=margin",
         metric="cosine",
@@ -91,7 +91,7 @@ def test_a_model_that_is_fitted_already_is_taken_as_it_is(digits: tuple[FloatArr
     fitted = probe().fit(points, few)
     picks = adapter.Margin().query(points, labels, fitted, fit_clf=False, batch_size=4)
     expected = dubito.select(
-        points, 4, labelled=~np.isnan(labels), probabilities=fitted.predict_proba(points), strategy="margin"
+        points, 4, labeled=~np.isnan(labels), probabilities=fitted.predict_proba(points), strategy="margin"
     )
     assert picks.tolist() == expected.indices.tolist()
 
@@ -101,7 +101,7 @@ def test_candidates_may_be_rows_or_features(digits: tuple[FloatArray, AnyArray])
     rows = np.flatnonzero(np.isnan(labels))[:50]
     picks = adapter.Coreset().query(points, labels, candidates=rows, batch_size=5)
     assert set(picks) <= set(rows)
-    # What a core-set takes of some rows does not depend on those that are neither labelled nor candidates.
+    # What a core-set takes of some rows does not depend on those that are neither labeled nor candidates.
     again = adapter.Coreset().query(points, labels, candidates=points[rows], batch_size=5)
     assert rows[again].tolist() == picks.tolist()
     _, worth = adapter.Coreset().query(points, labels, candidates=points[rows], batch_size=5, return_utilities=True)
@@ -122,7 +122,7 @@ def test_a_forest_of_trees_is_a_committee(digits: tuple[FloatArray, AnyArray]) -
 
 def test_a_model_is_not_fitted_where_the_strategy_has_no_use_for_one(digits: tuple[FloatArray, AnyArray]) -> None:
     points, labels = digits
-    # No classifier counts its neighbours by a word.
+    # No classifier counts its neighbors by a word.
     never = classifiers.ParzenWindowClassifier(n_neighbors="none")
     assert len(adapter.Coverage().query(points, labels, never, batch_size=2)) == 2
     with pytest.raises(TypeError):

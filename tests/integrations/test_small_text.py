@@ -18,7 +18,7 @@ from dubito.matrix import FloatArray
 POINTS, ANSWERS = load_digits(return_X_y=True)
 POINTS, ANSWERS = POINTS[:300] / 16.0, ANSWERS[:300]
 KNOWN, REST = np.arange(0, 60, 2), np.setdiff1d(np.arange(280), np.arange(0, 60, 2))
-"""The last 20 rows are ignored: neither labelled nor asked for."""
+"""The last 20 rows are ignored: neither labeled nor asked for."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Embedding(Classifier):
 
 def expected(strategy: str, points: FloatArray = POINTS, **more: Any) -> list[int]:
     said = Classifier().predict_proba(Texts(POINTS))
-    given = {"labelled": KNOWN, "candidates": REST, "probabilities": said, **more}
+    given = {"labeled": KNOWN, "candidates": REST, "probabilities": said, **more}
     return list(dubito.select(points, 8, strategy=strategy, **given).indices)
 
 
@@ -79,7 +79,7 @@ def test_ignored_rows_are_never_asked_for() -> None:
 
 def test_without_a_classifier_the_start_is_cold() -> None:
     picks = asked(QueryStrategy(), None, Texts(POINTS))
-    assert picks == dubito.select(POINTS, 8, labelled=KNOWN, candidates=REST).indices.tolist()
+    assert picks == dubito.select(POINTS, 8, labeled=KNOWN, candidates=REST).indices.tolist()
     with pytest.raises(InvalidArgument, match=r"strategy='entropy' needs .*; give small-text's learner a classifier"):
         asked(QueryStrategy("entropy"), None, Texts(POINTS))
 

@@ -37,7 +37,7 @@ def test_four_rounds_ask_for_the_picks_of_select(strategy: str) -> None:
     for _ in range(4):
         model = LogisticRegression(max_iter=500).fit(POINTS[known], ANSWERS[known])
         said = model.predict_proba(POINTS)
-        expected = dubito.select(POINTS, 10, labelled=known, probabilities=said, strategy=strategy)
+        expected = dubito.select(POINTS, 10, labeled=known, probabilities=said, strategy=strategy)
         picks = learner.query(num_samples=10)
         assert picks.tolist() == expected.indices.tolist()
         learner.update(ANSWERS[picks])
@@ -58,5 +58,5 @@ def test_embeddings_of_ones_own_go_in_by_the_query() -> None:
     picks = learner.query(num_samples=5, query_strategy_kwargs={"embeddings": other})
     said = learner.classifier.predict_proba(learner.dataset)
     known = learner.indices_labeled
-    expected = dubito.select(other, 5, labelled=known, probabilities=said, strategy="doubt-coreset")
+    expected = dubito.select(other, 5, labeled=known, probabilities=said, strategy="doubt-coreset")
     assert picks.tolist() == expected.indices.tolist()

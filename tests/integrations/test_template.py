@@ -30,7 +30,7 @@ adapter = import_module("dubito.integrations.skactiveml")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 OPTIONS: dict[str, dict[str, object]] = {"probabilistic-coreset": {"components": 2, "batches": 10}}
-WRONG = {"metric": "taxi", "standardise": "perhaps", "engine": "steam"}
+WRONG = {"metric": "taxi", "standardize": "perhaps", "engine": "steam"}
 
 
 def forest() -> Any:
@@ -100,7 +100,7 @@ def query_test(name: str) -> Any:
             trees = query["ensemble"].fit(query["X"], query["y"]).estimators_
             said = np.stack([tree.predict_proba(query["X"]) for tree in trees], axis=1)
         strategy = build_strategy(name, OPTIONS.get(name, {}))
-        expected = dubito.select(query["X"], 3, labelled=[0, 1], probabilities=said, strategy=strategy, seed=42)
+        expected = dubito.select(query["X"], 3, labeled=[0, 1], probabilities=said, strategy=strategy, seed=42)
         picks = self.qs_class(**self.init_default_params).query(**query, batch_size=3)
         assert picks.tolist() == expected.indices.tolist()
 

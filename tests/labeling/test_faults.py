@@ -341,7 +341,7 @@ def texts_of(folder: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def labelled_texts(tmp_path: Path) -> tuple[Path, list[str], dict[str, str]]:
+def labeled_texts(tmp_path: Path) -> tuple[Path, list[str], dict[str, str]]:
     """A pool of texts, a project on it, and the labels that were given there."""
     texts = [f"{'good' if row % 2 else 'bad'} thing number {row // 2 * 2} {'x' * (row % 7)}" for row in range(40)]
     write_texts(tmp_path / "texts.csv", texts)
@@ -360,9 +360,9 @@ def embed_again(folder: Path, texts: list[str]) -> None:
 
 
 def test_labels_stay_with_their_texts_when_the_pool_is_written_again_with_rows_in_other_places(
-    labelled_texts: tuple[Path, list[str], dict[str, str]],
+    labeled_texts: tuple[Path, list[str], dict[str, str]],
 ) -> None:
-    folder, texts, labels = labelled_texts
+    folder, texts, labels = labeled_texts
     embed_again(folder, ["a new text at the top", *texts[::-1]])
     notes: list[str] = []
     project, contents = open_project(str(folder / "pool.parquet"), report=notes.append)
@@ -378,9 +378,9 @@ def test_labels_stay_with_their_texts_when_the_pool_is_written_again_with_rows_i
 
 @pytest.mark.parametrize("change", ["missing", "changed"])
 def test_a_pool_without_an_item_of_the_project_is_refused_before_anything_is_shown(
-    labelled_texts: tuple[Path, list[str], dict[str, str]], change: str
+    labeled_texts: tuple[Path, list[str], dict[str, str]], change: str
 ) -> None:
-    folder, texts, labels = labelled_texts
+    folder, texts, labels = labeled_texts
     embed_again(folder, texts[:-1] if change == "missing" else [*texts[:-1], "something else"])
     with pytest.raises(InvalidData, match=r"was replaced: 1 of the 40 items .* put the file back"):
         open_project(str(folder / "pool.parquet"))

@@ -531,7 +531,7 @@ class Service(RuleBasedStateMachine):
         facts = project_facts(self.service)
         assert state.label_table.labels == recount.labels()
         assert state.label_table.skipped == recount.skipped()
-        assert (facts["labelled"], facts["skipped"]) == (len(recount.labels()), len(recount.skipped()))
+        assert (facts["labeled"], facts["skipped"]) == (len(recount.labels()), len(recount.skipped()))
         assert [one_item(self.service, item)["label"] for item in range(N_ITEMS)] == [
             recount.label(item) for item in range(N_ITEMS)
         ]

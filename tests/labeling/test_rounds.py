@@ -46,7 +46,7 @@ def test_a_first_round_covers_and_a_later_one_has_a_model(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("n_rows", [1, 2])
-def test_a_pool_of_one_or_two_may_be_labelled_wholly(tmp_path: Path, n_rows: int) -> None:
+def test_a_pool_of_one_or_two_may_be_labeled_wholly(tmp_path: Path, n_rows: int) -> None:
     runner = RoundRunner(features(tmp_path, n_rows), None)
     arrays, facts = runner.run(job(np.arange(n_rows), round=2))
     assert len(arrays["picks"]) == 0

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from dubito.diagnosis import Diagnosis, diagnose
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
-from dubito.experiments.plots import diagnosis_figure, save_figure, strategy_colour
-from dubito.experiments.plots.style import OKABE_ITO, STRATEGY_COLOURS, new_figure, title
+from dubito.experiments.plots import diagnosis_figure, save_figure, strategy_color
+from dubito.experiments.plots.style import OKABE_ITO, STRATEGY_COLORS, new_figure, title
 
 
 def describe_of(
@@ -25,7 +25,7 @@ def describe_of(
     rows = np.arange(1, n + 1)
     return diagnose(
         pool,
-        labelled=[0],
+        labeled=[0],
         doubt=doubt,
         head=None if head is None else [[0.0], [4.0 * head]],
         checked=rows if with_outcomes else None,
@@ -46,7 +46,7 @@ def test_the_figure_names_regions_bounds_and_radii() -> None:
     assert f"{described.lambda_c_data:.3g}" in text
     assert "head: " in text
     assert f"δ = {described.delta:.3g}" in text
-    assert "200 pool points, 1 labelled" in text
+    assert "200 pool points, 1 labeled" in text
 
 
 def test_each_point_is_drawn_in_a_small_pool_and_hexagons_in_a_large_one() -> None:
@@ -77,7 +77,7 @@ def test_the_bounds_end_where_doubt_would_pass_one() -> None:
 def test_the_names_of_two_bounds_can_both_be_read(slope: float, steeper: float) -> None:
     pool = np.linspace(0.0, 3.0, 60)[:, None]
     doubt = np.minimum(slope * pool[:, 0], 0.9)
-    described = diagnose(pool, labelled=[0], doubt=doubt, head=[[0.0], [4.0 * slope * steeper]])
+    described = diagnose(pool, labeled=[0], doubt=doubt, head=[[0.0], [4.0 * slope * steeper]])
     figure = diagnosis_figure(described)
     figure.canvas.draw()
     axes = figure.axes[0]
@@ -94,7 +94,7 @@ def test_delta_star_is_marked_where_it_is_in_sight() -> None:
     pool = np.concatenate([[[0.0]], np.linspace(0.5, 40.0, 200)[:, None]])
     doubt = np.minimum(0.9, 0.1 * pool[:, 0])
     rows = np.arange(1, 201)
-    described = diagnose(pool, labelled=[0], doubt=doubt, checked=rows, wrong=rows % 3 == 0)
+    described = diagnose(pool, labeled=[0], doubt=doubt, checked=rows, wrong=rows % 3 == 0)
     assert described.delta_star is not None
     assert f"δ* = {described.delta_star:.3g}" in words(diagnosis_figure(described))
 
@@ -113,7 +113,7 @@ EXTREME = [
 def test_extreme_pools_are_drawn_without_a_warning(
     pool: list[list[float]], doubt: list[float], head: list[list[float]] | None, tmp_path: Path
 ) -> None:
-    described = diagnose(pool, labelled=[0], doubt=doubt, head=head)
+    described = diagnose(pool, labeled=[0], doubt=doubt, head=head)
     assert save_figure(diagnosis_figure(described), tmp_path / "extreme", formats=["png"])[0].stat().st_size > 5_000
 
 
@@ -145,16 +145,16 @@ def test_a_missing_folder_and_an_unknown_format_are_named(tmp_path: Path) -> Non
         save_figure(new_figure()[0], tmp_path / "pool", formats=["gif"])
 
 
-def test_every_strategy_has_its_own_colour_and_keeps_it() -> None:
-    assert len(set(STRATEGY_COLOURS.values())) == len(STRATEGY_COLOURS)
-    assert strategy_colour("coreset") == OKABE_ITO["blue"]
-    assert strategy_colour("doubt-coreset:strength=0.5") == strategy_colour("doubt-coreset")
+def test_every_strategy_has_its_own_color_and_keeps_it() -> None:
+    assert len(set(STRATEGY_COLORS.values())) == len(STRATEGY_COLORS)
+    assert strategy_color("coreset") == OKABE_ITO["blue"]
+    assert strategy_color("doubt-coreset:strength=0.5") == strategy_color("doubt-coreset")
 
 
-def test_a_strategy_of_someone_elses_gets_a_colour_that_no_known_one_has() -> None:
-    foreign = strategy_colour("their-idea")
-    assert foreign == strategy_colour("their-idea")
-    assert foreign not in STRATEGY_COLOURS.values()
+def test_a_strategy_of_someone_elses_gets_a_color_that_no_known_one_has() -> None:
+    foreign = strategy_color("their-idea")
+    assert foreign == strategy_color("their-idea")
+    assert foreign not in STRATEGY_COLORS.values()
     assert len(to_rgb(foreign)) == 3
 
 
@@ -172,7 +172,7 @@ def test_drawing_loads_no_pyplot_and_changes_no_setting() -> None:
         "import sys, matplotlib as mpl\n"
         "settings = lambda: {k: mpl.rcParams[k] for k in mpl.rcParams if k != 'backend'}; before = settings()\n"
         "from dubito.diagnosis import diagnose; from dubito.experiments.plots import diagnosis_figure\n"
-        "diagnosis_figure(diagnose([[0.0], [1.0]], labelled=[0], doubt=[0.0, 0.5])).canvas.draw()\n"
+        "diagnosis_figure(diagnose([[0.0], [1.0]], labeled=[0], doubt=[0.0, 0.5])).canvas.draw()\n"
         "assert 'matplotlib.pyplot' not in sys.modules; assert settings() == before"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

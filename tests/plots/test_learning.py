@@ -28,7 +28,7 @@ from dubito.experiments.plots.learning import (
     looks,
     spread_apart,
 )
-from dubito.experiments.plots.style import inline_svg, strategy_colour
+from dubito.experiments.plots.style import inline_svg, strategy_color
 from dubito.experiments.records import Curve
 from dubito.experiments.statistics import Comparison, Interval, Saving, compare, savings
 
@@ -51,11 +51,11 @@ def texts(figure: Figure) -> list[str]:
     return [text.get_text() for axes in figure.axes for text in axes.texts]
 
 
-def test_each_curve_is_its_mean_in_its_strategy_s_colour() -> None:
+def test_each_curve_is_its_mean_in_its_strategy_s_color() -> None:
     axes = learning_figure(two(), "headline").axes[0]
     for line, each in zip(axes.lines, two(), strict=True):
         assert np.asarray(line.get_ydata()).tolist() == each.mean.tolist()
-        assert to_hex(line.get_color()) == strategy_colour(each.name).lower()
+        assert to_hex(line.get_color()) == strategy_color(each.name).lower()
 
 
 def test_a_band_is_one_standard_deviation_to_either_side() -> None:
@@ -85,10 +85,10 @@ def test_names_of_twelve_curves_that_end_together_do_not_overlap_and_stay_inside
     assert all(box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1 and box.y0 >= 0 for box in boxes)
 
 
-def test_variants_share_their_strategy_s_colour_and_no_two_look_alike() -> None:
+def test_variants_share_their_strategy_s_color_and_no_two_look_alike() -> None:
     described = looks(TWELVE)
-    assert len({described[name].colour for name in TWELVE if name.startswith("doubt-coreset")}) == 1
-    assert len({(look.colour, look.line) for look in described.values()}) == len(TWELVE)
+    assert len({described[name].color for name in TWELVE if name.startswith("doubt-coreset")}) == 1
+    assert len({(look.color, look.line) for look in described.values()}) == len(TWELVE)
 
 
 def test_an_arrow_marks_labels_saved_only_where_their_interval_says_so() -> None:
@@ -126,7 +126,7 @@ def test_areas_have_a_panel_for_each_baseline_and_full_marks_where_it_is_sure() 
     figure = areas_figure([compare(curves, "random"), compare(curves, "coreset")])
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["against random", "against coreset"]
     faces = {to_hex(line.get_markerfacecolor()) for line in figure.axes[0].lines if line.get_marker() == "o"}
-    assert faces == {"#ffffff", strategy_colour("doubt-coreset").lower()}
+    assert faces == {"#ffffff", strategy_color("doubt-coreset").lower()}
     alone = areas_figure([compare([curve("random", 0.7), curve("coreset", 0.8)], "random"), ()])
     assert len(alone.axes) == 1
 
@@ -197,7 +197,7 @@ def test_svg_for_a_page_takes_the_page_s_ink_and_is_the_same_every_time() -> Non
     assert once == again
     assert "var(--ink)" in once
     assert "#222222" not in once
-    assert strategy_colour("doubt-coreset").lower() in once.lower()
+    assert strategy_color("doubt-coreset").lower() in once.lower()
 
 
 def test_a_comparison_without_a_finding_is_hollow_whatever_its_size() -> None:

@@ -19,7 +19,7 @@ from labeling.projects import make_project, truth, wait_until
 from postgres.cluster import Cluster
 
 for module in (test_store, test_faults):
-    globals().update({name: each for name, each in vars(module).items() if name.startswith(("test_", "labelled_"))})
+    globals().update({name: each for name, each in vars(module).items() if name.startswith(("test_", "labeled_"))})
 
 
 def label_until(service: LabelingService, stop: threading.Event, acknowledged: list[str]) -> None:

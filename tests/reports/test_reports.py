@@ -24,7 +24,7 @@ from dubito.experiments.report import (
     statistics_table,
     write_report,
 )
-from dubito.experiments.summary import finding, summarise
+from dubito.experiments.summary import finding, summarize
 
 GAINS = {"random": 0.0, "coreset": 0.1, "doubt-coreset:strength=0.5": 0.15, "entropy": -0.1}
 
@@ -186,7 +186,7 @@ def width_of(text: str, size: float) -> float:
 
 def test_the_table_of_statistics_fits_a_page_of_1200_pixels() -> None:
     long = "doubt-coreset:strength=0.25,beam_width=20,scaling=acquired"
-    described = summarise(
+    described = summarize(
         [
             replace(each, strategy=long if each.strategy == "entropy" else each.strategy)
             for each in rounds(*GAINS, seeds=12)
@@ -205,7 +205,7 @@ def test_the_table_of_statistics_fits_a_page_of_1200_pixels() -> None:
 
 
 def test_of_many_classes_those_that_random_gets_worst_are_shown() -> None:
-    text = recall_table(summarise(rounds("random", "coreset", classes=60)), ())
+    text = recall_table(summarize(rounds("random", "coreset", classes=60)), ())
     assert "the 40 of 60 that random gets worst" in text
     assert len(re.findall(r"<tr><td>class \d+</td>", text)) == 40
 
@@ -234,7 +234,7 @@ def test_a_report_of_random_alone_has_nothing_to_compare(tmp_path: Path) -> None
 
 def test_the_same_records_give_the_same_page(written: Written) -> None:
     links = {name: name for name in ("journal.jsonl", "results.json", "curves.svg", "curves.png")}
-    assert render_report(summarise(rounds(*GAINS)), ABOUT, links) == written.page.read_text()
+    assert render_report(summarize(rounds(*GAINS)), ABOUT, links) == written.page.read_text()
 
 
 @pytest.mark.usefixtures("blank_figures")
@@ -251,11 +251,11 @@ def test_links_lead_from_a_report_elsewhere_to_its_records(tmp_path: Path) -> No
 def test_a_headline_tells_the_points_where_no_labels_were_saved() -> None:
     bent = {"random": (0.5, 0.5, 0.9), "coreset": (0.5, 0.8, 0.8)}
     jitter = {"random": 0.0, "coreset": 0.001}
-    described = summarise(
+    described = summarize(
         [
             replace(each, test_accuracy=bent[each.strategy][each.turn] + jitter[each.strategy] * each.seed)
             for each in rounds("random", "coreset")
         ]
     )
     assert short_finding(described) == "coreset is 12.6 points above random on average"
-    assert short_finding(summarise(rounds("random", "entropy"))) == "nothing beat random beyond chance"
+    assert short_finding(summarize(rounds("random", "entropy"))) == "nothing beat random beyond chance"

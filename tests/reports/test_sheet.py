@@ -14,8 +14,8 @@ from dubito.experiments import contact_sheet as sheets
 from dubito.experiments.contact_sheet import SIDE, Sheet, picture_column, picture_paths, plain, render_sheet, thumbnail
 
 
-def picture(path: Path, size: tuple[int, int] = (640, 400), colour: str = "red", turned: int = 1) -> Path:
-    made = Image.new("RGB", size, colour)
+def picture(path: Path, size: tuple[int, int] = (640, 400), color: str = "red", turned: int = 1) -> Path:
+    made = Image.new("RGB", size, color)
     exif = Image.Exif()
     exif[0x0112] = turned
     exif[0x010F] = "A camera with a name"

@@ -73,22 +73,22 @@ def assert_same(found: Selection, wanted: Selection) -> None:
 STRATEGIES = ("coverage", "doubt-coverage", "doubt-coverage:strength=3,doubt=confidence")
 OPTIONS = ("", "sample=30", "sample=1", "sample=399", "radius=0", "radius=1.5", "factor=0.5")
 ASKED = [
-    pytest.param(strategy, options, labelled, marks=[pytest.mark.slow] * ((first + second) % 3 != (labelled is None)))
+    pytest.param(strategy, options, labeled, marks=[pytest.mark.slow] * ((first + second) % 3 != (labeled is None)))
     for first, strategy in enumerate(STRATEGIES)
     for second, options in enumerate(OPTIONS)
-    for labelled in (None, [3, 41, 399])
+    for labeled in (None, [3, 41, 399])
 ]
-"""Each option with each strategy; in the quick level with one, without labelled rows and with some."""
+"""Each option with each strategy; in the quick level with one, without labeled rows and with some."""
 
 
-@pytest.mark.parametrize(("strategy", "options", "labelled"), ASKED)
+@pytest.mark.parametrize(("strategy", "options", "labeled"), ASKED)
 def test_arrays_in_memory(
-    strategy: str, options: str, labelled: list[int] | None, pool: FloatArray, probabilities: FloatArray
+    strategy: str, options: str, labeled: list[int] | None, pool: FloatArray, probabilities: FloatArray
 ) -> None:
     strategy = ",".join(filter(None, [strategy, options])) if ":" in strategy else f"{strategy}:{options}"
-    wanted = alone(pool, labelled=labelled, probabilities=probabilities, strategy=strategy)
+    wanted = alone(pool, labeled=labeled, probabilities=probabilities, strategy=strategy)
     shards = Shards(parts(pool), probabilities=parts(probabilities))
-    assert_same(choose(shards, strategy=strategy, labelled=labelled), wanted)
+    assert_same(choose(shards, strategy=strategy, labeled=labeled), wanted)
 
 
 @pytest.mark.parametrize(
@@ -102,15 +102,15 @@ def test_every_type_and_metric(
     dtype: str, metric: str, n_workers: int, pool: FloatArray, probabilities: FloatArray
 ) -> None:
     pool, marked = pool.astype(dtype), np.isin(np.arange(N_ROWS), [0, 45, 300])
-    shards = [{"features": each, "labelled": marks} for each, marks in zip(parts(pool), parts(marked), strict=True)]
-    for labelled in (None, pool[:9] + np.asarray(1.0, dtype)):
-        # What is marked is labelled, and so are points of one's own.
-        references = pool[marked] if labelled is None else np.concatenate([pool[marked], labelled])
+    shards = [{"features": each, "labeled": marks} for each, marks in zip(parts(pool), parts(marked), strict=True)]
+    for labeled in (None, pool[:9] + np.asarray(1.0, dtype)):
+        # What is marked is labeled, and so are points of one's own.
+        references = pool[marked] if labeled is None else np.concatenate([pool[marked], labeled])
         wanted = alone_of(pool, references, marked, probabilities, metric)
         found = choose(
             Shards(shards, probabilities=parts(probabilities)),
             strategy="doubt-coverage:sample=120",
-            labelled=labelled,
+            labeled=labeled,
             metric=metric,
             n_workers=n_workers,
         )
@@ -120,13 +120,13 @@ def test_every_type_and_metric(
 def alone_of(
     pool: AnyArray, references: AnyArray, marked: AnyArray, probabilities: FloatArray, metric: str
 ) -> Selection:
-    """One machine, told of marked rows and of other points: they stand behind the pool, labelled as well."""
+    """One machine, told of marked rows and of other points: they stand behind the pool, labeled as well."""
     whole = np.concatenate([pool, references[int(marked.sum()) :]])
     more = np.full((len(whole) - N_ROWS, 3), 1.0 / 3.0)
-    labelled = np.concatenate([np.flatnonzero(marked), np.arange(N_ROWS, len(whole))])
+    labeled = np.concatenate([np.flatnonzero(marked), np.arange(N_ROWS, len(whole))])
     found = alone(
         whole,
-        labelled=labelled,
+        labeled=labeled,
         probabilities=np.concatenate([probabilities, more]),
         metric=metric,
         strategy="doubt-coverage:sample=120",
@@ -142,14 +142,14 @@ def test_a_large_pool_is_covered_by_a_sample_and_says_so(
 ) -> None:
     monkeypatch.setattr(run, "GROUND_ROWS", 100)
     shards = Shards(parts(pool), probabilities=parts(probabilities))
-    found = choose(shards, labelled=[1])
-    assert_same(found, alone(pool, probabilities=probabilities, labelled=[1], strategy="doubt-coverage:sample=100"))
+    found = choose(shards, labeled=[1])
+    assert_same(found, alone(pool, probabilities=probabilities, labeled=[1], strategy="doubt-coverage:sample=100"))
     assert "100 rows stand for all that is to be covered; for more say" in found.notes[0]
-    described = choose(shards, labelled=[1], strategy="doubt-coverage:sample=90")
+    described = choose(shards, labeled=[1], strategy="doubt-coverage:sample=90")
     assert described.sampled == 90
     assert len(described.notes) == 1
     monkeypatch.setattr(run, "GROUND_ROWS", N_ROWS)
-    assert choose(shards, labelled=[1]).sampled is None
+    assert choose(shards, labeled=[1]).sampled is None
 
 
 @pytest.mark.parametrize("edges", [[0, 500], [0, 0, 1, 200, 200, 499, 500], [0, 250, 500, 500]])
@@ -167,7 +167,7 @@ def test_the_sample_of_shards_is_that_of_one_machine_to_the_last_bit(edges: list
 
 
 @pytest.mark.parametrize(
-    ("n_labelled", "options", "taken"),
+    ("n_labeled", "options", "taken"),
     [
         (30, {}, "doubt-coverage:strength=3"),
         (3, {}, "doubt-coverage:strength=1"),
@@ -177,12 +177,12 @@ def test_the_sample_of_shards_is_that_of_one_machine_to_the_last_bit(edges: list
     ],
 )
 def test_auto_covers_doubt_unless_features_were_trained(
-    n_labelled: int, options: dict[str, Any], taken: str, pool: FloatArray, probabilities: FloatArray
+    n_labeled: int, options: dict[str, Any], taken: str, pool: FloatArray, probabilities: FloatArray
 ) -> None:
-    labelled = list(range(5, 5 + n_labelled)) or None
-    wanted = alone(pool, probabilities=probabilities, labelled=labelled, strategy=taken)
+    labeled = list(range(5, 5 + n_labeled)) or None
+    wanted = alone(pool, probabilities=probabilities, labeled=labeled, strategy=taken)
     shards = Shards(parts(pool), probabilities=parts(probabilities))
-    found = choose(shards, strategy="auto", labelled=labelled, **options)
+    found = choose(shards, strategy="auto", labeled=labeled, **options)
     assert found.indices.tolist() == wanted.indices.tolist()
     assert found.priorities.tobytes() == wanted.priorities.tobytes()
     assert found.strategy == wanted.strategy
@@ -231,7 +231,7 @@ def small_fronts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "labelled"),
+    ("strategy", "labeled"),
     [
         ("doubt-coverage:sample=100", None),
         ("doubt-coverage:sample=100", [7]),
@@ -241,27 +241,27 @@ def small_fronts(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_run_that_broke_off_goes_on_from_its_journal(
     strategy: str,
-    labelled: list[int] | None,
+    labeled: list[int] | None,
     pool: FloatArray,
     probabilities: FloatArray,
     tmp_path: Path,
     small_fronts: None,
 ) -> None:
-    wanted = alone(pool, labelled=labelled, probabilities=probabilities, strategy=strategy)
+    wanted = alone(pool, labeled=labeled, probabilities=probabilities, strategy=strategy)
     journal = str(tmp_path / "picks.journal")
     shards = Shards(parts(pool), probabilities=parts(probabilities), journal=journal)
     for calls in (0, 1, 2, 3) if "radius" not in strategy else ():
         with pytest.raises(RuntimeError, match="dead"):
-            choose(shards, strategy=strategy, labelled=labelled, hire=lambda parts, calls=calls: Dying(parts, calls))
-    first = choose(shards, 10 if "radius" in strategy else BUDGET, strategy=strategy, labelled=labelled)
+            choose(shards, strategy=strategy, labeled=labeled, hire=lambda parts, calls=calls: Dying(parts, calls))
+    first = choose(shards, 10 if "radius" in strategy else BUDGET, strategy=strategy, labeled=labeled)
     assert first.indices.tolist() == wanted.indices[: len(first)].tolist()
-    found = choose(shards, strategy=strategy, labelled=labelled)
+    found = choose(shards, strategy=strategy, labeled=labeled)
     assert_same(found, wanted)
     assert "picks were in the journal already" in found.notes[-1]
-    shorter = choose(shards, 10, strategy=strategy, labelled=labelled)
+    shorter = choose(shards, 10, strategy=strategy, labeled=labeled)
     assert shorter.indices.tolist() == wanted.indices[:10].tolist()
     with pytest.raises(DubitoError, match="belongs to another run"):
-        choose(shards, strategy="coverage:factor=2", labelled=labelled)
+        choose(shards, strategy="coverage:factor=2", labeled=labeled)
 
 
 def test_ctrl_c_keeps_the_picks_so_far(pool: FloatArray, small_fronts: None) -> None:

@@ -54,26 +54,24 @@ def assert_same(found: Selection, wanted: Selection) -> None:
 @pytest.mark.parametrize(
     "strategy", ["coreset", "doubt-coreset", "doubt-coreset:doubt=margin", "doubt-coreset:beam_width=3"]
 )
-@pytest.mark.parametrize("labelled", [None, [3, 41, 499]])
+@pytest.mark.parametrize("labeled", [None, [3, 41, 499]])
 def test_arrays_in_memory(
-    strategy: str, labelled: list[int] | None, pool: FloatArray, probabilities: FloatArray
+    strategy: str, labeled: list[int] | None, pool: FloatArray, probabilities: FloatArray
 ) -> None:
-    wanted = dubito.select(
-        pool, BUDGET, labelled=labelled, probabilities=probabilities, strategy=strategy, engine="cpu"
-    )
+    wanted = dubito.select(pool, BUDGET, labeled=labeled, probabilities=probabilities, strategy=strategy, engine="cpu")
     shards = Shards(parts(pool), probabilities=parts(probabilities))
-    assert_same(choose(shards, strategy=strategy, labelled=labelled), wanted)
+    assert_same(choose(shards, strategy=strategy, labeled=labeled), wanted)
 
 
 def test_a_worker_lost_before_the_first_round_knows_where_it_is(pool: FloatArray) -> None:
     class Losing(Here):
         def ask(self, method: str, common: Any = (), each: Any = None) -> list[Any]:
-            if method in ("labelled", "read", "start", "names"):
+            if method in ("labeled", "read", "start", "names"):
                 self.lose(1)
             return super().ask(method, common, each)
 
-    wanted = dubito.select(pool, BUDGET, labelled=[3, 41, 499], strategy="coreset", engine="cpu")
-    assert_same(choose(Shards(parts(pool)), strategy="coreset", labelled=[3, 41, 499], hire=Losing), wanted)
+    wanted = dubito.select(pool, BUDGET, labeled=[3, 41, 499], strategy="coreset", engine="cpu")
+    assert_same(choose(Shards(parts(pool)), strategy="coreset", labeled=[3, 41, 499], hire=Losing), wanted)
 
 
 @pytest.mark.parametrize("suffix", ["npy", "safetensors", "parquet", "npz"])
@@ -82,14 +80,14 @@ def test_files_of_every_form_with_ids_and_marks(
 ) -> None:
     ids, marked = np.array([f"row {row}" for row in range(500)]), np.isin(np.arange(500), [0, 250])
     pool = pool.astype(np.float32)
-    wanted = dubito.select(pool, BUDGET, labelled=[0, 250], probabilities=probabilities, strategy="doubt-coreset")
+    wanted = dubito.select(pool, BUDGET, labeled=[0, 250], probabilities=probabilities, strategy="doubt-coreset")
     for number, (points, each, names, marks) in enumerate(
         zip(parts(pool), parts(probabilities), parts(ids), parts(marked), strict=True)
     ):
         write_shard(tmp_path / f"part{number}.{suffix}", points, each, names, marks)
     beside = sorted((tmp_path / "beside").iterdir()) if (tmp_path / "beside").exists() else None
-    labelled = [0, 250] if suffix in ("npy", "safetensors") else None
-    found = choose(Shards(tmp_path, probabilities=beside), labelled=labelled)
+    labeled = [0, 250] if suffix in ("npy", "safetensors") else None
+    found = choose(Shards(tmp_path, probabilities=beside), labeled=labeled)
     assert_same(found, wanted)
     if suffix in ("parquet", "npz"):
         assert found.ids is not None
@@ -98,12 +96,12 @@ def test_files_of_every_form_with_ids_and_marks(
 
 def write_shard(path: Path, points: AnyArray, probabilities: AnyArray, ids: AnyArray, marked: AnyArray) -> None:
     if path.suffix == ".npz":
-        np.savez(path, features=points, probabilities=probabilities, ids=ids, labelled=marked)
+        np.savez(path, features=points, probabilities=probabilities, ids=ids, labeled=marked)
         return
     if path.suffix == ".parquet":
         pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         columns = {"id": pyarrow.array(ids.tolist(), pyarrow.string())}
-        columns["labelled"] = pyarrow.array(marked.tolist(), pyarrow.bool_())
+        columns["labeled"] = pyarrow.array(marked.tolist(), pyarrow.bool_())
         lists = {"features": (points, pyarrow.float32()), "probabilities": (probabilities, pyarrow.float64())}
         columns |= {name: pyarrow.array(list(rows), pyarrow.list_(kind)) for name, (rows, kind) in lists.items()}
         parquet.write_table(pyarrow.table(columns), path)
@@ -128,9 +126,9 @@ def test_a_single_file_that_can_be_mapped_is_cut(pool: FloatArray, tmp_path: Pat
     assert_same(choose(shards, strategy="coreset"), dubito.select(pool, BUDGET, strategy="coreset", engine="cpu"))
 
 
-def test_labelled_features_and_cosine(pool: FloatArray) -> None:
-    wanted = dubito.select(pool, BUDGET, labelled=pool[:5] + 1, strategy="coreset", metric="cosine", engine="cpu")
-    assert_same(choose(Shards(parts(pool)), strategy="coreset", labelled=pool[:5] + 1, metric="cosine"), wanted)
+def test_labeled_features_and_cosine(pool: FloatArray) -> None:
+    wanted = dubito.select(pool, BUDGET, labeled=pool[:5] + 1, strategy="coreset", metric="cosine", engine="cpu")
+    assert_same(choose(Shards(parts(pool)), strategy="coreset", labeled=pool[:5] + 1, metric="cosine"), wanted)
 
 
 def test_doubt_in_files_is_joined_by_ids(pool: FloatArray, probabilities: FloatArray, tmp_path: Path) -> None:
@@ -171,8 +169,8 @@ def test_what_cannot_be_read_is_named(pool: FloatArray, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"labelled": [500]}, "names row 500"),
-        ({"labelled": [[1.0, 2.0]]}, "has 2 features, and the shards 6"),
+        ({"labeled": [500]}, "names row 500"),
+        ({"labeled": [[1.0, 2.0]]}, "has 2 features, and the shards 6"),
         ({"budget": 501}, "budget"),
         ({"budget": 0}, "budget"),
         ({"strategy": "random"}, "cannot choose from shards"),
@@ -203,7 +201,7 @@ def test_shards_that_make_no_sense(pool: FloatArray, tmp_path: Path) -> None:
     with pytest.raises(DubitoError, match="no column of features"):
         choose(Shards([{"a": np.ones(3), "b": np.ones(3)}]), 1, strategy="coreset")
     with pytest.raises(DubitoError, match="not a mask of its 3 rows"):
-        choose(Shards([{"features": np.ones((3, 2)), "labelled": np.array([0, 2, 1])}]), 1, strategy="coreset")
+        choose(Shards([{"features": np.ones((3, 2)), "labeled": np.array([0, 2, 1])}]), 1, strategy="coreset")
     np.save(tmp_path / "pool.npy", pool)
     np.save(tmp_path / "doubt.npy", np.ones(2))
     with pytest.raises(DubitoError, match="has 2 rows and"):
@@ -236,25 +234,25 @@ class Dying(Here):
         return super().ask(method, common, each)
 
 
-@pytest.mark.parametrize("labelled", [None, [7]])
+@pytest.mark.parametrize("labeled", [None, [7]])
 def test_a_run_that_broke_off_goes_on_from_its_journal(
-    labelled: list[int] | None, pool: FloatArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    labeled: list[int] | None, pool: FloatArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frontier, "FRONT_ROWS", 8)
     monkeypatch.setattr(shares, "FEWEST", 1)
     doubt = np.random.default_rng(4).random(500)
-    wanted = dubito.select(pool, BUDGET, labelled=labelled, doubt=doubt, strategy="doubt-coreset", engine="cpu")
+    wanted = dubito.select(pool, BUDGET, labeled=labeled, doubt=doubt, strategy="doubt-coreset", engine="cpu")
     shards = Shards(parts(pool), doubt=parts(doubt), journal=str(tmp_path / "picks.journal"))
     for calls in (0, 1, 2, 3):
         with pytest.raises(RuntimeError, match="dead"):
-            choose(shards, labelled=labelled, hire=lambda parts, calls=calls: Dying(parts, calls))
+            choose(shards, labeled=labeled, hire=lambda parts, calls=calls: Dying(parts, calls))
     with open(tmp_path / "picks.journal", "ab") as file:
         file.write(b'{"rows": [1, 2')  # What was being written when the power went.
-    found = choose(shards, labelled=labelled)
+    found = choose(shards, labeled=labeled)
     assert_same(found, wanted)
     assert "picks were in the journal already" in found.notes[0]
-    assert_same(choose(shards, labelled=labelled), wanted)
-    shorter = choose(shards, 10, labelled=labelled)
+    assert_same(choose(shards, labeled=labeled), wanted)
+    shorter = choose(shards, 10, labeled=labeled)
     assert shorter.indices.tolist() == wanted.indices[:10].tolist()
 
 
@@ -262,7 +260,7 @@ def test_a_journal_of_something_else_is_refused(pool: FloatArray, tmp_path: Path
     path = tmp_path / "picks.journal"
     choose(Shards(parts(pool), journal=str(path)), strategy="coreset")
     with pytest.raises(DubitoError, match="belongs to another run"):
-        choose(Shards(parts(pool), journal=str(path)), strategy="coreset", labelled=[1])
+        choose(Shards(parts(pool), journal=str(path)), strategy="coreset", labeled=[1])
     text = path.read_text().replace('"rows": [', '"rows": [1, ')
     path.write_text(text)
     with pytest.raises(DubitoError, match="damaged in line 2"):

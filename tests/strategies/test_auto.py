@@ -13,29 +13,29 @@ from dubito.strategies import auto as module
 
 
 def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Real features, what is labelled, and probabilities of a linear model."""
+    """Real features, what is labeled, and probabilities of a linear model."""
     features, classes = load_digits(return_X_y=True)
-    labelled = np.sort(np.random.default_rng(0).permutation(len(features))[:100])
-    model = LogisticRegression(max_iter=500).fit(features[labelled], classes[labelled])
-    return features, labelled, model.predict_proba(features)
+    labeled = np.sort(np.random.default_rng(0).permutation(len(features))[:100])
+    model = LogisticRegression(max_iter=500).fit(features[labeled], classes[labeled])
+    return features, labeled, model.predict_proba(features)
 
 
 def bent(n_rows: int = 600, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features as a network has them that knows its labels by heart: classes apart, labelled rows without doubt."""
+    """Features as a network has them that knows its labels by heart: classes apart, labeled rows without doubt."""
     random = np.random.default_rng(1)
     classes = np.arange(n_rows) % n_classes
     features = 10.0 * np.eye(n_classes)[classes] + random.normal(size=(n_rows, n_classes))
-    labelled = np.arange(0, n_rows, 5)
+    labeled = np.arange(0, n_rows, 5)
     sure = np.full(n_rows, 0.7)
-    sure[labelled] = 0.99999
+    sure[labeled] = 0.99999
     probabilities = np.repeat((1.0 - sure)[:, None] / (n_classes - 1), n_classes, axis=1)
     probabilities[np.arange(n_rows), classes] = sure
-    return features, labelled, probabilities
+    return features, labeled, probabilities
 
 
 def test_frozen_features_are_covered_and_the_selection_says_why() -> None:
-    features, labelled, probabilities = digits()
-    given: dict[str, Any] = {"labelled": labelled, "probabilities": probabilities}
+    features, labeled, probabilities = digits()
+    given: dict[str, Any] = {"labeled": labeled, "probabilities": probabilities}
     picked = dubito.select(features, 10, strategy="auto", **given)
     wanted = dubito.select(features, 10, strategy=DoubtCoverage(strength=3.0), **given)
     assert picked.indices.tolist() == wanted.indices.tolist()
@@ -44,8 +44,8 @@ def test_frozen_features_are_covered_and_the_selection_says_why() -> None:
 
 
 def test_features_bent_around_their_labels_are_reported() -> None:
-    features, labelled, probabilities = bent()
-    given: dict[str, Any] = {"labelled": labelled, "probabilities": probabilities}
+    features, labeled, probabilities = bent()
+    given: dict[str, Any] = {"labeled": labeled, "probabilities": probabilities}
     picked = dubito.select(features, 10, strategy="auto", **given)
     wanted = dubito.select(features, 10, strategy=DoubtCoreset(strength=0.25), **given)
     assert picked.indices.tolist() == wanted.indices.tolist()
@@ -54,89 +54,89 @@ def test_features_bent_around_their_labels_are_reported() -> None:
 
 
 def test_a_model_that_is_sure_of_its_labels_in_a_space_that_is_not_bent_is_frozen() -> None:
-    features, labelled, probabilities = bent()
+    features, labeled, probabilities = bent()
     mixed = np.random.default_rng(2).normal(size=features.shape)
-    picked = dubito.select(mixed, 10, strategy="auto", labelled=labelled, probabilities=probabilities)
+    picked = dubito.select(mixed, 10, strategy="auto", labeled=labeled, probabilities=probabilities)
     assert picked.strategy == "doubt-coverage"
-    assert "of the labelled lie next to one of their class" in picked.notes[-1]
+    assert "of the labeled lie next to one of their class" in picked.notes[-1]
 
 
 @pytest.mark.parametrize(("features", "taken"), [("frozen", "doubt-coverage"), ("trained", "doubt-coreset")])
 def test_the_user_may_answer(features: str, taken: str) -> None:
-    pool, labelled, probabilities = digits()
-    given: dict[str, Any] = {"labelled": labelled, "probabilities": probabilities}
+    pool, labeled, probabilities = digits()
+    given: dict[str, Any] = {"labeled": labeled, "probabilities": probabilities}
     picked = dubito.select(pool, 5, strategy=f"auto:features={features}", **given)
     assert picked.strategy == taken
     assert "as you say" in picked.notes[-1]
 
 
 def test_without_doubt_every_row_counts_alike() -> None:
-    pool, labelled, _ = digits()
-    picked = dubito.select(pool, 5, labelled=labelled, strategy="auto")
+    pool, labeled, _ = digits()
+    picked = dubito.select(pool, 5, labeled=labeled, strategy="auto")
     assert picked.strategy == "coverage"
-    assert picked.indices.tolist() == dubito.select(pool, 5, labelled=labelled, strategy="coverage").indices.tolist()
+    assert picked.indices.tolist() == dubito.select(pool, 5, labeled=labeled, strategy="coverage").indices.tolist()
 
 
 def test_a_model_that_doubts_nothing_has_no_say() -> None:
-    pool, labelled, probabilities = digits()
+    pool, labeled, probabilities = digits()
     certain = np.eye(10)[probabilities.argmax(axis=1)]
-    picked = dubito.select(pool, 20, labelled=labelled, probabilities=certain)
-    assert picked.indices.tolist() == dubito.select(pool, 20, labelled=labelled, strategy="coverage").indices.tolist()
+    picked = dubito.select(pool, 20, labeled=labeled, probabilities=certain)
+    assert picked.indices.tolist() == dubito.select(pool, 20, labeled=labeled, strategy="coverage").indices.tolist()
     assert picked.notes[-1] == "auto took coverage: the model doubts no row, so all count alike."
 
 
 def test_picks_that_cover_nothing_more_are_reported() -> None:
-    pool, labelled, probabilities = digits()
+    pool, labeled, probabilities = digits()
     certain = np.eye(10)[probabilities.argmax(axis=1)]
     certain[1700] = 0.1
-    picked = dubito.select(pool, 5, labelled=labelled, probabilities=certain)
+    picked = dubito.select(pool, 5, labeled=labeled, probabilities=certain)
     assert picked.indices[0] == 1700
     assert picked.notes[-1].endswith(" The last 4 picks cover nothing more, and are the first rows left.")
 
 
 def test_labels_of_nearly_one_class_do_not_say_that_features_were_trained() -> None:
-    features, labelled, probabilities = bent(n_classes=2)
+    features, labeled, probabilities = bent(n_classes=2)
     probabilities = probabilities[:, [0, 1]]
     probabilities[:, 0], probabilities[:, 1] = probabilities.max(axis=1), probabilities.min(axis=1)
-    probabilities[labelled[0]] = probabilities[labelled[0], ::-1]
-    picked = dubito.select(features, 5, labelled=labelled, probabilities=probabilities)
+    probabilities[labeled[0]] = probabilities[labeled[0], ::-1]
+    picked = dubito.select(features, 5, labeled=labeled, probabilities=probabilities)
     assert picked.strategy == "doubt-coverage"
     assert "one class has nearly all labels" in picked.notes[-1]
 
 
 def test_too_few_labels_say_nothing() -> None:
-    features, labelled, probabilities = bent()
-    picked = dubito.select(features, 5, labelled=labelled[:10], probabilities=probabilities, strategy="auto")
+    features, labeled, probabilities = bent()
+    picked = dubito.select(features, 5, labeled=labeled[:10], probabilities=probabilities, strategy="auto")
     assert picked.strategy == "doubt-coverage"
     assert "10 labels are too little to tell" in picked.notes[-1]
 
 
 @pytest.mark.parametrize(("n_labels", "strength"), [(0, 1.0), (19, 1.0), (20, 3.0)])
 def test_a_model_of_very_few_labels_has_less_say(n_labels: int, strength: float) -> None:
-    features, labelled, probabilities = digits()
-    for given in (labelled[:n_labels], features[labelled[:n_labels]] + 0.5):
-        picked = dubito.select(features, 10, labelled=given, probabilities=probabilities)
+    features, labeled, probabilities = digits()
+    for given in (labeled[:n_labels], features[labeled[:n_labels]] + 0.5):
+        picked = dubito.select(features, 10, labeled=given, probabilities=probabilities)
         taken = DoubtCoverage(strength=strength)
-        wanted = dubito.select(features, 10, labelled=given, probabilities=probabilities, strategy=taken)
+        wanted = dubito.select(features, 10, labeled=given, probabilities=probabilities, strategy=taken)
         assert picked.indices.tolist() == wanted.indices.tolist()
         assert f"auto took doubt-coverage, strength {strength:g}: " in picked.notes[-1]
 
 
 def test_a_class_that_no_label_is_of_is_asked_for_within_a_few_rounds() -> None:
     features, classes = load_iris(return_X_y=True)
-    labelled = np.array([50, 51, 52, 100, 101, 102])
+    labeled = np.array([50, 51, 52, 100, 101, 102])
     for _ in range(4):
-        model = LogisticRegression(max_iter=1000).fit(features[labelled], classes[labelled])
-        picked = dubito.select(features, 3, labelled=labelled, probabilities=model.predict_proba(features))
-        labelled = np.concatenate([labelled, picked.indices])
-    assert set(classes[labelled]) == {0, 1, 2}
+        model = LogisticRegression(max_iter=1000).fit(features[labeled], classes[labeled])
+        picked = dubito.select(features, 3, labeled=labeled, probabilities=model.predict_proba(features))
+        labeled = np.concatenate([labeled, picked.indices])
+    assert set(classes[labeled]) == {0, 1, 2}
 
 
 def test_a_large_pool_is_covered_by_a_sample_and_the_selection_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGE", 1000)
     monkeypatch.setattr(module, "SAMPLE", 300)
-    pool, labelled, probabilities = digits()
-    picked = dubito.select(pool, 5, labelled=labelled, probabilities=probabilities, strategy="auto")
+    pool, labeled, probabilities = digits()
+    picked = dubito.select(pool, 5, labeled=labeled, probabilities=probabilities, strategy="auto")
     assert picked.sampled == 300
     assert picked.notes[-1].endswith(" 300 rows stand for all that is to be covered.")
     assert dubito.select(pool, 5, strategy="auto").sampled == 300
@@ -148,6 +148,6 @@ def test_other_answers_are_refused() -> None:
 
 
 def test_quotas_hold() -> None:
-    pool, labelled, probabilities = digits()
-    picked = dubito.select(pool, 10, labelled=labelled, probabilities=probabilities, strategy="auto", quotas=1)
+    pool, labeled, probabilities = digits()
+    picked = dubito.select(pool, 10, labeled=labeled, probabilities=probabilities, strategy="auto", quotas=1)
     assert sorted(probabilities[picked.indices].argmax(axis=1).tolist()) == list(range(10))

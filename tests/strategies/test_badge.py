@@ -170,11 +170,11 @@ def test_the_metric_cosine_compares_directions() -> None:
         assert picked.priorities == pytest.approx([np.sqrt(0.5), 1.0])
 
 
-def test_what_is_labelled_plays_no_part() -> None:
+def test_what_is_labeled_plays_no_part() -> None:
     rng = np.random.default_rng(4)
     pool, probabilities = rng.standard_normal((30, 3)), rng.dirichlet(np.ones(3), 30)
     alone = dubito.select(pool, 8, probabilities=probabilities, strategy="badge").indices
-    beside = dubito.select(pool, 8, probabilities=probabilities, strategy="badge", labelled=pool + 0.1).indices
+    beside = dubito.select(pool, 8, probabilities=probabilities, strategy="badge", labeled=pool + 0.1).indices
     assert alone.tolist() == beside.tolist()
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dubito
-from dubito.doubt.posterior import Labellings, information_gain, unlabelled
+from dubito.doubt.posterior import Labelings, information_gain, unlabeled
 from dubito.errors import InvalidArgument
 from dubito.matrix import FloatArray, IntArray, Matrix
 from dubito.strategies import BatchBald, bald, build_strategy
@@ -19,7 +19,7 @@ def entropy(probabilities: FloatArray) -> float:
 
 
 def joint_information(batch: FloatArray) -> float:
-    """``H(y_1..y_b) - mean_k Σ_i H(y_i | θ_k)`` of (b, k, c), every labelling written out."""
+    """``H(y_1..y_b) - mean_k Σ_i H(y_i | θ_k)`` of (b, k, c), every labeling written out."""
     b, k, c = batch.shape
     joint = [
         np.mean([np.prod([batch[i, j, label] for i, label in enumerate(labels)]) for j in range(k)])
@@ -90,13 +90,13 @@ def test_the_first_pick_of_batchbald_is_that_of_bald(seed: int) -> None:
 
 
 def eager(posterior: FloatArray, budget: int) -> list[int]:
-    """BatchBALD with every point scored for every pick, over all labellings."""
-    labellings, picked = unlabelled(posterior.shape[1]), list[int]()
+    """BatchBALD with every point scored for every pick, over all labelings."""
+    labelings, picked = unlabeled(posterior.shape[1]), list[int]()
     for _ in range(budget):
-        gains = information_gain(posterior, labellings)
+        gains = information_gain(posterior, labelings)
         gains[picked] = -1.0
         picked.append(int(gains.argmax()))
-        labellings = extend(labellings, posterior[picked[-1]], 10**9, np.random.default_rng(0))
+        labelings = extend(labelings, posterior[picked[-1]], 10**9, np.random.default_rng(0))
     return picked
 
 
@@ -113,9 +113,9 @@ def test_scoring_again_only_what_could_be_best_changes_no_exact_pick(seed: int, 
 def test_few_points_are_scored_again_and_none_once_nothing_is_left_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     scored, gains_of = list[int](), bald._gains
 
-    def counted(probabilities: Matrix, rows: IntArray, labellings: Labellings) -> FloatArray:
+    def counted(probabilities: Matrix, rows: IntArray, labelings: Labelings) -> FloatArray:
         scored.append(len(rows))
-        return gains_of(probabilities, rows, labellings)
+        return gains_of(probabilities, rows, labelings)
 
     monkeypatch.setattr(bald, "_gains", counted)
     posterior = np.random.default_rng(9).dirichlet(np.full(3, 3.0), (600, 10))
@@ -145,7 +145,7 @@ def test_batchbald_leaves_the_twins_that_bald_takes() -> None:
 def test_sampled_information_is_near_the_exact_one() -> None:
     rng = np.random.default_rng(5)
     posterior = make_posterior(rng, 20, 6, 3)
-    exact = sampled = unlabelled(6)
+    exact = sampled = unlabeled(6)
     for row in range(6):
         exact = extend(exact, posterior[row], 3**6, rng)
         sampled = extend(sampled, posterior[row], 400, rng)
@@ -159,15 +159,15 @@ def test_sampled_information_is_near_the_exact_one() -> None:
     assert wanted[:2] == pytest.approx(written, abs=1e-9)
 
 
-def test_a_sample_of_labellings_has_no_bias() -> None:
+def test_a_sample_of_labelings_has_no_bias() -> None:
     rng = np.random.default_rng(6)
     posterior = make_posterior(rng, 5, 4, 3)
-    exact = unlabelled(4)
+    exact = unlabeled(4)
     for row in range(4):
         exact = extend(exact, posterior[row], 81, rng)
     estimates = []
     for _ in range(400):
-        sampled = unlabelled(4)
+        sampled = unlabeled(4)
         for row in range(4):
             sampled = extend(sampled, posterior[row], 8, rng)
         estimates.append(information_gain(posterior[4:], sampled)[0])
@@ -176,13 +176,13 @@ def test_a_sample_of_labellings_has_no_bias() -> None:
     assert spread < 0.02
 
 
-def test_labellings_that_cannot_happen_are_not_held() -> None:
+def test_labelings_that_cannot_happen_are_not_held() -> None:
     sure = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    labellings = unlabelled(2)
+    labelings = unlabeled(2)
     for _ in range(50):
-        labellings = extend(labellings, sure, 8, np.random.default_rng(0))
-    assert labellings.weights.tolist() == [0.5, 0.5]
-    assert labellings.posterior.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+        labelings = extend(labelings, sure, 8, np.random.default_rng(0))
+    assert labelings.weights.tolist() == [0.5, 0.5]
+    assert labelings.posterior.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_a_large_batch_is_picked_by_a_sample_and_follows_the_seed() -> None:

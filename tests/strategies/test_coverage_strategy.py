@@ -28,15 +28,15 @@ def pool_of(n: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:
 
 
 def test_the_middle_of_a_crowd_is_picked_before_an_outlier() -> None:
-    picked = dubito.select(LINE, 2, labelled=[[10.0]], strategy="coverage")
+    picked = dubito.select(LINE, 2, labeled=[[10.0]], strategy="coverage")
     assert picked.indices[0] in (1, 2)
-    core = dubito.select(LINE, 1, labelled=[[10.0]], strategy="coreset")
+    core = dubito.select(LINE, 1, labeled=[[10.0]], strategy="coreset")
     assert core.indices.tolist() == [0]
 
 
 def test_doubt_draws_picks_to_itself() -> None:
     probabilities = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.5, 0.5]])
-    picked = dubito.select(LINE, 1, labelled=[[10.0]], probabilities=probabilities, strategy="doubt-coverage")
+    picked = dubito.select(LINE, 1, labeled=[[10.0]], probabilities=probabilities, strategy="doubt-coverage")
     assert picked.indices.tolist() == [4]
     assert picked.covered is not None
     assert picked.covered.tolist() == [1.0]
@@ -44,9 +44,9 @@ def test_doubt_draws_picks_to_itself() -> None:
 
 def test_strength_nought_is_plain_coverage() -> None:
     pool, probabilities = pool_of(40)
-    plain = dubito.select(pool, 10, labelled=pool[:3] + 0.1, strategy="coverage")
+    plain = dubito.select(pool, 10, labeled=pool[:3] + 0.1, strategy="coverage")
     scaled = dubito.select(
-        pool, 10, labelled=pool[:3] + 0.1, probabilities=probabilities, strategy="doubt-coverage", strength=0.0
+        pool, 10, labeled=pool[:3] + 0.1, probabilities=probabilities, strategy="doubt-coverage", strength=0.0
     )
     assert scaled.indices.tolist() == plain.indices.tolist()
     assert scaled.priorities.tolist() == plain.priorities.tolist()
@@ -58,13 +58,13 @@ def test_without_doubt_every_row_counts_alike() -> None:
     assert found.indices.tolist() == dubito.select(pool, 10, strategy="coverage").indices.tolist()
 
 
-def test_labelled_rows_are_covered_and_count_for_nothing() -> None:
+def test_labeled_rows_are_covered_and_count_for_nothing() -> None:
     pool, probabilities = pool_of(60)
-    labelled = np.array([3, 7, 50])
-    rest = np.setdiff1d(np.arange(60), labelled)
-    as_rows = dubito.select(pool, 12, labelled=labelled, probabilities=probabilities, strategy="doubt-coverage")
+    labeled = np.array([3, 7, 50])
+    rest = np.setdiff1d(np.arange(60), labeled)
+    as_rows = dubito.select(pool, 12, labeled=labeled, probabilities=probabilities, strategy="doubt-coverage")
     as_features = dubito.select(
-        pool[rest], 12, labelled=pool[labelled], probabilities=probabilities[rest], strategy="doubt-coverage"
+        pool[rest], 12, labeled=pool[labeled], probabilities=probabilities[rest], strategy="doubt-coverage"
     )
     assert as_rows.indices.tolist() == rest[as_features.indices].tolist()
     assert as_rows.priorities.tolist() == as_features.priorities.tolist()
@@ -75,7 +75,7 @@ def test_labelled_rows_are_covered_and_count_for_nothing() -> None:
 
 
 def test_rows_that_are_no_candidates_want_covering_too() -> None:
-    picked = dubito.select(LINE, 1, labelled=[[10.0]], candidates=[0, 2, 4], strategy="coverage")
+    picked = dubito.select(LINE, 1, labeled=[[10.0]], candidates=[0, 2, 4], strategy="coverage")
     assert picked.indices.tolist() == [2]
 
 
@@ -89,7 +89,7 @@ def test_a_radius_that_is_given_is_the_reach() -> None:
 
 def test_a_wider_factor_reaches_farther() -> None:
     pool, _ = pool_of(30)
-    narrow, wide = (dubito.select(pool, 1, labelled=[0], strategy=Coverage(factor=f)).reach for f in (1.0, 2.0))
+    narrow, wide = (dubito.select(pool, 1, labeled=[0], strategy=Coverage(factor=f)).reach for f in (1.0, 2.0))
     assert narrow is not None
     assert wide is not None
     assert wide == pytest.approx(2.0 * narrow, rel=1e-15)
@@ -136,12 +136,12 @@ def test_margin_doubt_is_one_less_the_gap_with_all_its_digits(logits: FloatArray
 
 def test_a_sample_stands_for_the_whole_pool_and_the_selection_says_so() -> None:
     pool, _ = pool_of(200)
-    whole = dubito.select(pool, 5, labelled=[0], strategy="coverage")
-    few = dubito.select(pool, 5, labelled=[0], strategy=Coverage(sample=50))
+    whole = dubito.select(pool, 5, labeled=[0], strategy="coverage")
+    few = dubito.select(pool, 5, labeled=[0], strategy=Coverage(sample=50))
     assert whole.sampled is None
     assert few.sampled == 50
     assert "by a sample of 50 rows" in repr(few)
-    assert dubito.select(pool, 5, labelled=[0], strategy=Coverage(sample=500)).sampled is None
+    assert dubito.select(pool, 5, labeled=[0], strategy=Coverage(sample=500)).sampled is None
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40), st.integers(1, 20))
@@ -168,21 +168,21 @@ def test_a_selection_says_how_much_is_covered() -> None:
 def test_a_cosine_is_the_chord_between_unit_vectors() -> None:
     pool, _ = pool_of(40)
     unit = pool / np.linalg.norm(pool, axis=1, keepdims=True)
-    by_metric = dubito.select(pool * 3.0, 8, labelled=[0, 1], metric="cosine", strategy="coverage")
-    assert by_metric.indices.tolist() == dubito.select(unit, 8, labelled=[0, 1], strategy="coverage").indices.tolist()
+    by_metric = dubito.select(pool * 3.0, 8, labeled=[0, 1], metric="cosine", strategy="coverage")
+    assert by_metric.indices.tolist() == dubito.select(unit, 8, labeled=[0, 1], strategy="coverage").indices.tolist()
 
 
 def test_a_pool_picks_what_select_picks_round_after_round() -> None:
     features, probabilities = pool_of(80)
-    pool, labelled = dubito.Pool(features), np.array([5, 6])
-    pool.label(rows=labelled)
+    pool, labeled = dubito.Pool(features), np.array([5, 6])
+    pool.label(rows=labeled)
     for _ in range(4):
         picked = pool.select(6, probabilities=probabilities, strategy="doubt-coverage")
-        again = dubito.select(features, 6, labelled=labelled, probabilities=probabilities, strategy="doubt-coverage")
+        again = dubito.select(features, 6, labeled=labeled, probabilities=probabilities, strategy="doubt-coverage")
         assert picked.indices.tolist() == again.indices.tolist()
         assert picked.priorities.tolist() == again.priorities.tolist()
         pool.label(picked)
-        labelled = np.concatenate([labelled, picked.indices])
+        labeled = np.concatenate([labeled, picked.indices])
 
 
 def test_an_engine_that_knows_core_sets_alone_is_not_asked_to_cover() -> None:

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 import dubito
 from dubito.matrix import FloatArray, IntArray
 from dubito.strategies import kmeans
-from dubito.strategies.kmeans import cluster_centres, nearest_untaken, plus_plus
+from dubito.strategies.kmeans import cluster_centers, nearest_untaken, plus_plus
 from levels import examples
 
 
@@ -18,8 +18,8 @@ def squared_distances(points: FloatArray, others: FloatArray) -> FloatArray:
     return np.asarray(((points[:, None] - others[None]) ** 2).sum(axis=2))
 
 
-def spread_of(points: FloatArray, centres: FloatArray) -> float:
-    return float(squared_distances(points, centres).min(axis=1).sum())
+def spread_of(points: FloatArray, centers: FloatArray) -> float:
+    return float(squared_distances(points, centers).min(axis=1).sum())
 
 
 def chance_of(points: FloatArray, rows: tuple[int, ...]) -> float:
@@ -31,12 +31,12 @@ def chance_of(points: FloatArray, rows: tuple[int, ...]) -> float:
     return chance
 
 
-def plain_steps(points: FloatArray, centres: FloatArray, steps: int) -> list[IntArray]:
+def plain_steps(points: FloatArray, centers: FloatArray, steps: int) -> list[IntArray]:
     """The clusters after each step of K-means, every distance looked at."""
     found = []
     for _ in range(steps):
-        cluster = squared_distances(points, centres).argmin(axis=1)
-        centres = np.array([points[cluster == name].mean(axis=0) for name in range(len(centres))])
+        cluster = squared_distances(points, centers).argmin(axis=1)
+        centers = np.array([points[cluster == name].mean(axis=0) for name in range(len(centers))])
         found.append(cluster)
     return found
 
@@ -68,16 +68,16 @@ def test_the_steps_are_those_of_a_look_at_every_distance(seed: int, n_clusters: 
 
 
 @given(st.integers(0, 2**31))
-def test_the_centres_of_a_small_pool_are_the_means_of_what_is_nearest_them(seed: int) -> None:
+def test_the_centers_of_a_small_pool_are_the_means_of_what_is_nearest_them(seed: int) -> None:
     points = np.random.default_rng(seed).standard_normal((80, 3))
-    centres = cluster_centres(points, 6, seed)
-    nearest = squared_distances(points, centres).argmin(axis=1)
-    assert centres == pytest.approx(np.array([points[nearest == name].mean(axis=0) for name in range(6)]), abs=1e-12)
+    centers = cluster_centers(points, 6, seed)
+    nearest = squared_distances(points, centers).argmin(axis=1)
+    assert centers == pytest.approx(np.array([points[nearest == name].mean(axis=0) for name in range(6)]), abs=1e-12)
 
 
 def test_the_clusters_are_as_tight_as_those_of_scikit_learn() -> None:
     points, _ = load_digits(return_X_y=True)
-    ours = np.mean([spread_of(points, cluster_centres(points, 40, seed)) for seed in range(3)])
+    ours = np.mean([spread_of(points, cluster_centers(points, 40, seed)) for seed in range(3)])
     theirs = np.mean([KMeans(40, n_init=1, random_state=seed).fit(points).inertia_ for seed in range(3)])
     seeds = np.mean([spread_of(points, points[plus_plus(points, 40, np.random.default_rng(s))]) for s in range(3)])
     assert ours < 1.02 * theirs < 0.8 * seeds
@@ -102,16 +102,16 @@ def test_the_seed_decides_and_the_size_of_blocks_does_not(monkeypatch: pytest.Mo
 
 def test_clusters_that_do_not_settle_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     points = np.random.default_rng(3).standard_normal((500, 2))
-    settled = spread_of(points, cluster_centres(points, 25, 0))
+    settled = spread_of(points, cluster_centers(points, 25, 0))
     monkeypatch.setattr(kmeans, "MOST_STEPS", 1)
-    assert settled < spread_of(points, cluster_centres(points, 25, 0)) < 2 * settled
+    assert settled < spread_of(points, cluster_centers(points, 25, 0)) < 2 * settled
 
 
 def test_more_clusters_than_distinct_points_begin_at_points_of_their_own() -> None:
     points = np.repeat(np.eye(3), 4, axis=0)
-    centres = cluster_centres(points, 8, 0)
-    assert {tuple(row) for row in centres.tolist()} == {tuple(row) for row in np.eye(3).tolist()}
-    assert len(set(nearest_untaken(points, centres).tolist())) == 8
+    centers = cluster_centers(points, 8, 0)
+    assert {tuple(row) for row in centers.tolist()} == {tuple(row) for row in np.eye(3).tolist()}
+    assert len(set(nearest_untaken(points, centers).tolist())) == 8
     assert sorted(plus_plus(np.zeros((5, 2), dtype=np.float32), 5, np.random.default_rng(0)).tolist()) == [
         0,
         1,
@@ -124,5 +124,5 @@ def test_more_clusters_than_distinct_points_begin_at_points_of_their_own() -> No
 @pytest.mark.parametrize(("scale", "offset"), [(1.0, 1e8), (1e-170, 0.0), (1e100, 0.0)])
 def test_points_far_from_the_origin_or_tiny_are_told_apart(scale: float, offset: float) -> None:
     points = np.random.default_rng(0).normal(size=(200, 4)) * scale + offset
-    centres = points[[3, 50, 120]] + 1e-3 * scale
-    assert nearest_untaken(points, centres).tolist() == [3, 50, 120]
+    centers = points[[3, 50, 120]] + 1e-3 * scale
+    assert nearest_untaken(points, centers).tolist() == [3, 50, 120]

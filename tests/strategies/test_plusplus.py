@@ -52,7 +52,7 @@ def chance_of(order: tuple[int, ...], cloud: Cloud) -> float:
     return float(chance)
 
 
-# On a line, with a copy and near neighbours: weights fall steeply, so that many proposals must be rejected.
+# On a line, with a copy and near neighbors: weights fall steeply, so that many proposals must be rejected.
 UNEVEN = Cloud(np.array([[5.0], [4.5], [0.0], [0.25], [0.25], [-3.0], [-3.5]]))
 
 

@@ -20,7 +20,7 @@ def entropy(probabilities: FloatArray) -> float:
 
 
 def score_by_hand(probabilities: FloatArray) -> float:
-    """``H(y_1..y_b) - mean_k Σ_i H(y_i | θ_k)`` of (b, K), every labelling written out."""
+    """``H(y_1..y_b) - mean_k Σ_i H(y_i | θ_k)`` of (b, K), every labeling written out."""
     joint = [
         np.prod(np.where(np.array(labels)[:, None] == 1, probabilities, 1 - probabilities), axis=0).mean()
         for labels in product((0, 1), repeat=len(probabilities))
@@ -42,18 +42,18 @@ def make_responsibilities(rng: np.random.Generator, n: int, k: int) -> FloatArra
 def test_a_score_is_that_of_brute_force_and_lies_between_nothing_and_ln_k(seed: int) -> None:
     rng = np.random.default_rng(seed)
     k, b, m = int(rng.integers(2, 6)), int(rng.integers(1, 6)), int(rng.integers(0, 3))
-    batch, labelled = make_responsibilities(rng, b, k), make_responsibilities(rng, m, k)
-    score = batch_score(batch, given=labelled)
-    assert score == pytest.approx(score_by_hand(np.concatenate([labelled, batch])), abs=1e-8)
+    batch, labeled = make_responsibilities(rng, b, k), make_responsibilities(rng, m, k)
+    score = batch_score(batch, given=labeled)
+    assert score == pytest.approx(score_by_hand(np.concatenate([labeled, batch])), abs=1e-8)
     assert -1e-12 <= score <= np.log(k) + 1e-9
 
 
 def test_a_sampled_score_is_near_the_exact_one() -> None:
     rng = np.random.default_rng(0)
-    table, labelled = rng.dirichlet(np.full(8, 0.3), 40), rng.dirichlet(np.full(8, 0.3), 3)
+    table, labeled = rng.dirichlet(np.full(8, 0.3), 40), rng.dirichlet(np.full(8, 0.3), 3)
     batches = np.stack([rng.permutation(40)[:7] for _ in range(30)])
-    exact = batch_scores(table, batches, given=labelled, samples=2**10)
-    sampled = batch_scores(table, batches, given=labelled, samples=1000)
+    exact = batch_scores(table, batches, given=labeled, samples=2**10)
+    sampled = batch_scores(table, batches, given=labeled, samples=1000)
     assert not np.array_equal(exact, sampled)
     assert sampled == pytest.approx(exact, abs=0.12)
     assert np.corrcoef(exact, sampled)[0, 1] > 0.95
@@ -67,12 +67,12 @@ def test_a_sampled_score_has_no_bias() -> None:
     assert spread < 0.02
 
 
-def test_labelled_points_of_more_than_one_block_join_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labeled_points_of_more_than_one_block_join_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
-    table, labelled = rng.dirichlet(np.full(4, 3.0), 5), rng.dirichlet(np.full(4, 3.0), 6)
-    exact = batch_score(table, given=labelled, samples=2**11)
+    table, labeled = rng.dirichlet(np.full(4, 3.0), 5), rng.dirichlet(np.full(4, 3.0), 6)
+    exact = batch_score(table, given=labeled, samples=2**11)
     monkeypatch.setattr("dubito.strategies.mixture.POINTS_AT_ONCE", 2)
-    assert batch_score(table, given=labelled, samples=2000) == pytest.approx(exact, abs=0.05)
+    assert batch_score(table, given=labeled, samples=2000) == pytest.approx(exact, abs=0.05)
 
 
 def test_a_batch_far_larger_than_its_components_comes_near_ln_k() -> None:
@@ -108,9 +108,9 @@ def test_responsibilities_do_not_depend_on_the_units() -> None:
 )
 def test_degenerate_pools_are_picked_from(pool: FloatArray, covariance: str) -> None:
     strategy = build_strategy("probabilistic-coreset", {"covariance": covariance, "batches": 10, "exploit": 0.1})
-    for labelled in (None, pool[:1], pool[:1] - 1e120):
+    for labeled in (None, pool[:1], pool[:1] - 1e120):
         budget = max(1, len(pool) // 2)
-        picked = dubito.select(pool, budget, labelled=labelled, doubt=np.full(len(pool), 0.5), strategy=strategy)
+        picked = dubito.select(pool, budget, labeled=labeled, doubt=np.full(len(pool), 0.5), strategy=strategy)
         assert len(set(picked.indices.tolist())) == budget
         assert np.isfinite(picked.priorities).all()
 
@@ -129,8 +129,8 @@ def test_the_best_of_the_drawn_batches_is_picked_and_its_score_reported() -> Non
 
 def test_a_batch_covers_separate_clusters() -> None:
     rng = np.random.default_rng(6)
-    centres = np.array([[0.0, 0.0], [60.0, 0.0], [0.0, 60.0], [60.0, 60.0]])
-    pool = np.repeat(centres, 40, axis=0) + rng.standard_normal((160, 2))
+    centers = np.array([[0.0, 0.0], [60.0, 0.0], [0.0, 60.0], [60.0, 60.0]])
+    pool = np.repeat(centers, 40, axis=0) + rng.standard_normal((160, 2))
     for seed in range(3):
         strategy = ProbabilisticCoreset(components=4, batches=200)
         picked = dubito.select(pool, 3, strategy=strategy, seed=seed)
@@ -138,30 +138,30 @@ def test_a_batch_covers_separate_clusters() -> None:
         assert picked.priorities[0] == pytest.approx(np.log(4), abs=1e-3)
 
 
-def test_candidates_like_what_is_labelled_are_dropped() -> None:
+def test_candidates_like_what_is_labeled_are_dropped() -> None:
     rng = np.random.default_rng(7)
     pool = np.concatenate([rng.normal(0, 1, (100, 2)), rng.normal(20, 1, (100, 2))])
     for seed in range(3):
         half = ProbabilisticCoreset(batches=100)
-        picked = dubito.select(pool, 10, labelled=np.arange(0, 100, 3), strategy=half, seed=seed)
+        picked = dubito.select(pool, 10, labeled=np.arange(0, 100, 3), strategy=half, seed=seed)
         assert (picked.indices >= 66).all()
         everything = ProbabilisticCoreset(quantile=1.0, batches=5)
-        picked = dubito.select(pool, 10, labelled=np.arange(0, 100, 3), strategy=everything, seed=seed)
+        picked = dubito.select(pool, 10, labeled=np.arange(0, 100, 3), strategy=everything, seed=seed)
         assert (picked.indices < 100).any()
 
 
 def test_as_many_candidates_stay_as_there_are_picks_the_least_likely_ones() -> None:
     pool = np.arange(12.0)[:, None]
     strategy = ProbabilisticCoreset(quantile=0.0, components=2)
-    picked = dubito.select(pool, 5, labelled=np.array([[-1.0]]), strategy=strategy)
+    picked = dubito.select(pool, 5, labeled=np.array([[-1.0]]), strategy=strategy)
     assert sorted(picked.indices.tolist()) == [7, 8, 9, 10, 11]
 
 
-def test_what_is_labelled_counts_in_the_score() -> None:
+def test_what_is_labeled_counts_in_the_score() -> None:
     pool = np.random.default_rng(8).standard_normal((100, 2))
     strategy = ProbabilisticCoreset(components=8, quantile=1.0)
     alone = dubito.select(pool, 3, candidates=np.arange(10, 100), strategy=strategy)
-    beside = dubito.select(pool, 3, labelled=np.arange(10), strategy=strategy)
+    beside = dubito.select(pool, 3, labeled=np.arange(10), strategy=strategy)
     assert beside.priorities[0] > alone.priorities[0]
 
 

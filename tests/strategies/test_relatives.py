@@ -17,39 +17,39 @@ from dubito.strategies.lcmd import nearest_references
 from dubito.strategies.uncertainty import CoverKind
 
 
-def by_definition(pool: FloatArray, labelled: FloatArray, weights: FloatArray, budget: int) -> list[int]:
+def by_definition(pool: FloatArray, labeled: FloatArray, weights: FloatArray, budget: int) -> list[int]:
     """The farthest point of the largest cluster, every distance looked at anew for every pick."""
-    centres, picks, left = list(labelled), list[int](), list(range(len(pool)))
-    if not centres:
+    centers, picks, left = list(labeled), list[int](), list(range(len(pool)))
+    if not centers:
         apart = ((len(pool) * pool - pool.sum(axis=0)) ** 2).sum(axis=1)
         picks.append(int(np.argmin(apart)))
         left.remove(picks[0])
-        centres.append(pool[picks[0]])
+        centers.append(pool[picks[0]])
     while len(picks) < budget:
-        squared = ((pool[:, None] - np.array(centres)[None]) ** 2).sum(axis=2)
+        squared = ((pool[:, None] - np.array(centers)[None]) ** 2).sum(axis=2)
         owner, spread = squared.argmin(axis=1), squared.min(axis=1) * weights
-        sums = [sum(spread[row] for row in left if owner[row] == name) for name in range(len(centres))]
+        sums = [sum(spread[row] for row in left if owner[row] == name) for name in range(len(centers))]
         largest = int(np.argmax(sums)) if max(sums) > 0 else owner[left[0]]
         picks.append(max((row for row in left if owner[row] == largest), key=lambda row: (spread[row], -row)))
         left.remove(picks[-1])
-        centres.append(pool[picks[-1]])
+        centers.append(pool[picks[-1]])
     return picks
 
 
 @given(st.integers(0, 2**31), st.integers(0, 3), st.sampled_from([0.0, 1.0]), st.sampled_from([2, 3, 1024]))
 def test_the_picks_are_the_farthest_of_the_largest_cluster(
-    seed: int, n_labelled: int, strength: float, block: int
+    seed: int, n_labeled: int, strength: float, block: int
 ) -> None:
     rng = np.random.default_rng(seed)
     # Whole numbers: ties and copies abound, and nothing is rounded.
-    pool, labelled = rng.integers(0, 6, (14, 2)).astype(float), rng.integers(0, 6, (n_labelled, 2)).astype(float)
+    pool, labeled = rng.integers(0, 6, (14, 2)).astype(float), rng.integers(0, 6, (n_labeled, 2)).astype(float)
     doubt = rng.integers(0, 3, 14) / 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clusters, "BLOCK", block)
         picked = dubito.select(
-            pool, 6, labelled=labelled if n_labelled else None, doubt=doubt, strategy=LargestCluster(strength=strength)
+            pool, 6, labeled=labeled if n_labeled else None, doubt=doubt, strategy=LargestCluster(strength=strength)
         )
-    assert picked.indices.tolist() == by_definition(pool, labelled, doubt ** (2 * strength), 6)
+    assert picked.indices.tolist() == by_definition(pool, labeled, doubt ** (2 * strength), 6)
 
 
 def test_the_nearest_of_many_references_is_found_and_of_equals_the_first() -> None:
@@ -65,8 +65,8 @@ def test_an_outlier_by_itself_waits_until_larger_clusters_are_opened() -> None:
     crowd = np.random.default_rng(0).normal(size=(200, 2))
     apart = np.array([0.0, 10.0])
     pool = np.concatenate([[[40.0, 0.0]], crowd + apart, crowd - apart])
-    far = dubito.select(pool, 3, labelled=[[38.0, 0.0], [0.0, 9.0], [0.0, -9.0]], strategy="coreset")
-    large = dubito.select(pool, 3, labelled=[[38.0, 0.0], [0.0, 9.0], [0.0, -9.0]], strategy="largest-cluster")
+    far = dubito.select(pool, 3, labeled=[[38.0, 0.0], [0.0, 9.0], [0.0, -9.0]], strategy="coreset")
+    large = dubito.select(pool, 3, labeled=[[38.0, 0.0], [0.0, 9.0], [0.0, -9.0]], strategy="largest-cluster")
     assert 0 not in large.indices
     assert len(far) == len(large)
 
@@ -79,14 +79,14 @@ def test_only_the_most_doubtful_are_covered(cover: CoverKind) -> None:
     picked = dubito.select(
         digits,
         10,
-        labelled=[0, 1],
+        labeled=[0, 1],
         doubt=doubt,
         strategy=FilterThenCover(times=3.0, cover=cover),
     )
     allowed = np.setdiff1d(kept, [0, 1])
     assert set(picked.indices.tolist()) <= set(np.argsort(-np.where(np.isin(np.arange(200), [0, 1]), -1, doubt))[:30])
     assert len(np.intersect1d(picked.indices, allowed)) >= 9
-    whole = dubito.select(digits, 10, labelled=[0, 1], doubt=doubt, strategy=FilterThenCover(times=1.0))
+    whole = dubito.select(digits, 10, labeled=[0, 1], doubt=doubt, strategy=FilterThenCover(times=1.0))
     assert set(whole.indices.tolist()) == set(np.argsort(-np.where(np.arange(200) < 2, -1, doubt))[:10].tolist())
 
 
@@ -124,24 +124,24 @@ def test_what_has_no_doubt_is_drawn_last_in_its_order() -> None:
 
 def test_the_first_batch_takes_a_typical_point_of_every_crowd() -> None:
     rng = np.random.default_rng(0)
-    centres = np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0], [20.0, 20.0]])
-    pool = np.concatenate([centre + rng.normal(size=(50, 2)) for centre in centres])
+    centers = np.array([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0], [20.0, 20.0]])
+    pool = np.concatenate([center + rng.normal(size=(50, 2)) for center in centers])
     picked = dubito.select(pool, 4, strategy="typiclust")
     assert sorted((picked.indices // 50).tolist()) == [0, 1, 2, 3]
-    apart = np.linalg.norm(pool[picked.indices] - centres[picked.indices // 50], axis=1)
+    apart = np.linalg.norm(pool[picked.indices] - centers[picked.indices // 50], axis=1)
     assert (apart < 1.0).all()
-    second = dubito.select(pool, 2, labelled=picked.indices[:2], strategy="typiclust")
+    second = dubito.select(pool, 2, labeled=picked.indices[:2], strategy="typiclust")
     assert not set(second.indices // 50) & set(picked.indices[:2] // 50)
 
 
 @given(st.integers(0, 2**31), st.integers(1, 5))
-def test_typical_points_have_near_neighbours_in_their_cluster(seed: int, neighbours: int) -> None:
+def test_typical_points_have_near_neighbors_in_their_cluster(seed: int, neighbors: int) -> None:
     rng = np.random.default_rng(seed)
     points, cluster = rng.integers(0, 5, (12, 2)).astype(float), rng.integers(0, 3, 12)
-    found = typicality(points, cluster, neighbours)
+    found = typicality(points, cluster, neighbors)
     for row in range(12):
         others = [other for other in range(12) if other != row and cluster[other] == cluster[row]]
-        near = sorted(float(np.linalg.norm(points[row] - points[other])) for other in others)[:neighbours]
+        near = sorted(float(np.linalg.norm(points[row] - points[other])) for other in others)[:neighbors]
         if not near:
             assert found[row] == 0.0
         elif sum(near) > 0.0:
@@ -161,7 +161,7 @@ def test_clusters_without_labels_come_first_and_then_the_largest_and_each_in_tur
         (FilterThenCover, "cover", "all"),
         (PowerSampling, "power", -1.0),
         (PowerSampling, "doubt", "entropy"),
-        (TypiClust, "neighbours", 0),
+        (TypiClust, "neighbors", 0),
     ],
 )
 def test_an_option_out_of_its_range_is_refused_by_name(factory: type, option: str, value: object) -> None:

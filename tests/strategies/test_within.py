@@ -39,19 +39,19 @@ def kept(request: pytest.FixtureRequest) -> None:
 
 
 class Case:
-    """A small pool with labelled rows, probabilities, costs and quotas; whole numbers, so that there are ties."""
+    """A small pool with labeled rows, probabilities, costs and quotas; whole numbers, so that there are ties."""
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
         self.n = int(rng.integers(8, 60))
         self.pool = rng.integers(-4, 5, (self.n, 3)).astype(np.float64)
-        self.labelled = np.sort(rng.permutation(self.n)[: rng.choice([0, 1, 4])])
+        self.labeled = np.sort(rng.permutation(self.n)[: rng.choice([0, 1, 4])])
         self.probabilities = rng.dirichlet(np.full(4, 0.4), self.n)
         self.costs = None if rng.random() < 0.3 else rng.choice([0.5, 1.0, 2.0, 7.0], self.n)
         self.limits = rng.integers(0, 9, 4)
         self.limits[rng.integers(4)] = self.n
         self.classes = self.probabilities.argmax(axis=1)
-        self.candidates = np.setdiff1d(np.arange(self.n), self.labelled)
+        self.candidates = np.setdiff1d(np.arange(self.n), self.labeled)
         room = np.minimum(np.bincount(self.classes[self.candidates], minlength=4), self.limits).sum()
         self.budget = int(rng.integers(1, room + 1)) if room else 0
 
@@ -59,7 +59,7 @@ class Case:
         return dubito.select(
             self.pool,
             self.budget,
-            labelled=self.labelled,
+            labeled=self.labeled,
             probabilities=self.probabilities,
             strategy=name,
             engine=engine,
@@ -81,14 +81,14 @@ def plain_core_set(case: Case, by_doubt: bool) -> tuple[list[int], list[float], 
     costs = np.ones(case.n) if case.costs is None else case.costs
     weights = (doubt * doubt if by_doubt else np.ones(case.n)) / (costs * costs)
     nearest = np.full(case.n, np.inf)
-    for row in case.labelled:
+    for row in case.labeled:
         nearest = np.minimum(nearest, settle(case.pool, case.pool[row]))
     picks, priorities = list[int](), list[float]()
     while len(picks) < case.budget:
         allowed = case.allowed(picks)
-        if not picks and not len(case.labelled):
-            centre = np.square(case.n * case.pool - case.pool.sum(axis=0)).sum(axis=1) * costs * costs
-            best = int(allowed[np.argmax((doubt / costs)[allowed]) if by_doubt else np.argmin(centre[allowed])])
+        if not picks and not len(case.labeled):
+            center = np.square(case.n * case.pool - case.pool.sum(axis=0)).sum(axis=1) * costs * costs
+            best = int(allowed[np.argmax((doubt / costs)[allowed]) if by_doubt else np.argmin(center[allowed])])
             priorities.append(np.inf)
         else:
             squared = nearest[allowed] * weights[allowed]
@@ -104,9 +104,9 @@ def plain_cover(case: Case, weights: FloatArray, reach: float) -> tuple[list[int
     """Picks, priorities and what is covered after each; a priority is what a pick adds over its cost."""
     costs = np.ones(case.n) if case.costs is None else case.costs
     weights = weights.copy()
-    weights[case.labelled] = 0.0
+    weights[case.labeled] = 0.0
     kernels = np.stack([coverage.kernel(settle(case.pool, row), reach * reach) for row in case.pool])
-    cover = kernels[case.labelled].max(axis=0, initial=0.0)
+    cover = kernels[case.labeled].max(axis=0, initial=0.0)
     picks, priorities, covered = list[int](), list[float](), list[float]()
     while len(picks) < case.budget:
         allowed = case.allowed(picks)
@@ -160,8 +160,8 @@ def test_coverage_within_quotas_is_what_a_plain_loop_picks(name: Name, engine: s
 def test_quotas_that_bind_nothing_change_nothing(name: Name) -> None:
     rng = np.random.default_rng(1)
     pool, probabilities = rng.standard_normal((80, 3)), rng.dirichlet(np.ones(3), 80)
-    free = dubito.select(pool, 20, labelled=[0, 1], probabilities=probabilities, strategy=name)
-    bound = dubito.select(pool, 20, labelled=[0, 1], probabilities=probabilities, strategy=name, quotas=20)
+    free = dubito.select(pool, 20, labeled=[0, 1], probabilities=probabilities, strategy=name)
+    bound = dubito.select(pool, 20, labeled=[0, 1], probabilities=probabilities, strategy=name, quotas=20)
     assert bound.indices.tolist() == free.indices.tolist()
     assert bound.priorities.tolist() == free.priorities.tolist()
     assert (bound.radius, bound.reach, bound.uncertainty) == (free.radius, free.reach, free.uncertainty)
@@ -214,7 +214,7 @@ def test_spending_ends_the_picks_before_the_sum_passes_it(name: Name) -> None:
 
 def test_where_the_money_ends_the_radius_is_what_comes_next() -> None:
     pool, costs = np.array([[0.0], [1.0], [5.0], [12.0]]), [1.0, 1.0, 1.0, 1.0]
-    found = dubito.select(pool, 3, labelled=[0], strategy="coreset", costs=costs, spend=2.5)
+    found = dubito.select(pool, 3, labeled=[0], strategy="coreset", costs=costs, spend=2.5)
     assert (found.indices.tolist(), found.priorities.tolist(), found.radius) == ([3, 2], [12.0, 5.0], 1.0)
     assert found.spent == 2.0
     assert "spent=2" in repr(found)
@@ -222,13 +222,13 @@ def test_where_the_money_ends_the_radius_is_what_comes_next() -> None:
 
 def test_rows_dearer_than_what_may_be_spent_are_passed_over() -> None:
     pool = np.array([[0.0], [1.0], [5.0], [12.0]])
-    found = dubito.select(pool, 3, labelled=[0], strategy="coreset", costs=[1, 1, 1, 9], spend=2.0)
+    found = dubito.select(pool, 3, labeled=[0], strategy="coreset", costs=[1, 1, 1, 9], spend=2.0)
     assert found.indices.tolist() == [2, 1]
 
 
 def test_a_cost_divides_a_priority() -> None:
     pool = np.array([[0.0], [3.0], [10.0]])
-    found = dubito.select(pool, 2, labelled=[0], strategy="coreset", costs=[1.0, 0.5, 4.0])
+    found = dubito.select(pool, 2, labeled=[0], strategy="coreset", costs=[1.0, 0.5, 4.0])
     assert (found.indices.tolist(), found.priorities.tolist()) == ([1, 2], [6.0, 7.0 / 4.0])
 
 
@@ -244,8 +244,8 @@ def test_a_cold_start_begins_with_what_is_near_the_mean_for_its_cost() -> None:
 def test_uncertainty_is_reported_with_costs_as_without(name: Name) -> None:
     rng = np.random.default_rng(3)
     pool, probabilities = rng.standard_normal((40, 3)), rng.dirichlet(np.ones(3), 40)
-    plain = dubito.select(pool, 6, labelled=[0], probabilities=probabilities, strategy=name)
-    priced = dubito.select(pool, 6, labelled=[0], probabilities=probabilities, strategy=name, costs=np.full(40, 2.0))
+    plain = dubito.select(pool, 6, labeled=[0], probabilities=probabilities, strategy=name)
+    priced = dubito.select(pool, 6, labeled=[0], probabilities=probabilities, strategy=name, costs=np.full(40, 2.0))
     assert priced.indices.tolist() == plain.indices.tolist()
     assert priced.priorities.tolist() == (plain.priorities / 2.0).tolist()
     assert priced.uncertainty == plain.uncertainty
@@ -270,7 +270,7 @@ def test_an_interruption_within_quotas_leaves_a_prefix(name: Name, stop_at: int)
         return dubito.select(
             pool,
             140,
-            labelled=[0, 1],
+            labeled=[0, 1],
             probabilities=probabilities,
             strategy=name,
             quotas={0: 10, 1: 20, 2: 40},
@@ -316,10 +316,10 @@ def test_a_pool_keeps_within_limits_round_after_round(name: Name) -> None:
     pool = dubito.Pool(features)
     pool.label(rows=[0, 1, 2])
     for _ in range(4):
-        labelled = pool.labelled
+        labeled = pool.labeled
         found = pool.select(12, probabilities=probabilities, strategy=name, costs=costs, quotas=quotas)
         expected = dubito.select(
-            features, 12, labelled=labelled, probabilities=probabilities, strategy=name, costs=costs, quotas=quotas
+            features, 12, labeled=labeled, probabilities=probabilities, strategy=name, costs=costs, quotas=quotas
         )
         assert found.indices.tolist() == expected.indices.tolist()
         assert found.radius == expected.radius
@@ -366,8 +366,8 @@ def test_a_reach_can_be_repeated_to_the_last_bit() -> None:
     rng = np.random.default_rng(8)
     for scale in (1e-160, 1e-20, 1.0, 3e7, 1e120):
         pool = rng.standard_normal((50, 3)) * scale
-        for labelled in ([], [0, 1, 2]):
-            found = dubito.select(pool, 5, labelled=labelled, strategy="coverage")
-            again = dubito.select(pool, 5, labelled=labelled, strategy=DoubtCoverage(radius=found.reach))
+        for labeled in ([], [0, 1, 2]):
+            found = dubito.select(pool, 5, labeled=labeled, strategy="coverage")
+            again = dubito.select(pool, 5, labeled=labeled, strategy=DoubtCoverage(radius=found.reach))
             assert found.reach == again.reach
             assert found.priorities.tolist() == again.priorities.tolist()

@@ -138,12 +138,12 @@ def test_whatever_is_wrong_is_one_line_with_the_hint(tmp_path: Path, capsys: pyt
         "--project twice is the title of 2 projects; pass one of their numbers: N, M.",
         "URL/projects does not answer /api/projects/ as Label Studio does; pass the address at which Label Studio's "
         "pages begin.",
-        "the labelling config of project N has no <Choices>; give it one, or let dubito make a project: --classes a,b.",
-        "the labelling config of project N has 2 <Choices> (a, b); give it one, or let dubito make a project: "
+        "the labeling config of project N has no <Choices>; give it one, or let dubito make a project: --classes a,b.",
+        "the labeling config of project N has 2 <Choices> (a, b); give it one, or let dubito make a project: "
         "--classes a,b.",
-        'the labelling config of project N lets people choose several classes; set choice="single".',
+        'the labeling config of project N lets people choose several classes; set choice="single".',
         "the project shows images ($image), and these items are texts; pass another project, or --show COLUMN.",
-        "the class 'hund' is no choice of the project's labelling config; there are cat, hound; did you mean "
+        "the class 'hund' is no choice of the project's labeling config; there are cat, hound; did you mean "
         "'hound'? add a Choice to the config, or fix the label.",
         'URL refused (400: {"non_field_errors": ["Absolute local path \\"/nowhere/photos\\" does not exist"]}); '
         "start Label Studio with LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and the folder's parent as "

@@ -14,7 +14,7 @@ from typing import Any
 from PIL import Image
 
 from dubito.integrations.label_studio import AccessToken, Server, find_project
-from studio_live.people import labelling
+from studio_live.people import labeling
 from studio_live.servers import ROOT, LabelStudio
 
 PAGE = ROOT / "docs" / "how-to" / "label-studio.md"
@@ -57,7 +57,7 @@ def follow(studio: LabelStudio, place: Path, command: str) -> int:
         return 1
     server = Server(studio.url, AccessToken(studio.tokens["owner"]))
     project = find_project(server, f"reviews-{place.name}", classes=["good", "bad"], kind="text")
-    with labelling(studio, project.id, mood):
+    with labeling(studio, project.id, mood):
         while " pull " in command and project.state()["finished_task_number"] < 50:
             time.sleep(0.5)
         subprocess.run(program, shell=True, cwd=place, env=settings, check=True)

@@ -19,7 +19,7 @@ from dubito.integrations.label_studio import (
     pull,
     push,
 )
-from studio_live.people import Crowd, labelling
+from studio_live.people import Crowd, labeling
 from studio_live.pools import CLASSES, read_table, run, start, truth, write_pool
 from studio_live.proxy import HAPPENINGS, Network, between
 from studio_live.servers import LabelStudio
@@ -83,7 +83,7 @@ def many(studio: LabelStudio, folder: Path, n_rows: int, n_labels: int) -> Facts
     seconds = time.monotonic() - begun
     again = run(*words, url=studio.url, token=token)
     project = project_of(studio, "many")
-    with labelling(studio, project.id, truth, lambda: n_labels) as crowd:
+    with labeling(studio, project.id, truth, lambda: n_labels) as crowd:
         wait_for(project, n_labels)
     run("label-studio", "pull", "--project", "many", "-o", labels, url=studio.url, token=token)
     found, pulled = on_server(project), read_table(labels)
@@ -103,7 +103,7 @@ def at_once(studio: LabelStudio, n_labels: int) -> Facts:
     """How often two people who ask in the same moment are given the same item; their answers are two votes for it."""
     project = project_of(studio, "at once")
     push(project, [Suggestion(Item(f"t{row:05d}", ID, "text", f"text {row}", {})) for row in range(2 * n_labels)])
-    with labelling(studio, project.id, truth, lambda: n_labels, at_once=True) as crowd:
+    with labeling(studio, project.id, truth, lambda: n_labels, at_once=True) as crowd:
         wait_for(project, n_labels)
     pulled = pull(project)
     handed = Counter(each.name for each in crowd.handed)
@@ -122,7 +122,7 @@ def by_files(studio: LabelStudio, folder: Path, pool: Path, batch: int, rounds: 
     labels: list[dict[str, str]] = []
     picks = folder / "all.csv"
     for number in range(1, rounds + 1):
-        known = ("--labelled", folder / "labels.csv") if labels else ()
+        known = ("--labeled", folder / "labels.csv") if labels else ()
         run("select", pool, *IGNORED, "-b", batch, *known, "--append", "-o", picks)
         part, tasks, exported = (folder / f"{name}-{number}" for name in ("picks.csv", "tasks.json", "export.json"))
         part = part.with_suffix(".csv")
@@ -130,7 +130,7 @@ def by_files(studio: LabelStudio, folder: Path, pool: Path, batch: int, rounds: 
         part.write_text("\n".join([lines[0], *lines[-batch:]]) + "\n", encoding="utf-8")
         run("export", part, "--to", "label-studio", "-o", tasks)
         studio.call("POST", f"{project.path}/import", json.loads(tasks.read_text(encoding="utf-8")))
-        with labelling(studio, project.id, truth):
+        with labeling(studio, project.id, truth):
             wait_for(project, batch * number)
         answers = studio.call("GET", f"{project.path}/export?exportType=JSON")
         exported.write_text(json.dumps(answers), encoding="utf-8")
@@ -161,7 +161,7 @@ def watching(
         rounds,
     )
     process = start(*words, "--every", 1, url=studio.url, token=studio.tokens["personal"])
-    with labelling(studio, project.id, truth) as crowd:
+    with labeling(studio, project.id, truth) as crowd:
         said = process.communicate()[1]
     assert process.returncode == 0, said
     found, watched = on_server(project), read_table(labels)
@@ -212,7 +212,7 @@ def faults(
         return batch * rounds * (killer.kills + 1) // (kills + 1) if killer.kills < kills else 1 << 30
 
     away: list[float] = []
-    with between(network) as url, labelling(studio, project.id, truth, allowed) as crowd:
+    with between(network) as url, labeling(studio, project.id, truth, allowed) as crowd:
         while killer.kills < kills:
             killer.live(start(*words, url=url, token=studio.tokens["personal"], tasks=max(2, batch // 8)))
             if killer.kills % max(1, kills // (restarts + 1)) == 0 and len(away) < restarts:

@@ -101,7 +101,7 @@ class Crowd:
 
 
 @contextmanager
-def labelling(
+def labeling(
     server: LabelStudio,
     project: int,
     truth: Callable[[str], str],

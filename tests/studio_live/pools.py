@@ -15,8 +15,8 @@ TESTS = Path(__file__).parents[1]
 def write_pool(path: Path, n_rows: int) -> None:
     """Four heaps that overlap; a text, an id and 16 numbers a row."""
     rng = np.random.default_rng(11)
-    centres = 2.0 * rng.normal(size=(len(CLASSES), 16))
-    points = centres[np.arange(n_rows) % len(CLASSES)] + 1.5 * rng.normal(size=(n_rows, 16))
+    centers = 2.0 * rng.normal(size=(len(CLASSES), 16))
+    points = centers[np.arange(n_rows) % len(CLASSES)] + 1.5 * rng.normal(size=(n_rows, 16))
     with path.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(["id", "text", *(f"f{column}" for column in range(16))])

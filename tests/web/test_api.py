@@ -28,7 +28,7 @@ def test_a_label_is_kept_and_counted_and_the_same_key_again_changes_nothing(clie
     first = say(client, 3, "right", key="k1")
     again = say(client, 3, "right", key="k1")
     assert (first.status_code, again.status_code) == (201, 200)
-    assert first.json() == again.json() == {"event": 1, "labelled": 1}
+    assert first.json() == again.json() == {"event": 1, "labeled": 1}
     assert say(client, 3, "left", key="k1").status_code == 409
     assert client.get("/api/items/3").json()["label"] == "right"
 
@@ -45,7 +45,7 @@ def test_undo_takes_back_one_answer_after_another_and_then_says_that_there_is_no
     none = client.post("/api/undo", json={"key": "u3", "annotator": "ann"})
     assert none.status_code == 409
     assert "nothing of ann to undo" in none.json()["error"]
-    assert client.get("/api/project").json()["labelled"] == 0
+    assert client.get("/api/project").json()["labeled"] == 0
 
 
 def test_an_unknown_class_is_refused_with_the_known_ones(client: TestClient) -> None:
@@ -73,10 +73,10 @@ def test_many_labels_are_kept_all_or_none(client: TestClient) -> None:
     labels = [{"key": f"k{row}", "row": row, "class": truth(row), "guess_seen": True} for row in range(5)]
     wrong = [*labels, {"key": "k9", "row": 9_999, "class": "left", "guess_seen": False}]
     assert client.post("/api/labels/many", json={"annotator": "ann", "labels": wrong}).status_code == 404
-    assert client.get("/api/project").json()["labelled"] == 0
+    assert client.get("/api/project").json()["labeled"] == 0
     kept = client.post("/api/labels/many", json={"annotator": "ann", "labels": labels})
     assert kept.status_code == 201
-    assert kept.json()["labelled"] == 5
+    assert kept.json()["labeled"] == 5
 
 
 def test_after_a_batch_a_model_learns_and_the_next_round_is_picked(client: TestClient) -> None:
@@ -193,5 +193,5 @@ def test_changes_are_reported_as_they_happen(tmp_path: Path) -> None:
             described[kind] = answer.readline().decode().strip().removeprefix("data: ")
             answer.readline()
         stream.close()
-    assert json.loads(described["labels"]) == {"labelled": 1, "skipped": 0}
+    assert json.loads(described["labels"]) == {"labeled": 1, "skipped": 0}
     assert "up" in json.loads(described["project"])["classes"]

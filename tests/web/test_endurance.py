@@ -42,7 +42,7 @@ def test_a_crowd_labels_everything_and_nobody_more_than_the_overlap(tmp_path: Pa
     assert found["odd"] == []
     assert not found["is_locked"]
     assert found["beyond_overlap"] == 0
-    assert (found["labelled"], found["labels"]) == (60, 60 * overlap)
+    assert (found["labeled"], found["labels"]) == (60, 60 * overlap)
 
 
 def test_malformed_requests_neither_break_it_nor_change_a_label_that_they_do_not_name(tmp_path: Path) -> None:

@@ -36,6 +36,6 @@ def test_a_claim_that_the_numbers_do_not_bear_out_is_not_written(part: str, name
 
 
 def test_the_page_is_what_its_record_makes() -> None:
-    for path in RESULTS.glob("labelling.json"):
+    for path in RESULTS.glob("labeling.json"):
         record = json.loads(path.read_text(encoding="utf-8"))
         assert page(record) == path.with_suffix(".md").read_text(encoding="utf-8")

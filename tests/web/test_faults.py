@@ -48,7 +48,7 @@ def test_a_full_disk_is_reported_and_nothing_acknowledged_is_lost(tmp_path: Path
         assert status == 507
         assert "disk is full" in described["error"]
         assert "\n" not in described["error"]
-        assert client.ask("GET", "/api/project")[1]["labelled"] == kept
+        assert client.ask("GET", "/api/project")[1]["labeled"] == kept
         assert client.ask("POST", "/api/classes", {"name": "new"})[0] in (201, 507)
         subprocess.run([*limit, "--fsize=unlimited:"], check=True)
         assert post(client, kept, f"key-{kept}")[0] == 201

@@ -31,16 +31,16 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(name="dubito", rich_markup_mode="rich", context_settings={"help_option_names": HELP_NAMES})
 app.command(short_help="Turn a folder of pictures or a table of texts into a pool.")(embed)
-app.command(short_help="Pick the rows of a pool that are worth labelling next.")(select)
+app.command(short_help="Pick the rows of a pool that are worth labeling next.")(select)
 app.command(short_help="Write picks for Label Studio, Prodigy, doccano, folders or a table.")(export)
 app.command(name="import", short_help="Bring labels back from such a tool.")(import_)
-app.command(short_help="Open the labelling page: people label what dubito picks.")(label)
+app.command(short_help="Open the labeling page: people label what dubito picks.")(label)
 app.add_typer(
     label_studio, name="label-studio", help="Picks to a Label Studio server and labels back, round after round."
 )
 app.command(short_help="Let a project go by your own model's probabilities.")(update)
-app.command(short_help="Say what is labelled, how well a model does, and whether to go on.")(status)
-app.command(short_help="Replay active learning on labelled data: would it save labels?")(simulate)
+app.command(short_help="Say what is labeled, how well a model does, and whether to go on.")(status)
+app.command(short_help="Replay active learning on labeled data: would it save labels?")(simulate)
 app.command(short_help="Say where a pool stands in the theory, and what follows.")(diagnose)
 app.command(short_help="Play an experiment that a TOML file describes.")(run)
 app.command(short_help="Go on with a run that was stopped.")(resume)
@@ -70,8 +70,8 @@ def program(
     """
     [bold]dubito select pool.npz --budget 100 -o picks.csv[/bold]
 
-    Which of my unlabelled data should I label next? Features and your model's
-    probabilities go in, the rows worth labelling come out.
+    Which of my unlabeled data should I label next? Features and your model's
+    probabilities go in, the rows worth labeling come out.
 
     New here? [bold]dubito demo[/bold] needs no data and no network.
     """

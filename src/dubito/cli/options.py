@@ -19,14 +19,14 @@ Pool = Annotated[
         "file.npz::key names an array.",
     ),
 ]
-Labelled = Annotated[
+Labeled = Annotated[
     list[str] | None,
     typer.Option(
-        "--labelled",
         "--labeled",
+        "--labelled",
         metavar="FILE",
         rich_help_panel=FILES,
-        help="What is labelled already: a table with an id or index column (rows whose label is empty do not count), "
+        help="What is labeled already: a table with an id or index column (rows whose label is empty do not count), "
         "row numbers, a mask, or features. May be repeated.",
     ),
 ]
@@ -172,7 +172,7 @@ Features = Annotated[
         "--features-are",
         metavar="HOW",
         rich_help_panel=METHOD,
-        help="For auto: frozen, or trained with the labels. If not given, the labelled rows answer.",
+        help="For auto: frozen, or trained with the labels. If not given, the labeled rows answer.",
     ),
 ]
 Strength = Annotated[
@@ -201,11 +201,11 @@ Scaling = Annotated[
 Metric = Annotated[
     str, typer.Option("--metric", metavar="NAME", rich_help_panel=METHOD, help="euclidean or cosine (the chord).")
 ]
-Standardise = Annotated[
+Standardize = Annotated[
     str,
     typer.Option(
-        "--standardise",
         "--standardize",
+        "--standardise",
         metavar="WHEN",
         rich_help_panel=METHOD,
         help="Give every feature mean 0 and standard deviation 1 over the pool: yes, no, or auto, which does so for "
@@ -288,7 +288,7 @@ Append = Annotated[
         "--append",
         metavar="",
         rich_help_panel=OUTPUT,
-        help="Add to FILE; the picks it holds count as labelled from now on.",
+        help="Add to FILE; the picks it holds count as labeled from now on.",
     ),
 ]
 SafeCsv = Annotated[
@@ -351,7 +351,7 @@ Costs = Annotated[
         "--costs",
         metavar="FILE",
         rich_help_panel=FILES,
-        help="What labelling each item costs, above 0: a file, or a column of POOL. It divides an item's priority.",
+        help="What labeling each item costs, above 0: a file, or a column of POOL. It divides an item's priority.",
     ),
 ]
 Classes = Annotated[
@@ -386,7 +386,7 @@ Temperature = Annotated[
         "--temperature",
         metavar="X",
         rich_help_panel=METHOD,
-        help="Divide logits by this: above 1 the model counts as less sure. fit finds it on the labelled rows, which "
+        help="Divide logits by this: above 1 the model counts as less sure. fit finds it on the labeled rows, which "
         "should be none that it was trained on.",
     ),
 ]
@@ -413,7 +413,7 @@ def fill_in_values(arguments: Sequence[str]) -> list[str]:
     Examples
     --------
     >>> fill_in_values(["select", "--standardise", "-b", "5"]), fill_in_values(["--standardise", "no"])
-    (['select', '--standardise', 'yes', '-b', '5'], ['--standardise', 'no'])
+    (['select', '--standardize', 'yes', '-b', '5'], ['--standardize', 'no'])
     """
     spelled: list[str] = []
     for i, each in enumerate(arguments):
@@ -449,7 +449,7 @@ __all__ = [
     "Journal",
     "Keep",
     "LabelColumn",
-    "Labelled",
+    "Labeled",
     "Logits",
     "MemoryLimit",
     "Metric",
@@ -469,7 +469,7 @@ __all__ = [
     "Seed",
     "Sheet",
     "Spend",
-    "Standardise",
+    "Standardize",
     "Strategy",
     "Strength",
     "Temperature",

@@ -91,9 +91,9 @@ class Request:
     seed: int
     progress: Progress | None
     known: Known | None = None
-    labelled: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    labeled: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Rows of the pool that are labeled; empty if the references are not pool rows."""
-    standardised: bool = False
+    standardized: bool = False
     """Whether pool and references have been standardized with the pool's statistics."""
     costs: FloatArray | None = None
     """(n,) cost of labeling each row, above 0."""
@@ -169,7 +169,7 @@ class Selection:
     Examples
     --------
     >>> import dubito
-    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=2, labelled=[[1.0]], strategy="coreset")
+    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=2, labeled=[[1.0]], strategy="coreset")
     >>> picked
     Selection(2 of 3 rows by coreset: 2, 1; radius=1)
     >>> picked.indices.tolist(), picked.priorities.tolist(), picked.radius
@@ -204,7 +204,7 @@ class Selection:
     """Size of the sample that represented the pool, if the strategy covered a sample; None if it used every row."""
     spent: float | None = None
     """Total cost of the picks; None without costs."""
-    standardised: bool = False
+    standardized: bool = False
     """Whether features were scaled to mean 0 and standard deviation 1 over the pool; radii are then in scaled units."""
     temperature: float | None = None
     """Divisor of the logits, if one was requested."""
@@ -229,7 +229,7 @@ class Selection:
         facts += [] if self.spent is None else [f"spent={self.spent:.4g}"]
         facts += [] if self.sampled is None else [f"by a sample of {self.sampled:,} rows"]
         facts += [] if len(self.configurations) < 2 else [f"configurations={len(self.configurations)}"]
-        facts += ["standardised"] if self.standardised else []
+        facts += ["standardized"] if self.standardized else []
         facts += [] if self.complete else ["interrupted"]
         counted = f"{len(self)} of {self.n_pool:,} rows by {self.strategy}" + (f": {shown}" if shown else "")
         return f"Selection({'; '.join([counted, *facts])})"

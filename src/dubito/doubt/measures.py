@@ -78,8 +78,8 @@ class Softmax:
 def softmax(logits: AnyArray) -> FloatArray:
     """Probabilities of each row of logits."""
     logits = np.asarray(logits, dtype=np.float64)
-    unnormalised: FloatArray = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(unnormalised / unnormalised.sum(axis=1, keepdims=True))
+    unnormalized: FloatArray = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(unnormalized / unnormalized.sum(axis=1, keepdims=True))
 
 
 def mean_probabilities(probabilities: Matrix) -> FloatArray:

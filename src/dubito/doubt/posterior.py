@@ -1,7 +1,7 @@
 """Doubt from posterior samples, split into what labels can reduce (epistemic) and what they cannot (aleatoric).
 
-A *labelling* assigns a class to every point of a batch. Each labelling is stored with the posterior over the k samples
-that it implies, so that the information gain of one more label is the mean BALD score over labellings. This equals
+A *labeling* assigns a class to every point of a batch. Each labeling is stored with the posterior over the k samples
+that it implies, so that the information gain of one more label is the mean BALD score over labelings. This equals
 BatchBALD's difference of joint entropies, without probabilities that underflow as batches grow.
 """
 
@@ -57,7 +57,7 @@ def split_posterior(probabilities: object) -> SplitDoubt:
 
 def _split(probabilities: Matrix) -> SplitDoubt:
     n, k, c = probabilities.shape
-    learnable, unlearnable, nothing = np.empty(n), np.empty(n), unlabelled(k)
+    learnable, unlearnable, nothing = np.empty(n), np.empty(n), unlabeled(k)
     for span in blocks(n, max(1, READ_BYTES // (8 * k * c))):
         block = posterior_rows(probabilities, np.arange(span.start, span.stop))
         learnable[span] = information_gain(block, nothing)
@@ -86,42 +86,42 @@ def posterior_rows(probabilities: Matrix, rows: IntArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Labellings:
-    """All labellings of a batch, or a sample of them."""
+class Labelings:
+    """All labelings of a batch, or a sample of them."""
 
     weights: FloatArray
-    """(l,) probability of each labelling; they sum to 1."""
+    """(l,) probability of each labeling; they sum to 1."""
     posterior: FloatArray
-    """(l, k) probability of each posterior sample given the labelling; rows sum to 1."""
+    """(l, k) probability of each posterior sample given the labeling; rows sum to 1."""
 
 
-def unlabelled(n_samples: int) -> Labellings:
-    """The only labelling of an empty batch: all posterior samples are equally probable."""
-    return Labellings(np.ones(1), np.full((1, n_samples), 1.0 / n_samples))
+def unlabeled(n_samples: int) -> Labelings:
+    """The only labeling of an empty batch: all posterior samples are equally probable."""
+    return Labelings(np.ones(1), np.full((1, n_samples), 1.0 / n_samples))
 
 
-def information_gain(probabilities: AnyArray, labellings: Labellings) -> FloatArray:
-    """Mutual information in nats between each point's label and the posterior samples, once a batch is labelled.
+def information_gain(probabilities: AnyArray, labelings: Labelings) -> FloatArray:
+    """Mutual information in nats between each point's label and the posterior samples, once a batch is labeled.
 
     Parameters
     ----------
     probabilities : array (n, k, c)
         Class probabilities of each posterior sample.
-    labellings : Labellings
-        Of the batch; `unlabelled` gives BALD's score.
+    labelings : Labelings
+        Of the batch; `unlabeled` gives BALD's score.
 
     Returns (n,) numbers from 0 to ln k, rounded to 12 decimals. O(l·k·n·c) time, O(l·n·c) memory.
 
     Examples
     --------
     >>> split, agreed = [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]
-    >>> information_gain(np.array([split, agreed]), unlabelled(2)).round(4).tolist()
+    >>> information_gain(np.array([split, agreed]), unlabeled(2)).round(4).tolist()
     [0.6931, 0.0]
     """
     n_points, n_samples, n_classes = probabilities.shape
     by_sample = np.ascontiguousarray(probabilities.transpose(1, 0, 2)).reshape(n_samples, -1)
-    expected = labellings.weights @ negative_entropies(labellings.posterior @ by_sample)
-    certain = (labellings.weights @ labellings.posterior) @ negative_entropies(by_sample)
+    expected = labelings.weights @ negative_entropies(labelings.posterior @ by_sample)
+    certain = (labelings.weights @ labelings.posterior) @ negative_entropies(by_sample)
     gain = (certain - expected).reshape(n_points, n_classes).sum(axis=1)
     return np.asarray(np.round(np.maximum(gain, 0.0), TIE_DIGITS))
 

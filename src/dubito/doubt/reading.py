@@ -10,7 +10,7 @@ from dubito.errors import InvalidArgument, InvalidData, at_row, by_interface, ke
 from dubito.matrix import AnyArray, FloatArray, Matrix
 from dubito.request.arrays import as_array, as_names, check_finite, check_real
 from dubito.request.ids import NO_NAMES, RowNames, columns_of, in_pool_order, take_names
-from dubito.request.rows import Labelled, labelled_in_order
+from dubito.request.rows import Labeled, labeled_in_order
 
 SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
 """Tolerance of the sum of a row of probabilities, by item size."""
@@ -36,7 +36,7 @@ class Sources(NamedTuple):
     doubt: object = None
     temperature: object = None
     labels: object = None
-    labelled: object = None
+    labeled: object = None
     """The rows of ``labels``, in the same order."""
 
 
@@ -225,7 +225,7 @@ def check_temperature(temperature: object) -> float | None:
     return number
 
 
-def find_temperature(sources: Sources, labelled: Labelled, n_pool: int, names: RowNames = NO_NAMES) -> Temperature:
+def find_temperature(sources: Sources, labeled: Labeled, n_pool: int, names: RowNames = NO_NAMES) -> Temperature:
     """The given temperature, or the one fitted on the labeled rows; 1 by default."""
     if sources.temperature is None:
         return Temperature(1.0)
@@ -235,14 +235,14 @@ def find_temperature(sources: Sources, labelled: Labelled, n_pool: int, names: R
         raise InvalidArgument("needs logits", argument="temperature", value=sources.temperature, hint=hint)
     if number is not None:
         return Temperature(number)
-    rows = labelled_in_order(sources.labelled, labelled, n_pool, names)
+    rows = labeled_in_order(sources.labeled, labeled, n_pool, names)
     if sources.labels is None or len(rows) == 0:
-        hint = f"pass {keyword('labels')} and their rows as {keyword('labelled')}, or a number."
-        problem = "needs the classes of labelled rows of the pool"
+        hint = f"pass {keyword('labels')} and their rows as {keyword('labeled')}, or a number."
+        problem = "needs the classes of labeled rows of the pool"
         raise InvalidArgument(problem, argument="temperature", value=sources.temperature, hint=hint)
     values = as_names("labels", sources.labels)
     if values.shape not in ((n_pool,), (len(rows),)):
-        hint = f"pass one for each of the {len(rows)} labelled rows, or of the {n_pool} pool rows."
+        hint = f"pass one for each of the {len(rows)} labeled rows, or of the {n_pool} pool rows."
         raise InvalidArgument(f"has shape {values.shape}", argument="labels", hint=hint)
     from dubito.doubt.temperature import fit_temperature
 

@@ -55,7 +55,7 @@ def fit_temperature(logits: object, labels: object) -> Temperature:
     scores = array.astype(np.float64)
     scores -= scores[np.arange(len(scores)), classes][:, None]
     if scores.max() <= 0.0:
-        described = f"all {len(scores)} labelled rows are predicted right, so that a temperature has nothing to go by"
+        described = f"all {len(scores)} labeled rows are predicted right, so that a temperature has nothing to go by"
         return Temperature(1.0, f"{described} and stays 1: fit it on rows that the model was not trained on")
     return _noted(1.0 / _best_inverse(scores), len(scores))
 
@@ -80,12 +80,12 @@ def _noted(value: float, n_rows: int) -> Temperature:
     if value < 1.0:
         return Temperature(
             value,
-            f"the temperature {value:.3g} is below 1: the {n_rows} labelled rows are predicted better than the model "
+            f"the temperature {value:.3g} is below 1: the {n_rows} labeled rows are predicted better than the model "
             "is sure of them, as rows are that it was trained on",
         )
     if value > HOTTEST * 0.999:
         problem = f"the temperature is {value:.3g}, the largest that is fitted"
-        return Temperature(value, f"{problem}: the {n_rows} labelled rows are predicted no better than by chance")
+        return Temperature(value, f"{problem}: the {n_rows} labeled rows are predicted no better than by chance")
     return Temperature(value)
 
 

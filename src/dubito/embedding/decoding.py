@@ -25,7 +25,7 @@ class BrokenPicture(Exception):
 def decode(content: str | bytes, framing: Framing) -> AnyArray:
     """The picture as bytes (height, width, channels).
 
-    Grey becomes RGB or the reverse, as the frame wants it; transparent parts become white; a camera's note of how it
+    Gray becomes RGB or the reverse, as the frame wants it; transparent parts become white; a camera's note of how it
     was held is followed; of an animation the first picture is taken. Raises BrokenPicture.
     """
     from PIL import Image, UnidentifiedImageError
@@ -56,7 +56,7 @@ def decode(content: str | bytes, framing: Framing) -> AnyArray:
 
 
 def measure(content: str | bytes) -> tuple[int, int, bool] | None:
-    """Height, width, and whether it is grey, by the header alone; None where that cannot be read."""
+    """Height, width, and whether it is gray, by the header alone; None where that cannot be read."""
     from PIL import Image
 
     try:

@@ -21,7 +21,7 @@ class Framing:
     fit: Literal["squash", "crop"] = "squash"
     """Whether the whole picture is squashed into the frame, or its middle cut out in the frame's shape."""
     channels: int = 3
-    """3 for red, green and blue; 1 for grey."""
+    """3 for red, green and blue; 1 for gray."""
 
 
 class Embedder(Protocol):
@@ -131,7 +131,7 @@ TRUTHS = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0"
 MEANS = {"imagenet": (0.485, 0.456, 0.406), "clip": (0.48145466, 0.4578275, 0.40821073), "half": (0.5, 0.5, 0.5)}
 DEVIATIONS = {"imagenet": (0.229, 0.224, 0.225), "clip": (0.26862954, 0.26130258, 0.27577711), "half": (0.5, 0.5, 0.5)}
 PRESETS = {"mean": MEANS, "std": DEVIATIONS}
-"""What pictures are normalised with, by the usual names."""
+"""What pictures are normalized with, by the usual names."""
 
 
 class Options:

@@ -13,7 +13,7 @@ from dubito.errors import InvalidData
 from dubito.experiments.images import SUFFIXES
 from dubito.io.source import natural_order, reading
 from dubito.registry import require
-from dubito.request.columns import UNLABELLED
+from dubito.request.columns import UNLABELED
 from dubito.request.ids import text_key
 
 MOST_NAMED = 5
@@ -136,14 +136,14 @@ def _is_text(name: str) -> bool:
 def class_folders(names: list[str]) -> tuple[str | None, ...]:
     """The class of each picture, where each lies in one of several folders; nothing where one lies elsewhere.
 
-    Those in a folder called ``unlabelled`` have none.
+    Those in a folder called ``unlabeled`` have none.
 
     Examples
     --------
-    >>> class_folders(["cat/1.png", "dog/1.png", "unlabelled/1.png"]), class_folders(["cat/1.png", "2.png"])
+    >>> class_folders(["cat/1.png", "dog/1.png", "unlabeled/1.png"]), class_folders(["cat/1.png", "2.png"])
     (('cat', 'dog', None), ())
     """
     parts = [name.split("/") for name in names]
     if any(len(each) != 2 for each in parts) or len({each[0] for each in parts}) < 2:
         return ()
-    return tuple(None if each[0].lower() in UNLABELLED else each[0] for each in parts)
+    return tuple(None if each[0].lower() in UNLABELED else each[0] for each in parts)

@@ -34,7 +34,7 @@ def find_device(device: str) -> str:
     return "cuda" if there and wanted != "cpu" else "cpu"
 
 
-def normalised(pictures: AnyArray, mean: tuple[float, ...], std: tuple[float, ...], device: str) -> Any:
+def normalized(pictures: AnyArray, mean: tuple[float, ...], std: tuple[float, ...], device: str) -> Any:
     """Bytes (k, h, w, 3) as a float tensor (k, 3, h, w) in a network's units, on its device."""
     torch = require("torch", extra="torch")
     batch = torch.from_numpy(np.ascontiguousarray(pictures)).to(device).permute(0, 3, 1, 2).float().div_(255)
@@ -104,7 +104,7 @@ def run_network(
 ) -> AnyArray:
     """One batch through a network, without gradients."""
     with require("torch", extra="torch").inference_mode():
-        given = normalised(batch, mean, std, device) if isinstance(batch, np.ndarray) else list(batch)
+        given = normalized(batch, mean, std, device) if isinstance(batch, np.ndarray) else list(batch)
         return as_rows(network(given), name)
 
 

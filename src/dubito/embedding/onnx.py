@@ -1,7 +1,7 @@
 """``onnx:FILE``: any ONNX model on disk, for pictures or texts (extra ``onnx``: onnxruntime and tokenizers).
 
 Texts go in as tokens of a ``tokenizer.json`` beside the model or named by an option, and outputs are averaged over the
-tokens that are no padding. Pictures go in as floats, normalised as the options say.
+tokens that are no padding. Pictures go in as floats, normalized as the options say.
 """
 
 import hashlib
@@ -82,7 +82,7 @@ class OnnxTexts:
     output: str
     tokenizer: Any
     pooling: str
-    normalise: bool
+    normalize: bool
     letters: int
     """More of a text is never looked at."""
     takes: Takes = "texts"
@@ -93,7 +93,7 @@ class OnnxTexts:
         tokens = tokens_of(self.tokenizer, [str(text)[: self.letters] for text in batch])
         found = answer(self.name, self.session, self.output, asked_of(self.session, tokens))
         rows = pooled(found, tokens["attention_mask"], self.pooling)
-        return unit(rows) if self.normalise else rows
+        return unit(rows) if self.normalize else rows
 
 
 def tokens_of(tokenizer: Any, texts: Sequence[str]) -> dict[str, AnyArray]:
@@ -165,9 +165,9 @@ def _texts(path: str, session: Any, output: str, options: OptionsLike) -> OnnxTe
         own = tokenizer.padding or {}
         tokenizer.enable_padding(**{name: own[name] for name in ("pad_id", "pad_type_id", "pad_token") if name in own})
     pooling = options.choice("pooling", "mean", ("mean", "first"))
-    normalise = options.truth("normalise", True)
-    version = f"{digest_of(path)}, tokenizer {digest_of(place)}, {most} tokens, {pooling}{', unit' * normalise}"
-    facts = options.whole("batch", 32), session, output, tokenizer, pooling, normalise, LETTERS_A_TOKEN * most
+    normalize = options.truth("normalize", True)
+    version = f"{digest_of(path)}, tokenizer {digest_of(place)}, {most} tokens, {pooling}{', unit' * normalize}"
+    facts = options.whole("batch", 32), session, output, tokenizer, pooling, normalize, LETTERS_A_TOKEN * most
     trial = OnnxTexts(f"onnx:{path}", version, 0, *facts)
     return OnnxTexts(trial.name, version, trial(["a text"]).shape[1], *facts)
 
@@ -188,7 +188,7 @@ class OnnxPictures:
     channels_first: bool
     fixed: int | None
     """Pictures at a time, where the model takes no other number."""
-    normalise: bool
+    normalize: bool
     takes: Takes = "pictures"
 
     def __call__(self, batch: AnyArray | Sequence[str], /) -> AnyArray:
@@ -196,7 +196,7 @@ class OnnxPictures:
         pictures = np.asarray(batch)
         step = self.fixed or len(pictures)
         rows = np.concatenate([self._run(pictures[at : at + step]) for at in range(0, len(pictures), step)])
-        return unit(rows) if self.normalise else rows
+        return unit(rows) if self.normalize else rows
 
     def _run(self, pictures: AnyArray) -> AnyArray:
         given = (pictures.astype(np.float32) / np.float32(255) - self.mean) / self.std
@@ -222,11 +222,11 @@ def _pictures(path: str, session: Any, output: str, options: OptionsLike) -> Onn
     size = options.side("size", own)
     fit = options.choice("fit", "crop", ("crop", "squash"))
     mean, std = options.triple("mean", (0.485, 0.456, 0.406)), options.triple("std", (0.229, 0.224, 0.225))
-    normalise = options.truth("normalise", False)
-    version = f"{digest_of(path)}, {size[0]} x {size[1]} {fit}, mean {mean}, std {std}{', unit' * normalise}"
+    normalize = options.truth("normalize", False)
+    version = f"{digest_of(path)}, {size[0]} x {size[1]} {fit}, mean {mean}, std {std}{', unit' * normalize}"
     fixed = shape[0] if isinstance(shape[0], int) else None
     framing = Framing(*size, "squash" if fit == "squash" else "crop")
-    facts = framing, session, output, np.array(mean, np.float32), np.array(std, np.float32), first, fixed, normalise
+    facts = framing, session, output, np.array(mean, np.float32), np.array(std, np.float32), first, fixed, normalize
     trial = OnnxPictures(f"onnx:{path}", version, 0, 1, *facts)
     width = trial(np.zeros((1, *size, 3), dtype=np.uint8)).shape[1]
     return OnnxPictures(trial.name, version, width, options.whole("batch", 32), *facts)

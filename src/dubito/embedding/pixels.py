@@ -52,13 +52,13 @@ class PixelsToFrame:
     takes: Takes = "pictures"
 
     def learn(self, contents: Callable[[], Iterator[object]], /) -> dict[str, AnyArray]:
-        """The frame, by the headers of the first pictures: grey where all are."""
+        """The frame, by the headers of the first pictures: gray where all are."""
         found = [
             measured
             for each in islice(contents(), LOOKED_AT)
             if isinstance(each, str | bytes) and (measured := measure(each)) is not None
         ]
-        channels = 1 if found and all(grey for _, _, grey in found) else 3
+        channels = 1 if found and all(gray for _, _, gray in found) else 3
         sizes = {(height, width) for height, width, _ in found}
         own = next(iter(sizes)) if len(sizes) == 1 and max(next(iter(sizes))) <= SIDE else (SIDE, SIDE)
         height, width = self.side or own

@@ -1,7 +1,7 @@
 """Experiments: active learning replayed on data whose classes are known, and what that shows.
 
 An `Experiment` says what is compared, on what, by which model; `run_experiment` plays it into a folder, stopped and
-resumed at will, and `summarise` says what came out. Each name is loaded when it is first asked for.
+resumed at will, and `summarize` says what came out. Each name is loaded when it is first asked for.
 """
 
 from importlib import import_module
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from dubito.experiments.records import Curve, Round, curves
     from dubito.experiments.runner import Standing, dataset_for, read_rounds, resume_experiment, run_experiment
-    from dubito.experiments.summary import Summary, finding, summarise
+    from dubito.experiments.summary import Summary, finding, summarize
 
 __all__ = [
     "Arm",
@@ -59,7 +59,7 @@ __all__ = [
     "resume_experiment",
     "run_experiment",
     "shipped_experiments",
-    "summarise",
+    "summarize",
 ]
 
 _HOMES = {
@@ -106,7 +106,7 @@ _HOMES = {
     "summary": (
         "Summary",
         "finding",
-        "summarise",
+        "summarize",
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

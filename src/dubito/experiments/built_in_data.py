@@ -23,7 +23,7 @@ STEEPNESS = 7.0
 """How fast the quadrants' model grows sure of itself away from the axes."""
 SIGNS = ("not positive", "positive")
 SPACING = 3.0
-"""Distance between neighbouring clusters: 6 standard deviations at 0.5, where few points stray, 3 at 1."""
+"""Distance between neighboring clusters: 6 standard deviations at 0.5, where few points stray, 3 at 1."""
 SHUFFLE = 0
 """Which cluster has which class is one shuffle, the same for every seed."""
 
@@ -72,18 +72,18 @@ def clusters(
     """
     check_real("deviation", deviation, least=0.0)
     rng, total = np.random.default_rng(seed), _count("n", n) + _count("n_test", n_test)
-    centres, classes = cluster_centres(side, n_classes, spacing)
+    centers, classes = cluster_centers(side, n_classes, spacing)
     which = rng.integers(side * side, size=total)
-    points = centres[which] + rng.normal(0.0, deviation, (total, 2))
+    points = centers[which] + rng.normal(0.0, deviation, (total, 2))
     return _parted("clusters", points, classes[which], tuple(str(each) for each in range(n_classes)), n)
 
 
-def cluster_centres(side: int, n_classes: int, spacing: float = SPACING) -> tuple[FloatArray, IntArray]:
-    """Centres (side², 2) of `clusters` and their classes (side²,).
+def cluster_centers(side: int, n_classes: int, spacing: float = SPACING) -> tuple[FloatArray, IntArray]:
+    """Centers (side², 2) of `clusters` and their classes (side²,).
 
     Examples
     --------
-    >>> cluster_centres(2, 2)[0].tolist()
+    >>> cluster_centers(2, 2)[0].tolist()
     [[-1.5, -1.5], [1.5, -1.5], [-1.5, 1.5], [1.5, 1.5]]
     """
     check_integer("side", side, least=1)
@@ -101,8 +101,8 @@ def cluster_noise(points: FloatArray, side: int, n_classes: int, deviation: floa
     >>> cluster_noise(np.array([[-1.5, -1.5], [0.0, 0.0]]), side=2, n_classes=4, deviation=1.0).round(3).tolist()
     [0.022, 0.75]
     """
-    centres, classes = cluster_centres(side, n_classes)
-    squared = ((points[:, None] - centres[None]) ** 2).sum(axis=2)
+    centers, classes = cluster_centers(side, n_classes)
+    squared = ((points[:, None] - centers[None]) ** 2).sum(axis=2)
     near = np.exp(-0.5 * (squared - squared.min(axis=1, keepdims=True)) / deviation**2)
     by_class = np.stack([near[:, classes == code].sum(axis=1) for code in range(n_classes)])
     return np.asarray(1.0 - by_class.max(axis=0) / by_class.sum(axis=0))
@@ -146,7 +146,7 @@ def line_density(x: FloatArray) -> FloatArray:
 def feature_pool(seed: int, n: int, d: int, n_classes: int = 10) -> tuple[FloatArray, FloatArray]:
     """Features (n, d) and probabilities (n, c) shaped as a network's: clusters, and features that fall in size.
 
-    Rectified, in float32, with a model's softmax over distances to the classes' centres.
+    Rectified, in float32, with a model's softmax over distances to the classes' centers.
 
     Examples
     --------
@@ -156,10 +156,10 @@ def feature_pool(seed: int, n: int, d: int, n_classes: int = 10) -> tuple[FloatA
     """
     rng = np.random.default_rng(seed)
     scale = (1.0 / np.sqrt(1.0 + np.arange(d))).astype(np.float32)
-    centres = rng.standard_normal((n_classes, d), dtype=np.float32) * scale
+    centers = rng.standard_normal((n_classes, d), dtype=np.float32) * scale
     which = rng.integers(n_classes, size=n)
-    features = np.maximum(centres[which] + rng.standard_normal((n, d), dtype=np.float32) * scale, 0.0)
-    logits = features @ centres.T * 2.0
+    features = np.maximum(centers[which] + rng.standard_normal((n, d), dtype=np.float32) * scale, 0.0)
+    logits = features @ centers.T * 2.0
     likely = np.exp(logits - logits.max(axis=1, keepdims=True), dtype=np.float64)
     return features, likely / likely.sum(axis=1, keepdims=True)
 
@@ -177,7 +177,7 @@ def _count(name: str, value: int) -> int:
 
 
 def overlapping(seed: int) -> Dataset:
-    """81 clusters in three classes, neighbours three standard deviations apart: the toy of the first figure."""
+    """81 clusters in three classes, neighbors three standard deviations apart: the toy of the first figure."""
     return clusters(seed, n=3000, side=9, n_classes=3)
 
 

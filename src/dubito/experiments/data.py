@@ -14,7 +14,7 @@ from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.request.arrays import as_array, check_choice, check_finite, check_real
 from dubito.request.labels import are_labels, as_labels
 
-LEARNED, EVERY = "the rows that are learned from", "all labelled rows, the ones that test among them"
+LEARNED, EVERY = "the rows that are learned from", "all labeled rows, the ones that test among them"
 """Whose medians fill gaps in."""
 TEST_NAMES = ("test_features", "test_labels")
 """Arrays of an archive that hold its test set."""
@@ -77,7 +77,7 @@ class Dataset:
             test_labels=self.labels[is_test],
         )
 
-    def standardised(self) -> "Dataset":
+    def standardized(self) -> "Dataset":
         """Every feature with mean 0 and standard deviation 1 over the training part; a constant one becomes 0."""
         wide = np.asarray(self.features, dtype=np.float64)
         mean, deviation = wide.mean(axis=0), wide.std(axis=0)
@@ -163,15 +163,15 @@ def read_data_file(
     how: Missing | None = None if missing is None else check_choice("missing", missing, get_args(Missing))
     with keeping_gaps():
         found = read_pool(spec, columns=columns)
-        rows = _whole_rows(found, how, *_labelled_rows(found, columns), has_test=test is not None)
+        rows = _whole_rows(found, how, *_labeled_rows(found, columns), has_test=test is not None)
         if test is not None:
             other = _read_test(test, found, columns)
-            theirs = _whole_rows(other, how, *_labelled_rows(other, columns), has_test=True, like=rows[0])
+            theirs = _whole_rows(other, how, *_labeled_rows(other, columns), has_test=True, like=rows[0])
             return DataFile(found, make_dataset(spec, *rows, *theirs))
     return DataFile(found, make_dataset(spec, *rows, *_own_test(found.source.without(columns.ignore))))
 
 
-def _labelled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:
+def _labeled_rows(found: PoolFile, columns: Columns) -> tuple[AnyArray, AnyArray]:
     """The rows that have a label; a remark says how many have none."""
     source, n = found.source, len_of(found.features)
     (name,) = choose(source, "labels", None, columns)

@@ -14,12 +14,12 @@ ImageArray = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageSet:
-    """Images in 8-bit colour and the class of each, with or without a test set.
+    """Images in 8-bit color and the class of each, with or without a test set.
 
     Examples
     --------
-    >>> grey = np.full((4, 2, 2, 3), 128, dtype=np.uint8)
-    >>> flags = ImageSet("flags", grey, np.array([0, 1, 0, 1]), ("red", "blue"), grey[:0], np.array([], dtype=np.int64))
+    >>> gray = np.full((4, 2, 2, 3), 128, dtype=np.uint8)
+    >>> flags = ImageSet("flags", gray, np.array([0, 1, 0, 1]), ("red", "blue"), gray[:0], np.array([], dtype=np.int64))
     >>> flags.size, flags.has_test
     ((2, 2), False)
     """

@@ -51,7 +51,7 @@ RESIZED = by_interface("size=(height, width)", toml="size = [height, width]")
 def read_pictures(pictures: Sequence[Picture], size: Size | None = None) -> ImageArray:
     """Decode pictures into one array (n, h, w, 3).
 
-    Grey becomes RGB, transparency is dropped, and a camera's note of how it was held is followed.
+    Gray becomes RGB, transparency is dropped, and a camera's note of how it was held is followed.
 
     Parameters
     ----------

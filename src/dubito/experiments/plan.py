@@ -64,7 +64,7 @@ class Data:
     missing: str | None = None
     """Where features are missing: ``median`` fills in the column's, over the rows with a label; ``drop`` leaves such
     rows out. Without it they are counted and refused."""
-    standardise: bool = False
+    standardize: bool = False
     """Give every feature mean 0 and standard deviation 1 over the training part."""
 
     @property
@@ -92,9 +92,9 @@ class Data:
             raise InvalidArgument(
                 "is for pictures in a folder or a Parquet file", argument="size", value=self.size, hint="leave it out."
             )
-        if self.images is not None and self.standardise:
+        if self.images is not None and self.standardize:
             problem = "is for features, and models scale images themselves"
-            raise InvalidArgument(problem, argument="standardise", hint="leave it out.")
+            raise InvalidArgument(problem, argument="standardize", hint="leave it out.")
         if self.missing is not None:
             check_choice("missing", self.missing, get_args(Missing))
         if self.rows is not None:
@@ -109,8 +109,8 @@ class Data:
                 value=self.test_share,
                 hint=f"{PASS} 0 < {named('test_share')} < 1.",
             )
-        if not isinstance(self.standardise, bool):
-            raise InvalidArgument("is not allowed", argument="standardise", value=self.standardise, hint=TRUE_OR_FALSE)
+        if not isinstance(self.standardize, bool):
+            raise InvalidArgument("is not allowed", argument="standardize", value=self.standardize, hint=TRUE_OR_FALSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ def heard(arm: Arm, probabilities: FloatArray, candidates: IntArray, seed: int) 
     probabilities : array (n, c) or (n, k, c)
         Over the whole pool; never changed.
     candidates : array (u,)
-        Rows that are not labelled: their probabilities change places, all others stay.
+        Rows that are not labeled: their probabilities change places, all others stay.
     seed : int
         The same seed gives the same places.
 
@@ -484,11 +484,11 @@ def _section(table: Mapping[str, object], key: str, kind: type[Data | Schedule] 
 
 
 def _spelled(table: Mapping[str, object]) -> Mapping[str, object]:
-    """The table with ``standardize`` of its data as we spell it, as the command line takes both."""
+    """The table with the British ``standardise`` of its data replaced: files of experiments may have either."""
     section = table.get("data")
-    if not isinstance(section, Mapping) or "standardize" not in section or "standardise" in section:
+    if not isinstance(section, Mapping) or "standardise" not in section or "standardize" in section:
         return table
-    return {"data": {{"standardize": "standardise"}.get(key, key): value for key, value in section.items()}}
+    return {"data": {{"standardise": "standardize"}.get(key, key): value for key, value in section.items()}}
 
 
 def _resolved(section: dict[str, Any], beside: str | None) -> dict[str, Any]:
@@ -529,7 +529,7 @@ def _arms(tables: object) -> tuple[Arm, ...]:
 def _settings(settings: Data | Schedule, explicit: bool) -> dict[str, object]:
     table = asdict(settings)
     return {
-        each.name: table[each.name]
+        {"standardize": "standardise"}.get(each.name, each.name): table[each.name]  # Hashed: it keeps its spelling.
         for each in fields(settings)
         if (explicit and each.name not in LATER) or table[each.name] != each.default
     }

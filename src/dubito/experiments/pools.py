@@ -20,7 +20,7 @@ from dubito.request.arrays import check_choice, check_integer, check_real
 BRIGHTNESS = 0.05
 """A near-copy is at most this share brighter or darker."""
 PIXEL_NOISE = 3.0
-"""Standard deviation of a near-copy's noise in every pixel and colour, out of 255."""
+"""Standard deviation of a near-copy's noise in every pixel and color, out of 255."""
 BLOCK_ROWS = 1024
 
 
@@ -34,8 +34,8 @@ def near_copies(images: ImageArray, rng: np.random.Generator) -> ImageArray:
 
     Examples
     --------
-    >>> grey = np.full((1, 8, 8, 3), 128, dtype=np.uint8)
-    >>> copy = near_copies(grey, np.random.default_rng(0))
+    >>> gray = np.full((1, 8, 8, 3), 128, dtype=np.uint8)
+    >>> copy = near_copies(gray, np.random.default_rng(0))
     >>> copy.dtype, bool(0 < np.abs(copy.astype(int) - 128).mean() < 12)
     (dtype('uint8'), True)
     """

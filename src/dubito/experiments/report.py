@@ -24,10 +24,10 @@ from dubito.experiments.plots.comparing import (
     times_figure,
 )
 from dubito.experiments.plots.learning import differences_figure, learning_figure
-from dubito.experiments.plots.style import inline_svg, save_figure, strategy_colour
+from dubito.experiments.plots.style import inline_svg, save_figure, strategy_color
 from dubito.experiments.records import Round
 from dubito.experiments.statistics import Comparison, Interval, Saving, area, shown_p
-from dubito.experiments.summary import NOT_REACHED, Summary, finding, is_sure, notes, shown_saved, summarise
+from dubito.experiments.summary import NOT_REACHED, Summary, finding, is_sure, notes, shown_saved, summarize
 from dubito.io import write_atomically
 
 # Tables of a report, as HTML: each sorts by a click on a heading.
@@ -78,9 +78,9 @@ def render_table(
 
 
 def strategy_html(name: str) -> str:
-    """A strategy's name beside a dot of its colour; a long one may break between its settings."""
+    """A strategy's name beside a dot of its color; a long one may break between its settings."""
     shown = re.sub(r"([:,])", r"\1<wbr>", escape(name))
-    return f'<span class="swatch" style="background:{strategy_colour(name)}"></span>{shown}'
+    return f'<span class="swatch" style="background:{strategy_color(name)}"></span>{shown}'
 
 
 def statistics_table(summary: Summary) -> str:
@@ -456,7 +456,7 @@ def write_report(
     force : bool
         Replace an earlier report.
     """
-    summary = summarise(rounds, targets, planned)
+    summary = summarize(rounds, targets, planned)
     page, results = folder / "report.html", folder / "results.json"
     if page.exists() and not force:
         raise OutputExists(f"{page} exists", hint=f"pass {FORCE} to replace it, or another folder.")

@@ -74,7 +74,7 @@ def core_set_loss(probabilities: FloatArray, labels: IntArray) -> float:
     return float(-np.log(np.maximum(given, MIN_PROBABILITY)).mean() + 0.0)
 
 
-class NearestLabelled:
+class NearestLabeled:
     """Distance of each row to its nearest labeled row, computed lazily.
 
     Labeled rows are only ever added, so a measured distance remains an upper bound. `largest` measures the rows with
@@ -84,7 +84,7 @@ class NearestLabelled:
 
     Examples
     --------
-    >>> nearest = NearestLabelled(np.array([[0.0], [1.0], [5.0]]))
+    >>> nearest = NearestLabeled(np.array([[0.0], [1.0], [5.0]]))
     >>> nearest.add(np.array([0]))
     >>> nearest.largest(), nearest.largest(np.array([0.0, 1.0, 0.1]))
     (5.0, 1.0)
@@ -95,15 +95,15 @@ class NearestLabelled:
         self.references = np.empty(0, dtype=np.int64)
         self.squared = np.full(len(features), np.inf)
         self.compared = np.zeros(len(features), dtype=np.int64)
-        self.centred: tuple[FloatArray, FloatArray] | None = None
+        self.centered: tuple[FloatArray, FloatArray] | None = None
         self.near = features[:0].astype(np.promote_types(features.dtype, np.float32))
         """Labeled rows relative to the first one, in low precision; extended on demand."""
 
-    def copy(self) -> "NearestLabelled":
+    def copy(self) -> "NearestLabeled":
         """An independent copy with the same bounds."""
-        copied = NearestLabelled(self.features)
+        copied = NearestLabeled(self.features)
         copied.references, copied.squared, copied.compared = self.references, self.squared.copy(), self.compared.copy()
-        copied.centred, copied.near = self.centred, self.near
+        copied.centered, copied.near = self.centered, self.near
         return copied
 
     def add(self, rows: IntArray) -> None:
@@ -195,11 +195,11 @@ class NearestLabelled:
 
     def _squared_to_nearest(self, rows: IntArray) -> FloatArray:
         """(n,) squared distance to the nearest of these rows."""
-        if self.centred is None:
+        if self.centered is None:
             # Centering reduces rounding errors if coordinates are large.
             near = self.features - self.features.mean(axis=0, dtype=np.float64)
-            self.centred = near, np.einsum("ij,ij->i", near, near)
-        near, sizes = self.centred
+            self.centered = near, np.einsum("ij,ij->i", near, near)
+        near, sizes = self.centered
         products = (-2.0 * near[rows]) @ near.T
         products += sizes[rows, None]
         squared: FloatArray = sizes + products.min(axis=0)
@@ -217,7 +217,7 @@ class SeedData:
     seed: int
     initial: IntArray
     """Rows labeled before the first training, ascending."""
-    nearest: NearestLabelled | None
+    nearest: NearestLabeled | None
     """Distances to the initial rows; None if the model learns its features, so that distances change."""
 
 
@@ -233,8 +233,8 @@ def prepare(experiment: Experiment, data: Dataset, seed: int) -> Dataset:
         data = data.split(settings.test_share or DEFAULT_TEST_SHARE, draw(seed, "test"))
     if settings.rows is not None:
         data = sample_rows(data, settings.rows, draw(seed, "rows"))
-    if settings.standardise:
-        data = data.standardised()
+    if settings.standardize:
+        data = data.standardized()
     if experiment.pool != "clean":
         made = make_pool(data.features, data.labels, experiment.pool, draw(seed, "pool"))
         data = replace(data, features=made.features, labels=made.labels)
@@ -280,9 +280,9 @@ def prepare_seed(experiment: Experiment, data: Dataset, seed: int) -> SeedData:
     return SeedData(prepared, seed, initial, None if experiment.model.moves else initial_distances(prepared, initial))
 
 
-def initial_distances(data: Dataset, initial: IntArray) -> NearestLabelled:
+def initial_distances(data: Dataset, initial: IntArray) -> NearestLabeled:
     """Distances to the initial rows, computed once for all strategies."""
-    nearest = NearestLabelled(data.features.reshape(len(data.labels), -1))
+    nearest = NearestLabeled(data.features.reshape(len(data.labels), -1))
     nearest.add(initial)
     nearest.tighten()
     nearest.largest()
@@ -410,13 +410,13 @@ def picks_of(completed: Sequence[Round], run: Run, seed_data: SeedData) -> list[
         if rows.max(initial=0) >= len(seed_data.data.labels) or np.isin(rows, seed_data.initial).any():
             raise InvalidData(
                 f"the journal asks for rows of {run.arm.name!r} in turn {each.turn} that the data does not have, or "
-                "that were labelled from the start",
+                "that were labeled from the start",
                 hint="bring the old data back, or run the experiment in another folder.",
             )
     return picked
 
 
-def labelled_at(seed_data: SeedData, picked: Sequence[IntArray], turn: int) -> IntArray:
+def labeled_at(seed_data: SeedData, picked: Sequence[IntArray], turn: int) -> IntArray:
     """The labeled rows in a turn, ascending."""
     return np.sort(np.concatenate([seed_data.initial, *picked[:turn]]))
 
@@ -441,7 +441,7 @@ CHECKPOINT_SECONDS = 5.0
 class FeatureSpace:
     """The features in which distances are measured, with cached distances."""
 
-    def __init__(self, arm: Arm, nearest: NearestLabelled) -> None:
+    def __init__(self, arm: Arm, nearest: NearestLabeled) -> None:
         self.nearest = nearest
         self.pool = Pool(nearest.features, metric=arm.metric)
 
@@ -478,7 +478,7 @@ def run_rounds(
     space = None if seed_data.nearest is None else data_space(run.arm, seed_data.nearest, picked)
     unsaved = 0.0
     for number in range(len(completed), experiment.schedule.rounds + 1):
-        turn = Turn(run.arm, experiment, seed_data, number, labelled_at(seed_data, picked, number))
+        turn = Turn(run.arm, experiment, seed_data, number, labeled_at(seed_data, picked, number))
         fitted, seconds = fit(turn, state)
         if space is None or experiment.model.moves:
             space = learned_space(run.arm, seed_data, picked, fitted)
@@ -513,7 +513,7 @@ def measure_and_pick(turn: Turn, space: FeatureSpace, fitted: Fitted, train_seco
     return finish_round(turn, view, measure(view, turn.seed_data, turn.rows), train_seconds)
 
 
-def data_space(arm: Arm, initial: NearestLabelled, picked: Sequence[IntArray]) -> FeatureSpace:
+def data_space(arm: Arm, initial: NearestLabeled, picked: Sequence[IntArray]) -> FeatureSpace:
     """The space of the data's own features."""
     nearest = initial.copy()
     for rows in picked:
@@ -523,7 +523,7 @@ def data_space(arm: Arm, initial: NearestLabelled, picked: Sequence[IntArray]) -
 
 def learned_space(arm: Arm, seed_data: SeedData, picked: Sequence[IntArray], fitted: Fitted) -> FeatureSpace:
     """The space of features that a model has learned; no distances are known yet."""
-    nearest = NearestLabelled(fitted.embed(seed_data.data.features))
+    nearest = NearestLabeled(fitted.embed(seed_data.data.features))
     nearest.add(np.concatenate([seed_data.initial, *picked]))
     return FeatureSpace(arm, nearest)
 
@@ -540,5 +540,5 @@ def restore(experiment: Experiment, seed_data: SeedData, picked: Sequence[IntArr
             state, first = found, turn + 1
             break
     for turn in range(first, last):
-        state = experiment.model.fit(lesson_on(seed_data, labelled_at(seed_data, picked, turn), turn, state)).state
+        state = experiment.model.fit(lesson_on(seed_data, labeled_at(seed_data, picked, turn), turn, state)).state
     return state

@@ -26,7 +26,7 @@ from dubito.experiments.models.networks.network import Trainable
 from dubito.experiments.models.networks.refusals import check_converged
 from dubito.experiments.models.networks.training import Steps, n_steps
 from dubito.experiments.plan import Arm, Experiment
-from dubito.experiments.rounds import SeedData, Turn, finish_round, labelled_at, measure, picks_of, prepare_seed
+from dubito.experiments.rounds import SeedData, Turn, finish_round, labeled_at, measure, picks_of, prepare_seed
 from dubito.experiments.seeds import draw
 from dubito.matrix import AnyArray, FloatArray, IntArray
 
@@ -163,7 +163,7 @@ class DeviceView:
     """(n, c) float64, for the training rows."""
     test_probabilities: FloatArray
     """(t, c) float64, for the test set."""
-    labelled: IntArray
+    labeled: IntArray
     """The rows the network was trained on, ascending."""
     nearest: "torch.Tensor"
     """(n,) float32 squared distance to the nearest labeled row."""
@@ -174,14 +174,14 @@ class DeviceView:
         return {}
 
     def largest(self, doubt: FloatArray | None = None) -> float:
-        return largest_distance(self.features, self.labelled, self.nearest, doubt)
+        return largest_distance(self.features, self.labeled, self.nearest, doubt)
 
     def choose(self, arm: Arm, budget: int, probabilities: FloatArray, seed: int) -> IntArray:
         """Rows to label next; the features stay on the device."""
         return select(
             self.features,
             budget,
-            labelled=self.labelled,
+            labeled=self.labeled,
             probabilities=probabilities,
             strategy=arm.build(),
             metric=arm.metric,
@@ -190,12 +190,12 @@ class DeviceView:
 
 
 def read_all(
-    answer: Answer, weights: Weights, rows: "torch.Tensor", tests: "torch.Tensor", labelled: IntArray
+    answer: Answer, weights: Weights, rows: "torch.Tensor", tests: "torch.Tensor", labeled: IntArray
 ) -> DeviceView:
     features, logits = read_rows(answer, weights, rows)
     _, test_logits = read_rows(answer, weights, tests)
-    nearest = nearest_squared(features, labelled)
-    return DeviceView(features, softmax(logits), softmax(test_logits), labelled, nearest)
+    nearest = nearest_squared(features, labeled)
+    return DeviceView(features, softmax(logits), softmax(test_logits), labeled, nearest)
 
 
 def read_rows(answer: Answer, weights: Weights, rows: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
@@ -221,19 +221,19 @@ def softmax(logits: "torch.Tensor") -> FloatArray:
     return np.asarray(logits.double().softmax(dim=1).cpu().numpy())
 
 
-def nearest_squared(features: "torch.Tensor", labelled: IntArray) -> "torch.Tensor":
+def nearest_squared(features: "torch.Tensor", labeled: IntArray) -> "torch.Tensor":
     """(n,) float32 squared distance to the nearest labeled row; 0 for labeled rows.
 
     Θ(n·m·e) time, in blocks of rows.
     """
     import torch
 
-    centred = features - features.mean(dim=0)  # Reduces rounding errors if coordinates are large.
-    rows = torch.from_numpy(labelled).to(features.device)
-    references = centred.index_select(0, rows)
-    lengths, squares = (references * references).sum(dim=1), (centred * centred).sum(dim=1)
+    centered = features - features.mean(dim=0)  # Reduces rounding errors if coordinates are large.
+    rows = torch.from_numpy(labeled).to(features.device)
+    references = centered.index_select(0, rows)
+    lengths, squares = (references * references).sum(dim=1), (centered * centered).sum(dim=1)
     parts = [
-        torch.addmm(lengths, centred[start : start + DISTANCE_ROWS], references.T, alpha=-2.0).amin(dim=1)
+        torch.addmm(lengths, centered[start : start + DISTANCE_ROWS], references.T, alpha=-2.0).amin(dim=1)
         for start in range(0, len(features), DISTANCE_ROWS)
     ]
     nearest = (torch.cat(parts) + squares).clamp_min(0.0)
@@ -242,7 +242,7 @@ def nearest_squared(features: "torch.Tensor", labelled: IntArray) -> "torch.Tens
 
 
 def largest_distance(
-    features: "torch.Tensor", labelled: IntArray, nearest: "torch.Tensor", doubt: FloatArray | None = None
+    features: "torch.Tensor", labeled: IntArray, nearest: "torch.Tensor", doubt: FloatArray | None = None
 ) -> float:
     """δ, the largest distance to the nearest labeled row; or with doubt δ̂, the largest distance times doubt.
 
@@ -263,7 +263,7 @@ def largest_distance(
     if doubt is not None:
         weights = torch.from_numpy(doubt).to(features.device) ** 2
     top = (nearest.double() * weights).topk(min(RECOMPUTED, len(nearest))).indices
-    references = features[torch.from_numpy(labelled).to(features.device)].double()
+    references = features[torch.from_numpy(labeled).to(features.device)].double()
     exact = torch.cdist(features[top].double(), references, compute_mode="donot_use_mm_for_euclid_dist").amin(dim=1)
     return float((exact * weights[top].sqrt()).max())
 
@@ -414,7 +414,7 @@ class ActiveRun:
 
     def rows(self) -> IntArray:
         """The labeled rows in the current turn, ascending."""
-        return labelled_at(self.seed_data, self.picked, self.turn)
+        return labeled_at(self.seed_data, self.picked, self.turn)
 
 
 @dataclass(slots=True, eq=False)

@@ -232,7 +232,7 @@ class Comparison:
     baseline: str
     seeds: int
     difference: Interval
-    """In accuracy; above 0 is in favour of ``name``."""
+    """In accuracy; above 0 is in favor of ``name``."""
     p: float
     """Two-sided paired t test."""
     p_holm: float
@@ -246,7 +246,7 @@ class Comparison:
 
     @property
     def is_better(self) -> bool:
-        """Whether the difference is in favour of ``name`` and significant after Holm's correction."""
+        """Whether the difference is in favor of ``name`` and significant after Holm's correction."""
         return self.p_holm < 1.0 - LEVEL and self.difference.estimate > 0.0
 
     @property

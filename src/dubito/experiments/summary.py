@@ -191,7 +191,7 @@ class Summary:
         }
 
 
-def summarise(rounds: Sequence[Round], targets: Sequence[float] = (), planned: Sequence[str] = ()) -> Summary:
+def summarize(rounds: Sequence[Round], targets: Sequence[float] = (), planned: Sequence[str] = ()) -> Summary:
     """Every statistic of an experiment, also of one that is not finished.
 
     Parameters

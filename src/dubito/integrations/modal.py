@@ -21,7 +21,7 @@ HINT = "give the learner a fitted estimator with predict_proba; where posterior 
 
 @dataclass(frozen=True)
 class Sampling:
-    """A query strategy: ``strategy``, ``metric``, ``standardise``, ``engine`` and ``seed`` as `dubito.select` has them.
+    """A query strategy: ``strategy``, ``metric``, ``standardize``, ``engine`` and ``seed`` as `dubito.select` has them.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class Sampling:
 
     strategy: str | Strategy = "auto"
     metric: Metric = "euclidean"
-    standardise: bool | None = None
+    standardize: bool | None = None
     engine: str = "auto"
     seed: int = 0
 
@@ -48,7 +48,7 @@ class Sampling:
         strategy = configure_strategy(self.strategy, self.engine)
         given = {
             "metric": self.metric,
-            "standardise": self.standardise,
+            "standardize": self.standardize,
             "engine": self.engine,
             "seed": self.seed,
             **more,
@@ -58,8 +58,8 @@ class Sampling:
         move = learner.transform_without_estimating if learner.on_transformed else lambda points: points
         taught = [member.X_training for member in members_of(learner) if member.X_training is not None]
         known = [plain(move(points), "X_training") for points in taught]
-        labelled = np.concatenate(known) if known else None
-        picked = pick(plain(move(X_pool), "X_pool"), n_instances, strategy, HINT, labelled=labelled, **given)
+        labeled = np.concatenate(known) if known else None
+        picked = pick(plain(move(X_pool), "X_pool"), n_instances, strategy, HINT, labeled=labeled, **given)
         return picked.indices, picked.priorities
 
 

@@ -31,7 +31,7 @@ def plain(rows: Any, argument: str) -> Any:
 def pick(pool: object, budget: int, strategy: Strategy, hint: str, **given: Any) -> Selection:
     """As `dubito.select`; ``hint`` says how the tool hands a model over, where the strategy misses one."""
     if budget == 0:
-        raise InvalidData("there is nothing to pick: every row is labelled, or none is asked for.")
+        raise InvalidData("there is nothing to pick: every row is labeled, or none is asked for.")
     try:
         return select(pool, budget, strategy=strategy, **given)
     except InvalidArgument as error:
@@ -55,7 +55,7 @@ def votes(members: Sequence[Any], points: object) -> FloatArray:
         described = " and ".join(sorted({str(vote.shape[1]) for vote in said}))
         problem = f"has members that know {described} classes"
         raise InvalidData(problem, argument="ensemble", hint="tell each member all classes.")
-    # Before anything is labelled an ensemble has no members yet, and they would all say the same.
+    # Before anything is labeled an ensemble has no members yet, and they would all say the same.
     is_waiting = len(said) == 1 and (hasattr(members[0], "n_estimators") or hasattr(members[0], "estimators"))
     return np.stack(said * 2 if is_waiting else said, axis=1)
 

@@ -22,7 +22,7 @@ base: Any = require("skactiveml.base", extra="skactiveml")
 utils: Any = require("skactiveml.utils", extra="skactiveml")
 Strategies: Any = base.SingleAnnotatorPoolQueryStrategy
 CLASSES = {factory.__name__: name for name, factory in BUILT_IN.items()}
-USUAL = {"metric": "euclidean", "standardise": None, "engine": "auto", "missing_label": np.nan, "random_state": None}
+USUAL = {"metric": "euclidean", "standardize": None, "engine": "auto", "missing_label": np.nan, "random_state": None}
 HINT = "pass clf=, a classifier of scikit-activeml's, or ensemble=, several, where posterior samples are wanted."
 
 
@@ -46,12 +46,12 @@ class Query(Strategies):
         data = (X, y) if sample_weight is None else (X, y, sample_weight)
         models = self._fitted("clf", clf, fit_clf, data, minds_doubt(strategy))
         members = self._fitted("ensemble", ensemble, fit_ensemble, data, minds_doubt(strategy))
-        labelled = utils.is_labeled(y, self.missing_label_)
-        if rows is None:  # Candidates that X may lack: then the pool is what is labelled and, behind it, these.
-            X, first = np.concatenate([X[labelled], candidates]), int(labelled.sum())
-            rows, labelled = np.arange(first, len(X)), np.arange(len(X)) < first
-        given = {"labelled": labelled, "candidates": np.isin(np.arange(len(X)), rows)}
-        given |= {name: getattr(self, name) for name in ("metric", "standardise", "engine")}
+        labeled = utils.is_labeled(y, self.missing_label_)
+        if rows is None:  # Candidates that X may lack: then the pool is what is labeled and, behind it, these.
+            X, first = np.concatenate([X[labeled], candidates]), int(labeled.sum())
+            rows, labeled = np.arange(first, len(X)), np.arange(len(X)) < first
+        given = {"labeled": labeled, "candidates": np.isin(np.arange(len(X)), rows)}
+        given |= {name: getattr(self, name) for name in ("metric", "standardize", "engine")}
         given["seed"] = seed_of(self.random_state, self.random_state_)
         if members or models:
             given["probabilities"] = votes(members, X) if members else models[0].predict_proba(X)

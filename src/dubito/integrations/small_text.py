@@ -24,11 +24,11 @@ EMBEDDINGS = "pass query_strategy_kwargs={'embeddings': array} to the learner's 
 
 @dataclass(frozen=True)
 class QueryStrategy:
-    """``strategy``, ``metric``, ``standardise``, ``engine`` and ``seed`` are as `dubito.select` has them."""
+    """``strategy``, ``metric``, ``standardize``, ``engine`` and ``seed`` are as `dubito.select` has them."""
 
     strategy: str | Strategy = "auto"
     metric: Metric = "euclidean"
-    standardise: bool | None = None
+    standardize: bool | None = None
     engine: str = "auto"
     seed: int = 0
 
@@ -53,8 +53,8 @@ class QueryStrategy:
                 raise InvalidData(problem, argument="y", hint="take a strategy without a model, such as 'coverage'.")
             probabilities = clf.predict_proba(dataset)
         points = features_of(clf, dataset, embed_kwargs or {}) if embeddings is None else embeddings
-        given = {"metric": self.metric, "standardise": self.standardise, "engine": self.engine, "seed": self.seed}
-        given |= {"labelled": indices_labeled, "candidates": indices_unlabeled, "probabilities": probabilities}
+        given = {"metric": self.metric, "standardize": self.standardize, "engine": self.engine, "seed": self.seed}
+        given |= {"labeled": indices_labeled, "candidates": indices_unlabeled, "probabilities": probabilities}
         return pick(plain(points, "embeddings"), n, strategy, HINT, **given).indices
 
 

@@ -15,9 +15,9 @@ from dubito.request.columns import (
     CANDIDATES,
     DOUBTS,
     IDS,
-    LABELLED,
+    LABELED,
     LABELS,
-    UNLABELLED,
+    UNLABELED,
     could_be_index,
     index_names,
     label_name,
@@ -162,19 +162,19 @@ def _values(source: Source, name: str) -> AnyArray:
     return values.astype(np.int64)
 
 
-MatrixRole = Literal["features", "labelled"]
+MatrixRole = Literal["features", "labeled"]
 DoubtRole = Literal["probabilities", "logits", "doubt"]
 NameRole = Literal["ids", "labels"]
-OtherRole = Literal["head", "candidates", "unlabelled"]
+OtherRole = Literal["head", "candidates", "unlabeled"]
 Role = Literal[
-    "features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates", "unlabelled"
+    "features", "labeled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates", "unlabeled"
 ]
 
 DOUBT_ROLES: tuple[DoubtRole, ...] = ("probabilities", "logits", "doubt")
 
 USUAL_NAMES: dict[Role, tuple[str, ...]] = {
     "features": ("features", "embeddings", "embedding", "pool"),
-    "labelled": LABELLED,
+    "labeled": LABELED,
     "probabilities": ("probabilities",),
     "logits": ("logits",),
     "doubt": ("doubt",),
@@ -182,13 +182,13 @@ USUAL_NAMES: dict[Role, tuple[str, ...]] = {
     "labels": LABELS,
     "head": ("head", "head.weight"),
     "candidates": CANDIDATES,
-    "unlabelled": UNLABELLED,
+    "unlabeled": UNLABELED,
 }
 """Conventional names, in order of preference; not case-sensitive."""
 
 SHAPES: dict[Role, tuple[tuple[int, ...], str]] = {
     "features": ((2,), "2-D (n, d) numbers"),
-    "labelled": ((1, 2), "2-D (m, d) numbers, or 1-D row numbers, ids or a mask"),
+    "labeled": ((1, 2), "2-D (m, d) numbers, or 1-D row numbers, ids or a mask"),
     "probabilities": ((2, 3), "2-D (n, c) or 3-D (n, k, c) numbers"),
     "logits": ((2,), "2-D (n, c) numbers"),
     "doubt": ((1,), "1-D (n,) numbers"),
@@ -196,7 +196,7 @@ SHAPES: dict[Role, tuple[tuple[int, ...], str]] = {
     "labels": ((1,), "1-D (n,) integers or text"),
     "head": ((2,), "2-D (c, d) numbers"),
     "candidates": ((1,), "1-D row numbers, ids or a mask"),
-    "unlabelled": ((1,), "1-D row numbers, ids or a mask"),
+    "unlabeled": ((1,), "1-D row numbers, ids or a mask"),
 }
 """The allowed numbers of dimensions of a role, and a description for messages."""
 
@@ -232,7 +232,7 @@ def choose(source: Source, role: Role, key: str | None, columns: Columns) -> lis
     if role == "probabilities" and columns.probabilities and key is None:
         return probability_columns(source, columns)
     name = key or given_name(role, columns) or usual_name(source, role)
-    if name is None and role == "labelled":
+    if name is None and role == "labeled":
         name = "index" if _holds_picks(source) else usual_name(source, "features")
     if name is not None:
         return [name]
@@ -314,7 +314,7 @@ def _ignoring(names: Sequence[str]) -> str:
 
 def _free_entries(source: Source, role: Role, columns: Columns) -> dict[str, Entry]:
     """Entries that have no other role, by the user's options or by a conventional name."""
-    own = {role, "features"} if role == "labelled" else {role}
+    own = {role, "features"} if role == "labeled" else {role}
     if source.is_table:
         own.add("head")  # A head has one row per class, so no column of the pool's table can be one.
     claimed = _claimed(source, role, columns)
@@ -412,16 +412,16 @@ def usual_name(source: Source, role: Role) -> str | None:
         return label_name(names)
     if role in ("features", "head"):
         names = [name for name in names if source.entries[name].ndim > 1]
-    if role == "unlabelled":
+    if role == "unlabeled":
         names = [name for name in names if source.entries[name].ndim == 1]
     found = usual(names, USUAL_NAMES[role])
     if found is None and role == "features" and not source.is_table:
-        return usual(names, UNLABELLED)
+        return usual(names, UNLABELED)
     return found
 
 
 def _content_fits(entry: Entry, role: Role) -> bool:
-    may_be_text = ("ids", "labels", "labelled", "candidates", "unlabelled")
+    may_be_text = ("ids", "labels", "labeled", "candidates", "unlabeled")
     return entry.content == "numbers" or (entry.content == "text" and entry.ndim == 1 and role in may_be_text)
 
 

@@ -88,7 +88,7 @@ class Picks(Ranked, Protocol):
         ...
 
     @property
-    def standardised(self) -> bool:
+    def standardized(self) -> bool:
         """Whether features were standardized."""
         ...
 
@@ -144,7 +144,7 @@ def save_selection(
     Examples
     --------
     >>> import os, tempfile, dubito
-    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=2, labelled=[[1.0]], strategy="coreset")
+    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=2, labeled=[[1.0]], strategy="coreset")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "picks.csv")
     ...     save_selection(picked, path)
@@ -173,7 +173,7 @@ def render_selection(selection: Picks, format: Format, *, safe_csv: bool = False
     Examples
     --------
     >>> import dubito
-    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=1, labelled=[[1.0]], strategy="coreset")
+    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=1, labeled=[[1.0]], strategy="coreset")
     >>> render_selection(picked, "jsonl")
     b'{"rank": 1, "index": 2, "priority": 8.0}\n'
     """
@@ -230,7 +230,7 @@ def _object_bytes(selection: Picks) -> bytes:
     covered = None if selection.covered is None or not len(selection.covered) else float(selection.covered[-1])
     more = {"covered": covered, "reach": selection.reach, "sampled": selection.sampled, "spent": selection.spent}
     content |= {name: _plain(value) for name, value in more.items() if value is not None}
-    if selection.standardised:
+    if selection.standardized:
         content["standardised"] = True
     content["picks"] = _records(selection.columns())
     if selection.notes:
@@ -306,12 +306,12 @@ def _npy_bytes(columns: PickColumns) -> bytes:
 def read_picks(path: str) -> IntArray:
     """Read the picked rows, in order, from a file written by `save_selection` or `append_picks`.
 
-    Pass them to the next round as ``labelled``, so that they are references and are not picked again.
+    Pass them to the next round as ``labeled``, so that they are references and are not picked again.
 
     Examples
     --------
     >>> import os, tempfile, dubito
-    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=2, labelled=[[1.0]], strategy="coreset")
+    >>> picked = dubito.select([[0.0], [4.0], [9.0]], budget=2, labeled=[[1.0]], strategy="coreset")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "picks.csv")
     ...     picked.save(path)
@@ -333,7 +333,7 @@ def append_picks(selection: Picks, path: str, *, format: Format | None = None, s
     Parameters
     ----------
     selection : Selection
-        The new picks, none of which may be in the file: pass `read_picks` as ``labelled`` to the new round.
+        The new picks, none of which may be in the file: pass `read_picks` as ``labeled`` to the new round.
     path : str
         ``.csv``, ``.jsonl``, ``.parquet`` or ``.npy``.
     format : {"csv", "jsonl", "parquet", "npy"}, optional
@@ -347,9 +347,9 @@ def append_picks(selection: Picks, path: str, *, format: Format | None = None, s
     >>> pool = [[0.0], [4.0], [9.0]]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "picks.npy")
-    ...     append_picks(dubito.select(pool, budget=1, labelled=[0], strategy="coreset"), path)
+    ...     append_picks(dubito.select(pool, budget=1, labeled=[0], strategy="coreset"), path)
     ...     seen = [0, *read_picks(path)]
-    ...     append_picks(dubito.select(pool, budget=1, labelled=seen, strategy="coreset"), path)
+    ...     append_picks(dubito.select(pool, budget=1, labeled=seen, strategy="coreset"), path)
     ...     read_picks(path).tolist()
     [2, 1]
     """
@@ -445,7 +445,7 @@ def _check_new(path: str, earlier: IntArray, indices: IntArray) -> None:
     if len(repeated):
         raise InvalidArgument(
             f"row {indices[repeated[0]]} is among the picks of {path} already",
-            hint="pass them as labelled to the new round.",
+            hint="pass them as labeled to the new round.",
         )
 
 

@@ -26,7 +26,7 @@ from dubito.io.lookup import (
 from dubito.io.opening import open_source, split_spec
 from dubito.io.source import Source, whole
 from dubito.matrix import AnyArray, Matrix, len_of
-from dubito.request.columns import IDS, LABELLED, usual
+from dubito.request.columns import IDS, LABELED, usual
 from dubito.request.ids import RowNames
 
 
@@ -149,21 +149,21 @@ def read_array(spec: str | Source, role: Role, *, columns: Columns = ANY_COLUMNS
     A key (``file.npz::key``, ``table.parquet::column``) takes precedence. Without one the conventional names of the
     role are tried; otherwise the array is used that alone fits the role. In a table without a column of lists,
     features, probabilities and logits are all number columns except those with the conventional name of another role.
-    ``labelled`` also accepts features of labeled points, and a file of picks, whose rows are returned.
+    ``labeled`` also accepts features of labeled points, and a file of picks, whose rows are returned.
 
     Parameters
     ----------
     spec : str or Source
         ``path`` or ``path::key``, or the result of `open_source`.
-    role : {"features", "labelled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates", ...}
-        The role of the array; the last is "unlabelled".
+    role : {"features", "labeled", "probabilities", "logits", "doubt", "ids", "labels", "head", "candidates", ...}
+        The role of the array; the last is "unlabeled".
     columns : Columns
         Names given by the user.
 
     Returns
     -------
     array, memory map or Stack
-        A Stack (shards, Parquet row groups) only for ``features`` and ``labelled``.
+        A Stack (shards, Parquet row groups) only for ``features`` and ``labeled``.
 
     Examples
     --------
@@ -198,9 +198,9 @@ def find_array(source: Source, role: Role, *, columns: Columns = ANY_COLUMNS) ->
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "pool.npz")
-    ...     np.savez(path, features=np.zeros((2, 3)), labelled=np.array([1]))
+    ...     np.savez(path, features=np.zeros((2, 3)), labeled=np.array([1]))
     ...     source = open_source(path)
-    ...     find_array(source, "labelled").tolist(), find_array(source, "labels")
+    ...     find_array(source, "labeled").tolist(), find_array(source, "labels")
     ([1], None)
     """
     name = given_name(role, columns) or usual_name(source, role)
@@ -234,8 +234,8 @@ def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matr
     chosen = choose(source, role, key, columns)
     entry = source.entry(chosen[0])
     # A column of a table holds rows of the pool only if its name or the key says so: it may also be a single feature.
-    named_rows = role == "labelled" and (key is not None or chosen[0].lower() in (*LABELLED, "index"))
-    is_rows = named_rows or role in ("candidates", "unlabelled")
+    named_rows = role == "labeled" and (key is not None or chosen[0].lower() in (*LABELED, "index"))
+    is_rows = named_rows or role in ("candidates", "unlabeled")
     side_by_side = source.columns is not None and 2 in SHAPES[role][0] and (entry.ndim == 1 or len(chosen) > 1)
     if source.columns is not None and side_by_side and not is_rows:
         for name in chosen:
@@ -249,7 +249,7 @@ def _read(source: Source, role: Role, key: str | None, columns: Columns) -> Matr
     array = entry.read()
     if is_rows and source.is_table and entry.ndim == 1:
         return _as_rows(whole(array))
-    return array if role in ("features", "labelled") else whole(array)
+    return array if role in ("features", "labeled") else whole(array)
 
 
 def _as_names(source: Source, name: str, values: AnyArray) -> AnyArray:

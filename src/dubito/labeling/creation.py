@@ -204,17 +204,17 @@ def _embed(folder: str, source: str, embedder: str, progress: EmbedProgress | No
 
 def _import_labels(project: Project, contents: Contents, report: Report) -> None:
     """Import the labels of the source, unless all items have one: then nothing would be left to query."""
-    labelled = [(item, label) for item, label in enumerate(contents.labels) if label is not None]
-    if not labelled:
+    labeled = [(item, label) for item, label in enumerate(contents.labels) if label is not None]
+    if not labeled:
         return
-    if len(labelled) == len(contents):
+    if len(labeled) == len(contents):
         report("every item of the source has a label: its classes are taken, its labels are not.")
         return
     state = State(project, contents)
     writer = Writer(open_engine(project.folder, project.store), project.ident, state)
 
     def add(connection: Connection) -> None:
-        for number, (item, label) in enumerate(labelled, start=state.label_table.last + 1):
+        for number, (item, label) in enumerate(labeled, start=state.label_table.last + 1):
             if f"source-{item}" not in state.label_table.keys:
                 add_event(
                     connection,
@@ -225,7 +225,7 @@ def _import_labels(project: Project, contents: Contents, report: Report) -> None
         writer.run(add)
     finally:
         writer.close()
-    report(f"{len(labelled)} of {len(contents)} items have labels in the source, which are taken as first labels.")
+    report(f"{len(labeled)} of {len(contents)} items have labels in the source, which are taken as first labels.")
 
 
 def save_unopened(project: Project) -> None:

@@ -30,7 +30,7 @@ def export_labels(state: State, format: str, *, safe: bool) -> Export:
 
 
 def label_columns(state: State) -> dict[str, Sequence[object]]:
-    """The table that ``--labelled`` reads: one row per labeled item, in pool order."""
+    """The table that ``--labeled`` reads: one row per labeled item, in pool order."""
     items = sorted(state.label_table.labels)
     given = [list(state.label_table.votes(item).values()) for item in items]
     return {

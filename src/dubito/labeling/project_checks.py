@@ -6,7 +6,7 @@ import re
 from dubito.labeling.contents import Contents
 from dubito.labeling.project import NAME, Project
 
-LEFT_BEHIND = re.compile(r"round-\d+\.npz|labels-\d+\.csv|labelled\.npz")
+LEFT_BEHIND = re.compile(r"round-\d+\.npz|labels-\d+\.csv|labell?ed\.npz")
 """Files that exist only if there were labels."""
 
 

@@ -16,7 +16,7 @@ from dubito.labeling.project import Project, read_project
 from dubito.labeling.state import State
 from dubito.request.columns import label_name
 
-LABELS, DATA = "labels-{}.csv", "labelled.npz"
+LABELS, DATA = "labels-{}.csv", "labeled.npz"
 
 
 def read_state(folder: str) -> State:

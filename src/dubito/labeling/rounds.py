@@ -56,15 +56,15 @@ def strategy_for(name: str, n_rows: int) -> str | Strategy:
     return QuickAuto() if name == "auto" and n_rows > LARGE_POOL else name
 
 
-def first_picks(features: Matrix, labelled: IntArray, candidates: BoolArray, budget: int, seed: int) -> IntArray:
+def first_picks(features: Matrix, labeled: IntArray, candidates: BoolArray, budget: int, seed: int) -> IntArray:
     """Select rows without class probabilities; on a large pool, from a random sample of the candidates."""
     rows = np.flatnonzero(candidates)
     if len_of(features) > LARGE_POOL:
         drawn = np.random.default_rng([seed, 5]).choice(rows, min(len(rows), max(COVER_SAMPLE, budget)), replace=False)
         rows = np.sort(drawn)
     sample = np.asarray(features[rows])
-    known = np.asarray(Rows(features, labelled)[:]) if len(labelled) else None
-    return rows[select(sample, min(budget, len(rows)), labelled=known, seed=seed).indices]
+    known = np.asarray(Rows(features, labeled)[:]) if len(labeled) else None
+    return rows[select(sample, min(budget, len(rows)), labeled=known, seed=seed).indices]
 
 
 IN_DOUBT = 0.1
@@ -98,13 +98,13 @@ class Job:
 class RoundRunner:
     """Runs rounds on a pool, and keeps what they share."""
 
-    def __init__(self, features: Matrix, standardise: bool | None) -> None:
-        self.features, self._standardise = features, standardise
-        self._pool = Pool(features, standardise=standardise)
+    def __init__(self, features: Matrix, standardize: bool | None) -> None:
+        self.features, self._standardize = features, standardize
+        self._pool = Pool(features, standardize=standardize)
         scaled = on_scale(features, measure_scale(features))
         self._sample = Rows(scaled, sample_rows(np.arange(len_of(features))))
         self._scaled = scaled
-        self._pooled = scaled if standardise else features
+        self._pooled = scaled if standardize else features
         self._reach = cold_reach(
             CoverageProblem(scaled, scaled[:0], self._sample.rows[:0], 0, np.empty(0), self._sample.rows)
         )
@@ -112,11 +112,9 @@ class RoundRunner:
     def run(self, job: Job) -> tuple[dict[str, AnyArray], dict[str, Any]]:
         """Run a round; returns the arrays of its model file and the facts of its record."""
         started = time.monotonic()
-        is_labelled = np.zeros(len_of(self.features), dtype=np.bool_)
-        is_labelled[job.items] = True
-        fitted = (
-            fit(self.features, list(job.labels), labelled=is_labelled, no_label="empty") if len(job.items) else None
-        )
+        is_labeled = np.zeros(len_of(self.features), dtype=np.bool_)
+        is_labeled[job.items] = True
+        fitted = fit(self.features, list(job.labels), labeled=is_labeled, no_label="empty") if len(job.items) else None
         predictions = _predictions_for(job, fitted)
         picked, why, notes = self._picks(job, predictions)
         covered = self.covered(job.items, picked)
@@ -142,11 +140,11 @@ class RoundRunner:
         mask[rows] = True
         return mask
 
-    def covered(self, labelled: IntArray, picked: IntArray) -> FloatArray:
+    def covered(self, labeled: IntArray, picked: IntArray) -> FloatArray:
         """(1 + b,) the coverage of the pool by labeled rows, before the picks and after each of them."""
         nearest = np.full(len_of(self._sample), np.inf)
-        if len(labelled):
-            nearest = squared_radii(self._sample, Rows(self._scaled, labelled), "euclidean")
+        if len(labeled):
+            nearest = squared_radii(self._sample, Rows(self._scaled, labeled), "euclidean")
         shares = [self._share(nearest)]
         sample = np.asarray(self._sample[:], dtype=np.float64)
         lengths = (sample * sample).sum(axis=1)
@@ -186,8 +184,8 @@ class RoundRunner:
         return *_interleave(chosen, why, drawn, positions, name), notes
 
     def _select(self, job: Job, predictions: "_Predictions", budget: int, candidates: BoolArray) -> Any:
-        if not np.isin(self._pool.labelled, job.items).all():  # A label was undone.
-            self._pool = Pool(self.features, standardise=self._standardise)
+        if not np.isin(self._pool.labeled, job.items).all():  # A label was undone.
+            self._pool = Pool(self.features, standardize=self._standardize)
         if len(job.items):
             self._pool.label(rows=self._mask(job.items))
         return self._pool.select(
@@ -275,7 +273,7 @@ def _progress(
 
 def _facts(job: Job, fitted: Fit | None, progress: LabelsSoFar | None) -> dict[str, Any]:
     """The facts of the round's record."""
-    advice = "go on: nothing is labelled yet." if progress is None else progress.advice()
+    advice = "go on: nothing is labeled yet." if progress is None else progress.advice()
     audited = _audited(job, fitted)
     return {
         "round": job.round,
@@ -287,7 +285,7 @@ def _facts(job: Job, fitted: Fit | None, progress: LabelsSoFar | None) -> dict[s
         "audited": None if audited is None else audited.of,
         "stop": not advice.startswith("go on"),
         "advice": advice,
-        "message": "nothing is labelled yet" if fitted is None else fitted.described(),
+        "message": "nothing is labeled yet" if fitted is None else fitted.described(),
     }
 
 

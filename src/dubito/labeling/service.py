@@ -46,7 +46,7 @@ class Committed:
 
     event: Event
     is_new: bool
-    labelled: int
+    labeled: int
 
 
 Source = TypeVar("Source")
@@ -316,7 +316,7 @@ class LabelingService:
     def _announce_labels(self, future: "Future[Any]") -> None:
         if succeeded(future):
             with self.state.lock:
-                facts = {"labelled": len(self.state.label_table.labels), "skipped": len(self.state.label_table.skipped)}
+                facts = {"labeled": len(self.state.label_table.labels), "skipped": len(self.state.label_table.skipped)}
             self.announce("labels", facts)
             self.loop.wake_if_due()
 

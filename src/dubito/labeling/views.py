@@ -136,7 +136,7 @@ def project_facts(service: LabelingService) -> Facts:
                 "audit": settings.audit,
             },
             "round": state.round,
-            "labelled": len(state.label_table.labels),
+            "labeled": len(state.label_table.labels),
             "skipped": len(state.label_table.skipped),
             "model": model_facts(service),
             "restricted": state.restricted_to(),
@@ -225,7 +225,7 @@ def curve_facts(service: LabelingService) -> Facts:
         last = state.rounds[-1] if state.rounds else None
         audited = None if last is None else _share(last.audited_right, last.audited)
         points = [_point(each) for each in state.rounds if each.n_tested]
-        advice = {"stop": False, "sentence": "go on: nothing is labelled yet."}
+        advice = {"stop": False, "sentence": "go on: nothing is labeled yet."}
         if last is not None:
             advice = {"stop": last.stop, "sentence": last.advice}
         return {

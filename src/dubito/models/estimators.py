@@ -13,9 +13,9 @@ from dubito.models.held_out import kept_in, log_loss
 from dubito.registry import import_object
 from dubito.request.scaling import Scale, measure_scale
 
-# Multinomial logistic regression with an L2 penalty, in the few directions that the labelled rows span.
+# Multinomial logistic regression with an L2 penalty, in the few directions that the labeled rows span.
 #
-# Weights outside the span of the labelled rows are 0 at the optimum, and a rotation changes neither loss nor penalty:
+# Weights outside the span of the labeled rows are 0 at the optimum, and a rotation changes neither loss nor penalty:
 # so the rows are replaced once by their coordinates along their principal directions, at most as many as there are
 # rows or features. There the Hessian is nearly a diagonal, by which coordinates are scaled: L-BFGS then needs few
 # steps, for every penalty and for every part of the rows alike. Models that leave out one fold each are found
@@ -90,12 +90,12 @@ def solve(
 ) -> Weights:
     """Weights of least loss: the negative log-likelihood of the labels and ``penalty / 2`` times the squared slopes.
 
-    Intercepts are not penalised.
+    Intercepts are not penalized.
 
     Parameters
     ----------
     span : Spanned
-        Of all labelled rows.
+        Of all labeled rows.
     codes : array (m,)
         Their classes, from 0 to c - 1.
     penalty : float
@@ -160,7 +160,7 @@ class Objective(NamedTuple):
 
 
 PENALTY = 0.02
-"""The penalty where labels cannot tell, for each feature: standardised rows have a squared length of about d."""
+"""The penalty where labels cannot tell, for each feature: standardized rows have a squared length of about d."""
 STEP = 10.0**0.5
 DECADES = 1.0
 """How far a penalty lies from `PENALTY` before anything is known, in powers of ten."""
@@ -175,7 +175,7 @@ class Course(NamedTuple):
 
     pool: Matrix
     features: Matrix
-    """(m, d) of what is labelled."""
+    """(m, d) of what is labeled."""
     codes: IntArray
     """(m,) classes from 0 to c - 1, at least two of them, none without a label."""
     folds: IntArray
@@ -219,10 +219,10 @@ def learn_linear(course: Course) -> Learned:
 
 
 def _best_scale(course: Course) -> tuple[Scale, "PenaltySearch"]:
-    """Features standardised by the pool each, or all by one number where that is clearly better on what is held out.
+    """Features standardized by the pool each, or all by one number where that is clearly better on what is held out.
 
     Columns of a table have units, which mean nothing. Directions of an embedding have sizes, which may: those of words
-    fall off, and standardised the last are noise as loud as the first.
+    fall off, and standardized the last are noise as loud as the first.
     """
     each = measure_scale(course.pool)
     scales = each, each.with_shared_deviation()

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from dubito.doubt import softmax
-from dubito.errors import InvalidArgument
+from dubito.errors import InvalidArgument, american_keywords
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, Matrix, blocks
 from dubito.models.estimators import Course, Learned, find_model
 from dubito.models.given_labels import GivenLabels, read_given
 from dubito.models.held_out import Share, calibrate, deal, log_loss
 from dubito.request.arrays import check_integer
 from dubito.request.ids import check_pool
-from dubito.request.rows import check_labelled
+from dubito.request.rows import check_labeled
 
 # `Fit`: what a model of dubito's own makes of a pool, and how far that can be trusted.
 
@@ -44,7 +44,7 @@ class Fit:
     counts: IntArray
     """(c,) labels of each."""
     rows: IntArray | None
-    """(m,) rows of the pool whose labels were learned, ascending; None where features of their own were labelled."""
+    """(m,) rows of the pool whose labels were learned, ascending; None where features of their own were labeled."""
     model: str
     """What was fitted: ``linear``, ``forest``, an import path; ``none`` for a cold start."""
     tested: Share | None
@@ -106,11 +106,12 @@ BLOCK = 1 << 14
 MOST_NAMED = 3
 
 
+@american_keywords
 def fit(
     pool: object,
     labels: object,
     *,
-    labelled: object = None,
+    labeled: object = None,
     model: object = "linear",
     ids: object = None,
     no_label: object = None,
@@ -118,7 +119,7 @@ def fit(
 ) -> Fit:
     """Fit a model of dubito's own on the labels so far, and ask it about every row of the pool.
 
-    The linear model is a multinomial logistic regression on features that are standardised by the pool. Its penalty
+    The linear model is a multinomial logistic regression on features that are standardized by the pool. Its penalty
     is the one under which labels that are held out are likeliest, and a temperature makes it as sure as it is right on
     them: each label alone up to 20 of them, a tenth of them up to 200, else a fifth.
 
@@ -127,10 +128,10 @@ def fit(
     pool : array (n, d)
         Features, as in `dubito.select`.
     labels : array, mapping or frame
-        What is labelled as what: an array (n,) with gaps; ``{id: label}``, or ``{row: label}`` where the pool has no
-        ids; a Series or frame whose rows have the pool's ids; or, with ``labelled``, an array of the labels of those.
+        What is labeled as what: an array (n,) with gaps; ``{id: label}``, or ``{row: label}`` where the pool has no
+        ids; a Series or frame whose rows have the pool's ids; or, with ``labeled``, an array of the labels of those.
         None, NaN, blank text and the like are no labels. Classes are integers, truth values or text.
-    labelled : array, optional
+    labeled : array, optional
         Which rows the labels are of, or their features (m, d), as in `dubito.select`. Without it, every row that has a
         label.
     model : str or estimator
@@ -159,8 +160,8 @@ def fit(
     ("only one class has labels ('a', 1): nothing to tell apart yet, so this is a cold start.",)
     """
     (matrix, _), names = check_pool(pool, ids)
-    seen = check_labelled(labelled, matrix, names)
-    given = read_given(labels, labelled, seen, matrix, names, no_label)
+    seen = check_labeled(labeled, matrix, names)
+    given = read_given(labels, labeled, seen, matrix, names, no_label)
     found = fit_given(matrix, given, model, check_integer("seed", seed, least=0))
     if given.spelled is None:
         return found
@@ -244,7 +245,7 @@ def _probabilities(logits: AnyArray, temperature: float, places: IntArray) -> Fl
 def cold_start(classes: AnyArray, n_labels: int) -> str:
     """Why there is no model."""
     if not n_labels:
-        return "nothing is labelled yet, so this is a cold start."
+        return "nothing is labeled yet, so this is a cold start."
     only = repr(classes.tolist()[0])
     return f"only one class has labels ({only}, {n_labels}): nothing to tell apart yet, so this is a cold start."
 

@@ -11,18 +11,18 @@ from dubito.request.arrays import as_names
 from dubito.request.columns import label_name
 from dubito.request.ids import Ids, RowNames, column_of, columns_of, matching_ids, rows_of, take_names
 from dubito.request.labels import are_labels, as_labels
-from dubito.request.rows import Labelled, labelled_in_order
+from dubito.request.rows import Labeled, labeled_in_order
 
 
 class GivenLabels(NamedTuple):
-    """What is labelled, and as what."""
+    """What is labeled, and as what."""
 
-    labelled: Labelled
-    """Everything that is labelled, whether or not its class is known."""
+    labeled: Labeled
+    """Everything that is labeled, whether or not its class is known."""
     features: Matrix
     """(m, d) of what has a label."""
     rows: IntArray | None
-    """(m,) rows of the pool, ascending; None where features were labelled."""
+    """(m,) rows of the pool, ascending; None where features were labeled."""
     values: AnyArray
     """(m,) integers, or text."""
     spelled: Mapping[object, str] | None = None
@@ -45,7 +45,7 @@ def check_no_label(no_label: object) -> list[str]:
 
 
 def read_given(
-    labels: Any, labelled: object, checked: Labelled, pool: Matrix, names: RowNames, no_label: object = None
+    labels: Any, labeled: object, checked: Labeled, pool: Matrix, names: RowNames, no_label: object = None
 ) -> GivenLabels:
     """The labels there are, gaps left out, with the rows or features they are of.
 
@@ -53,9 +53,9 @@ def read_given(
     ----------
     labels : mapping, frame or array
         As `dubito.fit` has them.
-    labelled : object
+    labeled : object
         As it was handed in, which tells the order that rows were named in.
-    checked : Labelled
+    checked : Labeled
         The same, checked.
     pool : array (n, d)
         The features.
@@ -65,12 +65,12 @@ def read_given(
         What stands for none, besides what always does.
     """
     found = _by_name(labels, len_of(pool), names)
-    is_all = labelled is None
+    is_all = labeled is None
     if found is None:
         values = as_names("labels", labels)
         if not is_all and not len(checked.rows) and values.shape == (len_of(checked.references),):
             return _of_features(values, checked, no_label)
-        found = _by_order(values, labelled, checked, len_of(pool), names)
+        found = _by_order(values, labeled, checked, len_of(pool), names)
     elif not is_all:
         _refuse_others(found.rows, checked)
     kept = are_labels("labels", found.values, check_no_label(no_label))
@@ -78,11 +78,11 @@ def read_given(
     order = np.argsort(rows, kind="stable")
     rows, texts = rows[order], values[order]
     values = as_labels(texts)
-    seen = Labelled(Rows(pool, rows), rows, 0.0) if is_all else checked
+    seen = Labeled(Rows(pool, rows), rows, 0.0) if is_all else checked
     return GivenLabels(seen, Rows(pool, rows), rows, values, _spelled(values, texts))
 
 
-def _of_features(values: AnyArray, checked: Labelled, no_label: object) -> GivenLabels:
+def _of_features(values: AnyArray, checked: Labeled, no_label: object) -> GivenLabels:
     places = np.flatnonzero(are_labels("labels", values, check_no_label(no_label)))
     texts = values[places]
     values = as_labels(texts)
@@ -97,16 +97,16 @@ def _spelled(values: AnyArray, texts: AnyArray) -> dict[object, str] | None:
     return {value: text.strip() for value, text in zip(reversed(values.tolist()), reversed(given), strict=True)}
 
 
-def _by_order(values: AnyArray, labelled: object, checked: Labelled, n_pool: int, names: RowNames) -> _Named:
-    """Labels of all rows, of which those that are labelled count; or of the labelled rows in their order."""
-    if labelled is None:
+def _by_order(values: AnyArray, labeled: object, checked: Labeled, n_pool: int, names: RowNames) -> _Named:
+    """Labels of all rows, of which those that are labeled count; or of the labeled rows in their order."""
+    if labeled is None:
         if values.shape != (n_pool,):
             hint = f"pass one for each of the {n_pool} pool rows{in_python(' (None for those without)')}, or by id."
             raise InvalidArgument(f"has shape {values.shape}", argument="labels", hint=hint)
         return _Named(np.arange(n_pool), values)
-    rows = labelled_in_order(labelled, checked, n_pool, names)
+    rows = labeled_in_order(labeled, checked, n_pool, names)
     if values.shape not in ((n_pool,), (len(rows),)):
-        hint = f"pass one for each of the {len(rows)} labelled rows, or of the {n_pool} pool rows."
+        hint = f"pass one for each of the {len(rows)} labeled rows, or of the {n_pool} pool rows."
         raise InvalidArgument(f"has shape {values.shape}", argument="labels", hint=hint)
     return _Named(rows, values[rows] if len(values) == n_pool else values)
 
@@ -164,9 +164,9 @@ def _rows_of(ids: Ids, n_pool: int, names: RowNames) -> IntArray:
     return rows
 
 
-def _refuse_others(rows: IntArray, checked: Labelled) -> None:
+def _refuse_others(rows: IntArray, checked: Labeled) -> None:
     others = np.setdiff1d(rows, checked.rows)
     if len(others):
-        problem = f"are of {len(others)} rows that are not labelled (row {others[0]})"
-        hint = f"leave {named('labelled')} out, or label no others."
+        problem = f"are of {len(others)} rows that are not labeled (row {others[0]})"
+        hint = f"leave {named('labeled')} out, or label no others."
         raise InvalidArgument(problem, argument="labels", hint=hint)

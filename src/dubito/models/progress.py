@@ -1,4 +1,4 @@
-"""Where the labelling of a pool stands: what is labelled, how well a model does, and whether to go on."""
+"""Where the labeling of a pool stands: what is labeled, how well a model does, and whether to go on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from dubito.request.scaling import measure_scale, on_scale
 # How much of a pool lies near a label.
 
 
-def covered_share(pool: Matrix, labelled: IntArray) -> float:
+def covered_share(pool: Matrix, labeled: IntArray) -> float:
     """The mean over rows, 4,096 of them at most, of how near the nearest label is: 1 on it, 0 from a fixed reach on.
 
-    The reach is half the usual distance of two rows, on standardised features. It does not depend on the labels, so
+    The reach is half the usual distance of two rows, on standardized features. It does not depend on the labels, so
     that the share grows with them.
 
     Examples
@@ -27,12 +27,12 @@ def covered_share(pool: Matrix, labelled: IntArray) -> float:
     >>> round(covered_share(pool, np.array([0])), 2), round(covered_share(pool, np.array([0, 3])), 2)
     (0.5, 1.0)
     """
-    if len(labelled) == 0:
+    if len(labeled) == 0:
         return 0.0
     scaled = on_scale(pool, measure_scale(pool))
     sample = sample_rows(np.arange(len_of(pool)))
     reach = cold_reach(CoverageProblem(scaled, scaled[:0], sample[:0], 0, np.empty(0), sample))
-    squared = squared_radii(Rows(scaled, sample), Rows(scaled, labelled), "euclidean")
+    squared = squared_radii(Rows(scaled, sample), Rows(scaled, labeled), "euclidean")
     return float(kernel(squared, reach).mean() if reach > 0.0 else (squared == 0.0).mean())
 
 
@@ -54,9 +54,9 @@ class LabelsSoFar:
     foreseen: Share | None
     """Of the last batch, labels that a model of the others named right; None without a batch, or a model, before it."""
     expected: float | None
-    """The share of the unlabelled rows on which the model, calibrated, expects to be right."""
+    """The share of the unlabeled rows on which the model, calibrated, expects to be right."""
     in_doubt: int | None
-    """Unlabelled rows whose likeliest class is less likely than one half."""
+    """Unlabeled rows whose likeliest class is less likely than one half."""
     covered: float
     """How much of the pool lies near a label; see `covered_share`."""
 

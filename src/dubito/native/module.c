@@ -117,12 +117,12 @@ static void take_front(Call *call, Front *into)
 /* The arrays of references: pool, labeled matrix, rows of it, picks. */
 static void take_references(Call *call, References *into, int64_t n_pool, int64_t n_others, int64_t n_picks, int64_t d)
 {
-    into->n_all = into->n_labelled + n_picks;
+    into->n_all = into->n_labeled + n_picks;
     into->pool.data = READ_BYTES(n_pool * d, into->pool.itemsize);
-    into->labelled.data = READ_BYTES(n_others * d, into->labelled.itemsize);
-    into->labelled_rows = READ(int64_t, into->n_labelled);
+    into->labeled.data = READ_BYTES(n_others * d, into->labeled.itemsize);
+    into->labeled_rows = READ(int64_t, into->n_labeled);
     into->picks = READ(int64_t, n_picks);
-    expect_rows(call, into->labelled_rows, into->n_labelled, n_others);
+    expect_rows(call, into->labeled_rows, into->n_labeled, n_others);
     expect_rows(call, into->picks, n_picks, n_pool);
 }
 
@@ -266,15 +266,15 @@ static PyObject *py_refresh(PyObject *Py_UNUSED(self), PyObject *args)
     Space *space = &task.space;
     References *references = &task.references;
     int64_t n_pool, n_others, n_picks;
-    int has_centre, has_directions, n_threads, why = REFRESHED;
-    if (!PARSE("LLLLLLLLLiippppi", &task.n, &space->d, &n_pool, &n_others, &references->n_labelled, &n_picks, &task.width,
-               &task.n_bounded, &task.n_passed, &references->pool.itemsize, &references->labelled.itemsize,
-               &space->is_cosine, &space->in_single, &has_centre, &has_directions, &n_threads))
+    int has_center, has_directions, n_threads, why = REFRESHED;
+    if (!PARSE("LLLLLLLLLiippppi", &task.n, &space->d, &n_pool, &n_others, &references->n_labeled, &n_picks, &task.width,
+               &task.n_bounded, &task.n_passed, &references->pool.itemsize, &references->labeled.itemsize,
+               &space->is_cosine, &space->in_single, &has_center, &has_directions, &n_threads))
         return NULL;
     expect(call, n_threads >= 1 && task.width == (has_directions ? PANEL : space->d) + 1,
            "n_threads must be positive and sketches as wide as a panel");
     take_references(call, references, n_pool, n_others, n_picks, space->d);
-    space->centre = READ_IF(has_centre, double, space->d);
+    space->center = READ_IF(has_center, double, space->d);
     task.directions = READ_IF(has_directions, float, space->d * PANEL);
     task.panels = READ(float, (references->n_all + PANEL - 1) / PANEL * task.width * PANEL);
     take_constants(call, &task.constants, space);
@@ -298,17 +298,17 @@ static PyObject *py_pack_references(PyObject *Py_UNUSED(self), PyObject *args)
     Space *space = &task.space;
     References *references = &task.references;
     int64_t n_pool, n_others, n_picks, capacity;
-    int has_centre, has_directions, n_threads, is_done = 0;
-    if (!PARSE("LLLLLLLLiippppddi", &space->d, &n_pool, &n_others, &references->n_labelled, &n_picks, &task.width,
-               &task.start, &capacity, &references->pool.itemsize, &references->labelled.itemsize, &space->is_cosine,
-               &space->in_single, &has_centre, &has_directions, &space->scale, &task.slack, &n_threads))
+    int has_center, has_directions, n_threads, is_done = 0;
+    if (!PARSE("LLLLLLLLiippppddi", &space->d, &n_pool, &n_others, &references->n_labeled, &n_picks, &task.width,
+               &task.start, &capacity, &references->pool.itemsize, &references->labeled.itemsize, &space->is_cosine,
+               &space->in_single, &has_center, &has_directions, &space->scale, &task.slack, &n_threads))
         return NULL;
-    int64_t n_all = references->n_labelled + n_picks;
+    int64_t n_all = references->n_labeled + n_picks;
     expect(call, task.start >= 0 && task.start <= n_all && n_all <= capacity &&
            task.width == (has_directions ? PANEL : space->d) + 1,
            "too many references, or sketches are not as wide as a panel");
     take_references(call, references, n_pool, n_others, n_picks, space->d);
-    space->centre = READ_IF(has_centre, double, space->d);
+    space->center = READ_IF(has_center, double, space->d);
     task.directions = READ_IF(has_directions, float, space->d * PANEL);
     task.sizes = WRITE(double, capacity);
     task.targets = WRITE(float, capacity * task.width);
@@ -341,14 +341,14 @@ static PyObject *py_anchor_bounds(PyObject *Py_UNUSED(self), PyObject *args)
     AnchorBounds task = {0};
     Space *space = &task.space;
     int64_t n_pool;
-    int has_centre, has_weights, n_threads, is_done = 0;
+    int has_center, has_weights, n_threads, is_done = 0;
     if (!PARSE("LLLLippppdddddi", &task.n, &space->d, &n_pool, &task.block, &task.pool.itemsize, &space->is_cosine,
-               &space->in_single, &has_centre, &has_weights, &space->scale, &task.grow, &task.floor, &task.unit,
+               &space->in_single, &has_center, &has_weights, &space->scale, &task.grow, &task.floor, &task.unit,
                &task.level, &n_threads))
         return NULL;
     expect(call, task.block > 0, "block must be positive");
     task.pool.data = READ_BYTES(n_pool * space->d, task.pool.itemsize);
-    space->centre = READ_IF(has_centre, double, space->d);
+    space->center = READ_IF(has_center, double, space->d);
     task.panel = READ(float, space->d * PANEL);
     task.sizes = READ(float, PANEL);
     task.weights = READ_IF(has_weights, double, n_pool);
@@ -380,20 +380,20 @@ static PyObject *py_pick_small(PyObject *Py_UNUSED(self), PyObject *args)
     Small task = {0};
     Space *space = &task.space;
     int64_t n_pool, n_others, n_columns;
-    int has_centre, is_done = 0;
-    if (!PARSE("LLLLLLLLLiipppp", &task.n, &space->d, &n_pool, &n_others, &task.n_labelled, &task.n_before, &task.n_picks,
-               &task.limit, &task.capacity, &task.pool.itemsize, &task.labelled.itemsize, &space->is_cosine,
-               &space->in_single, &has_centre, &task.is_bounded))
+    int has_center, is_done = 0;
+    if (!PARSE("LLLLLLLLLiipppp", &task.n, &space->d, &n_pool, &n_others, &task.n_labeled, &task.n_before, &task.n_picks,
+               &task.limit, &task.capacity, &task.pool.itemsize, &task.labeled.itemsize, &space->is_cosine,
+               &space->in_single, &has_center, &task.is_bounded))
         return NULL;
-    expect(call, task.n_labelled >= 1 && task.n_before >= 0 && task.n_picks >= task.n_before && task.n_picks <= task.capacity &&
+    expect(call, task.n_labeled >= 1 && task.n_before >= 0 && task.n_picks >= task.n_before && task.n_picks <= task.capacity &&
            task.limit <= task.capacity && task.capacity <= task.n, "needs labeled points, and at least as many candidates as picks");
     task.pool.data = READ_BYTES(n_pool * space->d, task.pool.itemsize);
-    task.labelled.data = READ_BYTES(n_others * space->d, task.labelled.itemsize);
+    task.labeled.data = READ_BYTES(n_others * space->d, task.labeled.itemsize);
     task.rows = READ(int64_t, task.n);
-    task.labelled_rows = READ(int64_t, task.n_labelled);
-    space->centre = READ_IF(has_centre, double, space->d);
-    task.others = READ(float, task.n_labelled * space->d);
-    n_columns = (task.n_labelled + PANEL - 1) / PANEL * PANEL;
+    task.labeled_rows = READ(int64_t, task.n_labeled);
+    space->center = READ_IF(has_center, double, space->d);
+    task.others = READ(float, task.n_labeled * space->d);
+    n_columns = (task.n_labeled + PANEL - 1) / PANEL * PANEL;
     task.panels = WRITE(float, n_columns * space->d);
     task.sizes = WRITE(float, n_columns);
     take_constants(call, &task.constants, space);
@@ -405,7 +405,7 @@ static PyObject *py_pick_small(PyObject *Py_UNUSED(self), PyObject *args)
     task.heights = WRITE(double, task.capacity);
     task.picked = WRITE(double, task.capacity * space->d);
     expect_rows(call, task.rows, task.n, n_pool);
-    expect_rows(call, task.labelled_rows, task.n_labelled, n_others);
+    expect_rows(call, task.labeled_rows, task.n_labeled, n_others);
     expect_rows(call, task.picks, task.n_picks, task.n);
     RUN(is_done = (task.n_picks > task.n_before || init_small(&task)) && pick_small(&task));
     return finish_call(call, is_done);
@@ -418,13 +418,13 @@ static PyObject *py_cell_bounds(PyObject *Py_UNUSED(self), PyObject *args)
     Space *space = &task.space;
     References *references = &task.references;
     int64_t n, n_pool, n_others, n_picks, n_members, n_cells;
-    int has_centre, n_threads, is_done = 0;
-    if (!PARSE("LLLLLLLLLiipppddddi", &n, &space->d, &n_pool, &n_others, &references->n_labelled, &n_picks, &n_members,
-               &n_cells, &task.n_pieces, &references->pool.itemsize, &references->labelled.itemsize, &space->is_cosine,
-               &space->in_single, &has_centre, &space->scale, &task.grow, &task.floor, &task.unit, &n_threads))
+    int has_center, n_threads, is_done = 0;
+    if (!PARSE("LLLLLLLLLiipppddddi", &n, &space->d, &n_pool, &n_others, &references->n_labeled, &n_picks, &n_members,
+               &n_cells, &task.n_pieces, &references->pool.itemsize, &references->labeled.itemsize, &space->is_cosine,
+               &space->in_single, &has_center, &space->scale, &task.grow, &task.floor, &task.unit, &n_threads))
         return NULL;
     take_references(call, references, n_pool, n_others, n_picks, space->d);
-    space->centre = READ_IF(has_centre, double, space->d);
+    space->center = READ_IF(has_center, double, space->d);
     task.sizes = READ(float, references->n_all);
     task.members = READ(int64_t, n_members);
     task.cell_starts = READ(int64_t, n_cells + 1);

@@ -24,7 +24,7 @@ static void read_piece(void *data, int64_t piece, void *scratch)
     int64_t d = task->space.d, first = piece * WIDE_PANEL, stop = first + WIDE_PANEL;
     double *points = task->points + first * d, *panel = task->panels + first * d;
     for (int64_t row = first; row < least(stop, task->n); row++)
-        task->sizes[row] = read_centred(&task->pool, task->rows[row], &task->space, task->middle, scratch,
+        task->sizes[row] = read_centered(&task->pool, task->rows[row], &task->space, task->middle, scratch,
                                         task->points + row * d);
     if (stop >= task->n)
         for (int64_t i = task->n * d; i < (stop + TILE) * d; i++)

@@ -62,9 +62,9 @@ WIDE static void widen_single(const float *restrict from, double *restrict out, 
 
 WIDE static void narrow(const double *restrict from, const Space *space, float *restrict out)
 {
-    const double *centre = space->centre;
+    const double *center = space->center;
     for (int64_t i = 0; i < space->d; i++)
-        out[i] = (float)(centre ? (from[i] - centre[i]) * space->scale : from[i]);
+        out[i] = (float)(center ? (from[i] - center[i]) * space->scale : from[i]);
 }
 
 /* If points are shifted in float32, the center is exact in float32. */
@@ -72,7 +72,7 @@ WIDE static void shift_single(float *restrict out, const Space *space)
 {
     float scale = (float)space->scale;
     for (int64_t i = 0; i < space->d; i++)
-        out[i] = (out[i] - (float)space->centre[i]) * scale;
+        out[i] = (out[i] - (float)space->center[i]) * scale;
 }
 
 void read_exactly(const Numbers *from, int64_t row, const Space *space, double *scratch, double *out)
@@ -93,7 +93,7 @@ void read_exactly(const Numbers *from, int64_t row, const Space *space, double *
 }
 
 /* Center a point and return its squared length, added in an unspecified order. */
-WIDE static double centre(double *restrict point, const double *restrict middle, double scale, int64_t d)
+WIDE static double center(double *restrict point, const double *restrict middle, double scale, int64_t d)
 {
     double lanes[WIDE_LANES] = {0.0}, sum = 0.0;
     int64_t i = 0;
@@ -111,18 +111,18 @@ WIDE static double centre(double *restrict point, const double *restrict middle,
     return sum;
 }
 
-double read_centred(const Numbers *from, int64_t row, const Space *space, const double *middle, double *scratch,
+double read_centered(const Numbers *from, int64_t row, const Space *space, const double *middle, double *scratch,
                     double *out)
 {
     read_exactly(from, row, space, scratch, out);
-    return centre(out, middle, space->scale, space->d);
+    return center(out, middle, space->scale, space->d);
 }
 
 const Numbers *source(const References *references, int64_t reference, int64_t *row)
 {
-    int is_pick = reference >= references->n_labelled;
-    *row = is_pick ? references->picks[reference - references->n_labelled] : references->labelled_rows[reference];
-    return is_pick ? &references->pool : &references->labelled;
+    int is_pick = reference >= references->n_labeled;
+    *row = is_pick ? references->picks[reference - references->n_labeled] : references->labeled_rows[reference];
+    return is_pick ? &references->pool : &references->labeled;
 }
 
 void read_shifted(const Numbers *from, int64_t row, const Space *space, double *scratch, float *out)
@@ -139,13 +139,13 @@ void read_shifted(const Numbers *from, int64_t row, const Space *space, double *
         for (int64_t i = 0; i < space->d; i++)
             out[i] = values[i];
     }
-    if (space->centre)
+    if (space->center)
         shift_single(out, space);
 }
 
 const float *view_shifted(const Numbers *from, int64_t row, const Space *space, double *scratch, float *out)
 {
-    if (from->itemsize == 4 && space->in_single && !space->is_cosine && !space->centre)
+    if (from->itemsize == 4 && space->in_single && !space->is_cosine && !space->center)
         return (const float *)from->data + row * space->d;
     read_shifted(from, row, space, scratch, out);
     return out;

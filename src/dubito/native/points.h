@@ -13,9 +13,9 @@ typedef struct {
 
 /* References: first rows of the labeled matrix, then picks, which are rows of the pool. */
 typedef struct {
-    Numbers pool, labelled;
-    const int64_t *labelled_rows, *picks;
-    int64_t n_labelled, n_all;
+    Numbers pool, labeled;
+    const int64_t *labeled_rows, *picks;
+    int64_t n_labeled, n_all;
 } References;
 
 /* The matrix and row of a reference. */
@@ -24,7 +24,7 @@ const Numbers *source(const References *references, int64_t reference, int64_t *
 /* The transformation of rows: see dubito.engines.cpu.sketch.Sketch. */
 typedef struct {
     int64_t d;
-    const double *centre; /* NULL if points are not shifted */
+    const double *center; /* NULL if points are not shifted */
     double scale;
     int is_cosine, in_single; /* in_single: float16 and float32 rows are shifted in float32 */
 } Space;
@@ -33,7 +33,7 @@ typedef struct {
 void read_exactly(const Numbers *from, int64_t row, const Space *space, double *scratch, double *out);
 
 /* Read (x - middle) * scale in float64; returns its squared length. */
-double read_centred(const Numbers *from, int64_t row, const Space *space, const double *middle, double *scratch,
+double read_centered(const Numbers *from, int64_t row, const Space *space, const double *middle, double *scratch,
                     double *out);
 
 /* Read a shifted row in float32, like Sketch.read; ``scratch`` holds 2·d numbers. */

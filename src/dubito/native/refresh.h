@@ -115,10 +115,10 @@ int cell_bounds(CellBounds *task, int n_threads);
 /* A small problem; a later call can continue it. */
 typedef struct {
     Space space;
-    Numbers pool, labelled;
-    const int64_t *rows, *labelled_rows; /* (n,) of the pool, (n_labelled,) of the labeled matrix */
-    int64_t n, n_labelled;
-    const float *others;                 /* (n_labelled, d) shifted */
+    Numbers pool, labeled;
+    const int64_t *rows, *labeled_rows; /* (n,) of the pool, (n_labeled,) of the labeled matrix */
+    int64_t n, n_labeled;
+    const float *others;                 /* (n_labeled, d) shifted */
     int is_bounded;                      /* whether bounds are passed in; otherwise they are computed */
     float *panels, *sizes;               /* (panels, d, PANEL) others times -2, and (panels · PANEL,) their terms */
     Constants constants;

@@ -26,11 +26,11 @@ void bound_rows(const float *points, const float *products, const float *sizes, 
 
 static void pack(const Small *task)
 {
-    int64_t d = task->space.d, n_columns = (task->n_labelled + PANEL - 1) / PANEL * PANEL;
+    int64_t d = task->space.d, n_columns = (task->n_labeled + PANEL - 1) / PANEL * PANEL;
     for (int64_t other = 0; other < n_columns; other++) {
         const float *point = task->others + other * d;
         float *column = task->panels + other / PANEL * d * PANEL + other % PANEL;
-        int is_there = other < task->n_labelled;
+        int is_there = other < task->n_labeled;
         for (int64_t i = 0; i < d; i++)
             column[i * PANEL] = is_there ? -2.0f * point[i] : 0.0f;
         task->sizes[other] = is_there ? (float)((1.0 + task->constants.slack) * squared_length(point, d)) : FLT_MAX;
@@ -48,7 +48,7 @@ static void bound(const Small *task, int64_t first, int64_t n, double *scratch)
         read_shifted(&task->pool, task->rows[first + row], &task->space, scratch, points + row * d);
         least[row] = FLT_MAX;
     }
-    for (int64_t start = 0; start < task->n_labelled; start += PANEL) {
+    for (int64_t start = 0; start < task->n_labeled; start += PANEL) {
         multiply_tiles(points, n_tiles, d, task->panels + start * d, products, PANEL, NULL);
         for (int64_t row = 0; row < n; row++) {
             float found = least_sum(products + row * PANEL, task->sizes + start, PANEL);
@@ -98,7 +98,7 @@ static int allocate(const Small *task, Run *run)
     run->other = run->one + d;
     run->scratch = run->other + d;
     run->point = (float *)(run->scratch + 2 * d);
-    run->longest = largest(task->sizes, task->n_labelled);
+    run->longest = largest(task->sizes, task->n_labeled);
     return 1;
 }
 
@@ -128,12 +128,12 @@ static void set_bound(const Small *task, Run *run, int64_t candidate, double bou
 /* Lower ``exact`` by the exact squared distances to the points of a panel within the limit. */
 static double nearest_exact(const Small *task, Run *run, const float *squared, int64_t start, double limit, double exact)
 {
-    int64_t stop = task->n_labelled - start < PANEL ? task->n_labelled - start : PANEL;
+    int64_t stop = task->n_labeled - start < PANEL ? task->n_labeled - start : PANEL;
     for (int64_t other = 0; other < stop; other++) {
         double found;
         if (squared[other] > limit)
             continue;
-        read_exactly(&task->labelled, task->labelled_rows[start + other], &task->space, run->scratch, run->other);
+        read_exactly(&task->labeled, task->labeled_rows[start + other], &task->space, run->scratch, run->other);
         found = exact_sq_distance(run->one, run->other, run->scratch, task->space.d);
         exact = found < exact ? found : exact;
     }
@@ -150,7 +150,7 @@ static double nearest_labeled(const Small *task, Run *run, int64_t row)
     float squared[PANEL];
     read_shifted(&task->pool, row, &task->space, run->scratch, run->point);
     error = 3.0 * (constants->slack * ((double)squared_length(run->point, d) + run->longest) + constants->floor);
-    for (int64_t start = 0; start < task->n_labelled; start += PANEL) {
+    for (int64_t start = 0; start < task->n_labeled; start += PANEL) {
         double high;
         multiply_row(run->point, d, task->panels + start * d, task->sizes + start, squared);
         high = (double)least_sum(squared, ZEROS, PANEL) + error;

@@ -50,7 +50,7 @@ class BeamsStudy:
         pool = quadrants(seed, n=self.n, n_test=1).features
         likely, seen = quadrant_probabilities(pool), np.arange(self.initial)
         method = DoubtCoreset(beam_width=width)
-        return select(pool, self.budget, labelled=seen, probabilities=likely, strategy=method).configurations
+        return select(pool, self.budget, labeled=seen, probabilities=likely, strategy=method).configurations
 
 
 @dataclass(frozen=True, slots=True, eq=False)

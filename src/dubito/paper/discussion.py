@@ -15,7 +15,7 @@ from dubito.experiments.data import Dataset
 from dubito.experiments.models.linear import Linear
 from dubito.experiments.plan import Arm, Data, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.rounds import SeedData, labelled_at, lesson_on, prepare_seed
+from dubito.experiments.rounds import SeedData, labeled_at, lesson_on, prepare_seed
 from dubito.experiments.runner import run_experiment
 from dubito.matrix import AnyArray, FloatArray, IntArray
 from dubito.paper.learning import picks_of
@@ -105,7 +105,7 @@ def slopes_of(plan: Experiment, data: Dataset, rounds: Sequence[Round], seed: in
 
 
 def _slopes(plan: Experiment, seed_data: SeedData, asked: Sequence[IntArray], turn: int) -> tuple[float, float]:
-    lesson = lesson_on(seed_data, labelled_at(seed_data, asked, turn), turn, {})
+    lesson = lesson_on(seed_data, labeled_at(seed_data, asked, turn), turn, {})
     model = plan.model.fit(lesson)
     doubt = doubt_from_probabilities(model.predict_proba(seed_data.data.features))
     radii = core_set_radii(seed_data.data.features, lesson.features)

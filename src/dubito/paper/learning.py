@@ -29,7 +29,7 @@ def learn(
 ) -> list[Round]:
     """Every round of every arm and seed; the same data, other first labels and weights for each seed."""
     model = network(iterations)
-    plan = Experiment(data.name, tuple(arms), Data(standardise=True), schedule, model, seeds=tuple(seeds))
+    plan = Experiment(data.name, tuple(arms), Data(standardize=True), schedule, model, seeds=tuple(seeds))
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         # A network that stops at its last iteration is a model like any other.
         warnings.filterwarnings("ignore", message="lbfgs failed to converge")

@@ -12,7 +12,7 @@ from dubito.strategies.mixture import Mixture, batch_scores, draw_batches, fit_m
 
 LINE = np.linspace(-5.5, 4.0, 800)
 SAMPLES = 1024
-"""Labellings a score is taken over; batches of up to ten points are scored exactly."""
+"""Labelings a score is taken over; batches of up to ten points are scored exactly."""
 
 
 def line_mixture(seed: int, n: int, components: int) -> tuple[FloatArray, Mixture]:
@@ -209,7 +209,7 @@ class Tail:
 
 
 def skewness(values: FloatArray) -> float:
-    """Third standardised moment.
+    """Third standardized moment.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class QuadrantsStudy:
             check_real(name, getattr(self, name), least=0.0)
 
     def measure(self, seed: int) -> "Quadrants":
-        """The model does not learn: what changes from step to step is only what is labelled."""
+        """The model does not learn: what changes from step to step is only what is labeled."""
         seeds = [int(each) for each in np.random.SeedSequence(seed).generate_state(self.seeds)]
         rows = [self._acquire(each) for each in seeds]
         pool = quadrants(seeds[0], n=self.n, n_test=1).features
@@ -57,11 +57,11 @@ class QuadrantsStudy:
         likely = quadrant_probabilities(pool, self.steepness)
         found = {}
         for name in ("coreset", "doubt-coreset"):
-            labelled, steps = np.arange(self.initial), []
+            labeled, steps = np.arange(self.initial), []
             for _ in range(self.steps):
-                steps.append(select(pool, self.batch, labelled=labelled, probabilities=likely, strategy=name).indices)
-                labelled = np.concatenate([labelled, steps[-1]])
-            found[name] = np.array(steps), share_near_axes(pool[labelled[self.initial :]], self.near)
+                steps.append(select(pool, self.batch, labeled=labeled, probabilities=likely, strategy=name).indices)
+                labeled = np.concatenate([labeled, steps[-1]])
+            found[name] = np.array(steps), share_near_axes(pool[labeled[self.initial :]], self.near)
         return found
 
 

@@ -29,7 +29,7 @@ class RadiiStudy:
             check_integer(name, getattr(self, name), least=1)
 
     def measure(self, seed: int) -> "Radii":
-        """Nothing is labelled; every method covers the pool alone."""
+        """Nothing is labeled; every method covers the pool alone."""
         seeds = np.random.SeedSequence(seed).generate_state(self.pools)
         pools = [uneven_pool(int(each), self.n) for each in seeds]
         covers = [{name: cover(pool, self.k, name, seed) for name in STRATEGIES} for pool in pools]
@@ -77,11 +77,11 @@ class Radii:
 
 
 def uneven_pool(seed: int, n: int) -> FloatArray:
-    """(n, 2): four clusters of unequal size around random centres."""
+    """(n, 2): four clusters of unequal size around random centers."""
     rng = np.random.default_rng(seed)
-    centres, spreads = rng.uniform(-1.0, 1.0, (4, 2)), rng.uniform(0.12, 0.35, 4)
+    centers, spreads = rng.uniform(-1.0, 1.0, (4, 2)), rng.uniform(0.12, 0.35, 4)
     which = rng.choice(4, size=n, p=SHARES)
-    return np.asarray(centres[which] + rng.normal(size=(n, 2)) * spreads[which, None])
+    return np.asarray(centers[which] + rng.normal(size=(n, 2)) * spreads[which, None])
 
 
 def cover(pool: FloatArray, k: int, strategy: str, seed: int) -> MethodCover:

@@ -1,4 +1,4 @@
-"""The timing statement: seconds for a core-set of 5,000 with 5,000 to 15,000 points labelled, and for more picks."""
+"""The timing statement: seconds for a core-set of 5,000 with 5,000 to 15,000 points labeled, and for more picks."""
 
 import time
 from collections.abc import Mapping
@@ -19,16 +19,16 @@ PAPER_SIZES, PAPER_SECONDS = (5_000, 15_000), (25.0, 50.0)
 
 @dataclass(frozen=True, slots=True)
 class TimingStudy:
-    """A generated pool of ``n`` × ``d``, ``budget`` picks, and as many labelled as each of ``sizes``."""
+    """A generated pool of ``n`` × ``d``, ``budget`` picks, and as many labeled as each of ``sizes``."""
 
     n: int = 50_000
-    """Labelled and unlabelled together: with 5,000 labelled, 45,000 are left to pick from."""
+    """Labeled and unlabeled together: with 5,000 labeled, 45,000 are left to pick from."""
     d: int = 512
     budget: int = 5_000
     sizes: tuple[int, ...] = (5_000, 10_000, 15_000)
     repeats: int = 3
     budgets: tuple[int, ...] = ()
-    """Picks, with the first of ``sizes`` labelled: the other way to read "core-set sizes"."""
+    """Picks, with the first of ``sizes`` labeled: the other way to read "core-set sizes"."""
     engine: str = "cpu"
     """One for every row: with ``"auto"`` that which the largest of them takes."""
 
@@ -65,14 +65,14 @@ class TimingStudy:
         if self.engine != "auto":
             return self.engine
         size, budget = max(asked, key=lambda each: (self.n - each[0]) * sum(each))
-        picked = select(pool, budget, labelled=np.arange(size), probabilities=likely, strategy=NAMES[0])
+        picked = select(pool, budget, labeled=np.arange(size), probabilities=likely, strategy=NAMES[0])
         return str(picked.engine)
 
 
 def _time(pool: AnyArray, likely: FloatArray, name: str, size: int, budget: int, engine: str) -> float:
     """Seconds of one selection."""
     started = time.perf_counter()
-    select(pool, budget, labelled=np.arange(size), probabilities=likely, strategy=name, engine=engine)
+    select(pool, budget, labeled=np.arange(size), probabilities=likely, strategy=name, engine=engine)
     return time.perf_counter() - started
 
 
@@ -88,7 +88,7 @@ class Timing:
     budget: int
     budgets: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     picking: dict[str, FloatArray] = field(default_factory=dict)
-    """(budgets, repeats) for each strategy, with the first of the sizes labelled."""
+    """(budgets, repeats) for each strategy, with the first of the sizes labeled."""
     engine: str = "cpu"
     """What every run was timed on."""
 
@@ -112,7 +112,7 @@ class Timing:
         numbers["scaled over plain"] = dearer
         sentence = (
             f"{self.budget:,} picks from {self.n:,} × {self.d} take {_span(scaled)} scaled and {_span(plain)} plain "
-            f"with {self.sizes[0]:,} to {self.sizes[-1]:,} labelled, on this {self.device} (the paper: 25 to 50 s on a "
+            f"with {self.sizes[0]:,} to {self.sizes[-1]:,} labeled, on this {self.device} (the paper: 25 to 50 s on a "
             f"Titan); scaling costs {dearer:.2f} times the plain core-set at most{self._picks_described()}"
         )
         return Verdict(is_quick and is_linear and dearer <= 1.1, numbers | self._picks_numbers(), sentence)
@@ -122,7 +122,7 @@ class Timing:
             return ""
         plain, scaled = (self.picking[name].min(axis=1) for name in NAMES)
         return (
-            f"; {self.budgets[0]:,} to {self.budgets[-1]:,} picks with {self.sizes[0]:,} labelled take {_span(scaled)} "
+            f"; {self.budgets[0]:,} to {self.budgets[-1]:,} picks with {self.sizes[0]:,} labeled take {_span(scaled)} "
             f"scaled and {_span(plain)} plain"
         )
 

@@ -303,7 +303,7 @@ def _first_zero_row(matrix: Matrix) -> int | None:
     return None
 
 
-def unlike_features(n_labelled: int, n_pool: int) -> InvalidArgument:
+def unlike_features(n_labeled: int, n_pool: int) -> InvalidArgument:
     """The error for labeled features and a pool of different widths."""
-    problem = f"has {n_labelled} features and pool has {n_pool}"
-    return InvalidArgument(problem, argument="labelled", hint="pass features of one kind.")
+    problem = f"has {n_labeled} features and pool has {n_pool}"
+    return InvalidArgument(problem, argument="labeled", hint="pass features of one kind.")

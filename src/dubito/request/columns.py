@@ -9,8 +9,8 @@ from dubito.matrix import AnyArray
 
 IDS = ("ids", "id")
 LABELS = ("labels", "classes", "label", "class", "target", "targets", "y")
-LABELLED = ("labelled", "labeled", "is_labelled", "is_labeled")
-UNLABELLED = ("unlabelled", "unlabeled", "is_unlabelled", "is_unlabeled")
+LABELED = ("labeled", "labelled", "is_labeled", "is_labelled")
+UNLABELED = ("unlabeled", "unlabelled", "is_unlabeled", "is_unlabelled")
 SPLITS = ("split", "fold", "subset", "partition")
 """Data splits: unused, and not features."""
 DOUBTS = ("probabilities", "logits", "doubt")
@@ -59,7 +59,7 @@ def no_features(names: Sequence[str]) -> list[str]:
     >>> no_features(["a", "Label", "fold", "is_labeled", "y"]), no_features(["x", "y"])
     (['Label', 'fold', 'is_labeled', 'y'], [])
     """
-    claimed = {*LABELS, *LABELLED, *UNLABELLED, *SPLITS, *DOUBTS, *CANDIDATES}
+    claimed = {*LABELS, *LABELED, *UNLABELED, *SPLITS, *DOUBTS, *CANDIDATES}
     return [name for name in names if name.lower() in claimed and not is_coordinate(name, names)]
 
 

@@ -1,4 +1,4 @@
-"""Row arguments: ``labelled`` and ``candidates``, given as row numbers, masks or ids."""
+"""Row arguments: ``labeled`` and ``candidates``, given as row numbers, masks or ids."""
 
 from collections.abc import Sized
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ FEWEST_ROWS = 3
 """With at least this many rows, one 0 or 1 per row must be a mask: as row numbers they would repeat."""
 
 
-class Labelled(NamedTuple):
+class Labeled(NamedTuple):
     """The labeled points: their features (m, d), and their rows in the pool (empty if they are not in the pool)."""
 
     references: Matrix
@@ -22,33 +22,33 @@ class Labelled(NamedTuple):
     largest: float
 
 
-def check_labelled(labelled: object, pool: Matrix, names: RowNames = NO_NAMES) -> Labelled:
-    """Check ``labelled``: features (m, d), or rows of the pool by number, mask or id; None and empty are allowed."""
+def check_labeled(labeled: object, pool: Matrix, names: RowNames = NO_NAMES) -> Labeled:
+    """Check ``labeled``: features (m, d), or rows of the pool by number, mask or id; None and empty are allowed."""
     no_rows = np.empty(0, dtype=np.int64)
-    empty = Labelled(Rows(pool, no_rows), no_rows, 0.0)
-    if labelled is None:
+    empty = Labeled(Rows(pool, no_rows), no_rows, 0.0)
+    if labeled is None:
         return empty
-    value, own = take_names("labelled", labelled)
+    value, own = take_names("labeled", labeled)
     if holds_ids(value):
-        rows = check_rows("labelled", value, len_of(pool), names)
-        return Labelled(Rows(pool, rows), rows, 0.0)
-    array = value if isinstance(value, Rows | Stack) else as_matrix("labelled", value)
+        rows = check_rows("labeled", value, len_of(pool), names)
+        return Labeled(Rows(pool, rows), rows, 0.0)
+    array = value if isinstance(value, Rows | Stack) else as_matrix("labeled", value)
     if 0 in array.shape:
         return empty
     if len(array.shape) == 1:
-        rows = check_rows("labelled", labelled, len_of(pool), names)
-        return Labelled(Rows(pool, rows), rows, 0.0)
-    references, largest = check_features("labelled", array)
+        rows = check_rows("labeled", labeled, len_of(pool), names)
+        return Labeled(Rows(pool, rows), rows, 0.0)
+    references, largest = check_features("labeled", array)
     if references.shape[1] != pool.shape[1]:
         raise unlike_features(references.shape[1], pool.shape[1])
     rows = _rows_of_features(references, own, pool, names)
-    return Labelled(references, rows, largest)
+    return Labeled(references, rows, largest)
 
 
-def labelled_in_order(labelled: Any, checked: Labelled, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
-    """The labeled pool rows in the order given, or ascending if ``labelled`` is not 1-D."""
-    is_list = len(checked.rows) > 0 and np.ndim(labelled) == 1
-    return rows_in_order("labelled", labelled, n_pool, names) if is_list else checked.rows
+def labeled_in_order(labeled: Any, checked: Labeled, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
+    """The labeled pool rows in the order given, or ascending if ``labeled`` is not 1-D."""
+    is_list = len(checked.rows) > 0 and np.ndim(labeled) == 1
+    return rows_in_order("labeled", labeled, n_pool, names) if is_list else checked.rows
 
 
 def check_rows(name: str, value: object, n_pool: int, names: RowNames = NO_NAMES) -> IntArray:
@@ -114,9 +114,9 @@ def refuse_ids(name: str, rows: AnyArray, ids: Ids | None) -> None:
         raise InvalidArgument(problem, argument=name, hint=hint)
 
 
-def check_candidates(candidates: object, n_pool: int, labelled_rows: IntArray, names: RowNames = NO_NAMES) -> IntArray:
+def check_candidates(candidates: object, n_pool: int, labeled_rows: IntArray, names: RowNames = NO_NAMES) -> IntArray:
     """Rows that may be picked, ascending: the candidates, or every row, without the labeled rows."""
-    if candidates is None and len(labelled_rows) == 0:
+    if candidates is None and len(labeled_rows) == 0:
         return np.arange(n_pool)
     if candidates is None:
         allowed: BoolArray = np.ones(n_pool, dtype=np.bool_)
@@ -127,7 +127,7 @@ def check_candidates(candidates: object, n_pool: int, labelled_rows: IntArray, n
             raise InvalidArgument("is empty", argument="candidates", hint=f"pass at least one row, or {else_all}.")
         allowed = np.zeros(n_pool, dtype=np.bool_)
         allowed[rows] = True
-    allowed[labelled_rows] = False
+    allowed[labeled_rows] = False
     return np.flatnonzero(allowed)
 
 
@@ -144,7 +144,7 @@ def _one_sided(name: str, value: Any, pool: RowNames, n_pool: int) -> str | None
     value, own = take_names(name, value)
     if (own.ids is None) == (pool.ids is None) or pair_of(own, pool) is not None:
         return None
-    if name in ("labelled", "candidates") and not _is_mask(name, value, n_pool):
+    if name in ("labeled", "candidates") and not _is_mask(name, value, n_pool):
         return None  # Row numbers, ids or features.
     return f"pool has ids and {name}" if own.ids is None else f"{name} has ids and the pool"
 
@@ -215,6 +215,6 @@ def _rows_of_features(references: Matrix, own: RowNames, pool: Matrix, names: Ro
         return np.empty(0, dtype=np.int64)
     rows = rows_of(*pair)
     if not np.array_equal(np.asarray(references[:]), np.asarray(pool[rows])):
-        hint = "pass those ids, or labelled.to_numpy() if its points are not in the pool."
-        raise InvalidData("has ids of the pool and other features", argument="labelled", hint=hint)
+        hint = "pass those ids, or labeled.to_numpy() if its points are not in the pool."
+        raise InvalidData("has ids of the pool and other features", argument="labeled", hint=hint)
     return np.unique(rows)

@@ -15,7 +15,7 @@ from dubito.errors import InvalidArgument, ScaleWarning
 from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix, OnDevice, Rows, blocks, len_of, rows_per_read
 from dubito.request.arrays import check_finite
 from dubito.request.ids import feature_names
-from dubito.request.rows import Labelled
+from dubito.request.rows import Labeled
 
 NOISE = 4 * np.finfo(np.float64).eps
 """A standard deviation this small relative to a column's values is rounding error."""
@@ -54,7 +54,7 @@ class Scale(NamedTuple):
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Scaled:
-    """A matrix whose blocks are standardised as they are read.
+    """A matrix whose blocks are standardized as they are read.
 
     Examples
     --------
@@ -179,34 +179,34 @@ NEARLY_ALL = 0.99
 """Share of the distances from which dominant columns of a frame cause a warning."""
 
 
-class Standardised(NamedTuple):
+class Standardized(NamedTuple):
     """Pool and labeled points, standardized with the pool's statistics."""
 
     pool: Matrix
-    labelled: Labelled
+    labeled: Labeled
     largest: float
     """Largest magnitude of the pool."""
     scale: Scale
 
 
-def standardise_points(pool: Matrix, labelled: Labelled) -> Standardised:
+def standardize_points(pool: Matrix, labeled: Labeled) -> Standardized:
     """Standardize pool and labeled points with the pool's statistics, without a copy."""
     scale = measure_scale(pool)
     scaled = on_scale(pool, scale)
-    references = labelled.references
+    references = labeled.references
     if isinstance(references, Rows) and references.matrix is pool:
-        seen = labelled._replace(references=Rows(scaled, references.rows))
+        seen = labeled._replace(references=Rows(scaled, references.rows))
     else:
         other = on_scale(references, scale)
-        seen = labelled._replace(references=other, largest=check_finite("labelled", other))
-    return Standardised(scaled, seen, largest_scaled(pool, scale), scale)
+        seen = labeled._replace(references=other, largest=check_finite("labeled", other))
+    return Standardized(scaled, seen, largest_scaled(pool, scale), scale)
 
 
-def check_standardise(standardise: object) -> bool | None:
+def check_standardize(standardize: object) -> bool | None:
     """True, False or None (not given)."""
-    if standardise is not None and not isinstance(standardise, bool | np.bool_):
-        raise InvalidArgument("is not allowed", argument="standardise", value=standardise, hint="pass True or False.")
-    return None if standardise is None else bool(standardise)
+    if standardize is not None and not isinstance(standardize, bool | np.bool_):
+        raise InvalidArgument("is not allowed", argument="standardize", value=standardize, hint="pass True or False.")
+    return None if standardize is None else bool(standardize)
 
 
 def warn_of_scales(pool: object, matrix: Matrix, stacklevel: int) -> None:
@@ -217,8 +217,8 @@ def warn_of_scales(pool: object, matrix: Matrix, stacklevel: int) -> None:
     dominant = describe_dominant(measure_scale(matrix), names, NEARLY_ALL, most=max(1, len(names) // 4))
     if dominant:
         warnings.warn(
-            f"{dominant} between rows of pool; pass standardise=True to give every column the same weight, or "
-            "standardise=False to keep them as they are.",
+            f"{dominant} between rows of pool; pass standardize=True to give every column the same weight, or "
+            "standardize=False to keep them as they are.",
             ScaleWarning,
             stacklevel=stacklevel + 1,
         )

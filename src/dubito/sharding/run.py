@@ -57,24 +57,24 @@ class Group:
         if self.metric == "cosine":
             refuse_zero_rows("pool", features)
         marked = np.concatenate([_mask(each) for each in read])
-        candidates, labelled = np.flatnonzero(~marked), np.flatnonzero(marked)
+        candidates, labeled = np.flatnonzero(~marked), np.flatnonzero(marked)
         probabilities, doubt = _doubt(read)
         planned = alternatives(self.strategy, doubt is not None)
         if all(getattr(each, "doubt", "confidence") == "confidence" for each in planned):
             probabilities = None  # All that is asked of them is known by now.
-        request = _request(features, candidates, labelled, self.metric, 1.0 if self.metric == "cosine" else largest)
+        request = _request(features, candidates, labeled, self.metric, 1.0 if self.metric == "cosine" else largest)
         request = replace(request, probabilities=probabilities, doubt=doubt)
         problems = [plan(each, request) for each in planned]
         ids = [each.ids for each in read if each.ids is not None]
         named_rows = np.concatenate(ids) if len(ids) == len(read) else None
-        return Opened(problems[0], labelled, named_rows, problems[1] if len(problems) > 1 else None)
+        return Opened(problems[0], labeled, named_rows, problems[1] if len(problems) > 1 else None)
 
 
 def alternatives(strategy: Strategy, is_doubted: bool) -> list[Strategy]:
-    """What is taken where enough is labelled, and where little is, if that is another one."""
+    """What is taken where enough is labeled, and where little is, if that is another one."""
     if not isinstance(strategy, Auto):
         return [strategy]
-    return list(dict.fromkeys(strategy.take_unasked(is_doubted, n_labelled)[0] for n_labelled in (FEWEST, 0)))
+    return list(dict.fromkeys(strategy.take_unasked(is_doubted, n_labeled)[0] for n_labeled in (FEWEST, 0)))
 
 
 def asked(strategy: Strategy, n_features: int, is_doubted: bool, metric: Metric) -> Problem | CoverageProblem:
@@ -83,7 +83,7 @@ def asked(strategy: Strategy, n_features: int, is_doubted: bool, metric: Metric)
     return plan(strategy, replace(request, doubt=np.ones(1) if is_doubted else None))
 
 
-def _request(features: Matrix, candidates: IntArray, labelled: IntArray, metric: Metric, largest: float) -> Request:
+def _request(features: Matrix, candidates: IntArray, labeled: IntArray, metric: Metric, largest: float) -> Request:
     return Request(
         pool=features,
         budget=1,
@@ -97,7 +97,7 @@ def _request(features: Matrix, candidates: IntArray, labelled: IntArray, metric:
         memory_limit=None,
         seed=0,
         progress=None,
-        labelled=labelled,
+        labeled=labeled,
     )
 
 
@@ -122,7 +122,7 @@ def _joined(parts: list[Matrix], names: list[str]) -> Matrix:
 
 
 def _mask(read: Read) -> AnyArray:
-    return np.zeros(len_of(read.features), dtype=np.bool_) if read.labelled is None else read.labelled
+    return np.zeros(len_of(read.features), dtype=np.bool_) if read.labeled is None else read.labeled
 
 
 def _doubt(read: list[Read]) -> tuple[AnyArray | None, FloatArray | None]:
@@ -241,7 +241,7 @@ Hire = Callable[[Iterable[Part]], Workers]
 def select_from(
     pool: object,
     budget: object,
-    labelled: object,
+    labeled: object,
     strategy: Strategy,
     metric: object,
     engine: str,
@@ -257,14 +257,14 @@ def select_from(
             raise InvalidArgument("means nothing to shards", argument=name, hint=hint)
     check_choice("engine", engine, ("auto", "cluster"))
     known: Metric = check_choice("metric", metric, get_args(Metric))
-    return select_shards(pool, budget, strategy=strategy, labelled=labelled, metric=known, seed=seed, progress=progress)
+    return select_shards(pool, budget, strategy=strategy, labeled=labeled, metric=known, seed=seed, progress=progress)
 
 
 def select_shards(
     shards: Shards,
     budget: object,
     *,
-    labelled: object = None,
+    labeled: object = None,
     strategy: Strategy,
     metric: Metric = "euclidean",
     seed: int = 0,
@@ -285,7 +285,7 @@ def select_shards(
     groups = shards.groups(n_workers or 1)
     workers = hire(Group(items, strategy, metric) for items in groups)
     try:
-        placed, references = _opened(workers, labelled, groups)
+        placed, references = _opened(workers, labeled, groups)
         placed, taken, notes = _taken(strategy, workers, placed, len(references))
         n_picks = check_budget(budget, int(placed.n_candidates.sum()), int(placed.starts[-1]))
         problem = _asked(taken, metric, placed, references, n_picks, progress)
@@ -301,13 +301,13 @@ def select_shards(
 
 
 def _taken(
-    strategy: Strategy, workers: Workers, placed: Placed, n_labelled: int
+    strategy: Strategy, workers: Workers, placed: Placed, n_labeled: int
 ) -> tuple[Placed, Strategy, tuple[str, ...]]:
     """The strategy that `auto` leaves it to, now that it is known what there is, with shards that know it, too."""
     if not isinstance(strategy, Auto):
         return placed, strategy, ()
-    taken, note = strategy.take_unasked(placed.facts[leading(placed.facts)].is_doubted, n_labelled)
-    if n_labelled < FEWEST:
+    taken, note = strategy.take_unasked(placed.facts[leading(placed.facts)].is_doubted, n_labeled)
+    if n_labeled < FEWEST:
         placed = leave_out(workers, placed, placed.left_out, is_early=True)
     return placed, taken, (note,)
 
@@ -373,22 +373,22 @@ def described(workers: Workers, placed: Placed, traffic: Traffic, journal: PickJ
     return f"cluster: {len(workers)} workers{on}{lost}, {traffic.rounds} rounds, {moved:.1f} MB moved{earlier}"
 
 
-def _opened(workers: Workers, labelled: object, groups: Sequence[Sequence[Item]]) -> tuple[Placed, AnyArray]:
-    """Shards read and placed, and the features of what is labelled: marked in them, named by row, or given."""
+def _opened(workers: Workers, labeled: object, groups: Sequence[Sequence[Item]]) -> tuple[Placed, AnyArray]:
+    """Shards read and placed, and the features of what is labeled: marked in them, named by row, or given."""
     placed = open_all(workers, [name_of(items[0]) for items in groups])
-    parts = [part for part in workers.ask("labelled") if len(part)]
+    parts = [part for part in workers.ask("labeled") if len(part)]
     width = placed.facts[leading(placed.facts)].n_features
-    if labelled is not None:
-        given = np.asarray(labelled)
+    if labeled is not None:
+        given = np.asarray(labeled)
         if given.ndim == 1 and given.dtype.kind in "iu":
             rows = _checked_rows(given.astype(np.int64), int(placed.starts[-1]))
             placed = leave_out(workers, placed, rows)
             parts += [each.features for each in workers.ask("read", (rows,)) if len(each)]
         else:
-            parts.append(np.asarray(check_features("labelled", labelled).matrix[:]))
+            parts.append(np.asarray(check_features("labeled", labeled).matrix[:]))
             if parts[-1].shape[1] != width:
                 problem = f"has {parts[-1].shape[1]} features, and the shards {width}"
-                raise InvalidArgument(problem, argument="labelled", hint="embed them alike, or name rows of the pool.")
+                raise InvalidArgument(problem, argument="labeled", hint="embed them alike, or name rows of the pool.")
     return placed, np.concatenate(parts) if parts else np.empty((0, width))
 
 
@@ -396,7 +396,7 @@ def _checked_rows(rows: IntArray, n_pool: int) -> IntArray:
     wrong = rows[(rows < 0) | (rows >= n_pool)]
     if len(wrong):
         hint = f"rows go from 0 to {n_pool - 1:,}, through all shards."
-        raise InvalidArgument(f"names row {wrong[0]}, which is not there", argument="labelled", hint=hint)
+        raise InvalidArgument(f"names row {wrong[0]}, which is not there", argument="labeled", hint=hint)
     return np.unique(rows)
 
 
@@ -431,7 +431,7 @@ def _journal(
         "rows": int(placed.starts[-1]),
         "candidates": int(placed.n_candidates.sum()),
         "largest": max(each.largest for each in placed.facts).hex(),
-        "labelled": hashlib.sha256(np.ascontiguousarray(problem.references).tobytes()).hexdigest(),
+        "labeled": hashlib.sha256(np.ascontiguousarray(problem.references).tobytes()).hexdigest(),
     }
     if isinstance(problem, CoverageProblem):
         signature["ground"] = getattr(strategy, "sample", None) or GROUND_ROWS

@@ -19,7 +19,7 @@ from dubito.io.source import natural_order, suffix_of
 from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.registry import require
 from dubito.request.arrays import check_choice, check_integer
-from dubito.request.columns import IDS, LABELLED, usual
+from dubito.request.columns import IDS, LABELED, usual
 from dubito.request.ids import matching_ids, order_of
 
 # What a shard is read from: a file at any address, a block of Ray Data, or an array.
@@ -31,7 +31,7 @@ class Read:
 
     features: Matrix
     doubt: tuple[DoubtRole, AnyArray] | None = None
-    labelled: AnyArray | None = None
+    labeled: AnyArray | None = None
     """A mask, where there is one."""
     ids: AnyArray | None = None
 
@@ -50,7 +50,7 @@ class FileItem:
             pool = read_pool(path, columns=self.columns, may_be_empty=True)
             features = pool.features if _is_local(self.address) else np.asarray(pool.features[:])
             found = self._doubt(pool)
-            mask = find_array(pool.source, "labelled", columns=self.columns)
+            mask = find_array(pool.source, "labeled", columns=self.columns)
             marked = None if mask is None else check_mask(mask, len_of(features), self.address)
             return Read(features, found, marked, pool.ids)
 
@@ -90,7 +90,7 @@ class ArrayItem:
             raise MissingFile(f"{self.name} has no column of features", hint=hint)
         features = _stacked(columns[name])
         role = next((role for role in DOUBT_ROLES if role in columns), None)
-        mask, ids = usual(names, LABELLED), usual(names, IDS)
+        mask, ids = usual(names, LABELED), usual(names, IDS)
         return Read(
             features,
             None if role is None else (role, _stacked(columns[role])),
@@ -113,7 +113,7 @@ class SomeRows:
         return Read(
             found.features[rows],
             None if found.doubt is None else (found.doubt[0], found.doubt[1][rows]),
-            None if found.labelled is None else found.labelled[rows],
+            None if found.labeled is None else found.labeled[rows],
             None if found.ids is None else found.ids[rows],
         )
 
@@ -127,10 +127,10 @@ def _stacked(column: AnyArray) -> AnyArray:
 
 
 def check_mask(mask: Any, n_rows: int, name: str) -> AnyArray:
-    """Which rows of a shard are labelled: a mask, since row numbers of a shard and of the pool would be mistaken."""
+    """Which rows of a shard are labeled: a mask, since row numbers of a shard and of the pool would be mistaken."""
     values = np.asarray(mask)
     if values.shape != (n_rows,) or not np.isin(values, (0, 1)).all():
-        problem = f"labelled in {name} is not a mask of its {n_rows:,} rows"
+        problem = f"labeled in {name} is not a mask of its {n_rows:,} rows"
         raise InvalidData(problem, hint="hold True or False there for each, or name the rows of the whole pool.")
     return values.astype(np.bool_)
 

@@ -122,7 +122,7 @@ class Auto:
         described = f"auto took doubt-coverage, strength {taken.strength:g}: features are frozen ({why})."
         return sampled_if_large(taken, request), described
 
-    def take_unasked(self, is_doubted: bool, n_labelled: int) -> tuple[Strategy, str]:
+    def take_unasked(self, is_doubted: bool, n_labeled: int) -> tuple[Strategy, str]:
         """`take` for shards, where whether the features were trained cannot be decided from the data."""
         if given := self._given():
             return self._paper(), f"auto took doubt-coreset, whose {' and '.join(given)} you set."
@@ -131,7 +131,7 @@ class Auto:
         if self.features == "trained":
             described = f"auto took doubt-coreset, strength {TRAINED.strength:g}: features were trained (as you say)."
             return TRAINED, described
-        taken = EARLY if n_labelled < FEWEST else FROZEN
+        taken = EARLY if n_labeled < FEWEST else FROZEN
         unasked = "shards are not asked whether their features were trained; where they were, say auto:features=trained"
         why = "features are frozen (as you say)" if self.features else unasked
         return taken, f"auto took doubt-coverage, strength {taken.strength:g}: {why}."
@@ -155,26 +155,26 @@ def unlabeled_doubt(request: Request) -> FloatArray:
     """The doubt of the unlabeled rows."""
     assert request.doubt is not None
     is_left = np.ones(len(request.doubt), dtype=np.bool_)
-    is_left[request.labelled] = False
+    is_left[request.labeled] = False
     return request.doubt[is_left]
 
 
 def detect_origin(request: Request) -> tuple[Origin, str]:
     """Whether the features are frozen or trained, and the reason."""
-    doubt, rows, n_labels = request.doubt, request.labelled, len_of(request.references)
+    doubt, rows, n_labels = request.doubt, request.labeled, len_of(request.references)
     if doubt is None or len(rows) < MIN_LABELS_TO_DETECT or request.probabilities is None:
         few = f"{n_labels} label is" if n_labels == 1 else f"{n_labels} labels are"
         known = few if n_labels < MIN_LABELS_TO_DETECT else "what is given is"
         return "frozen", f"{known} too little to tell; where they were trained, say auto:features=trained"
     left = unlabeled_doubt(request)
     if doubt[rows].mean() >= MEMORIZED_DOUBT * (left.mean() if len(left) else 0.0):
-        return "frozen", "the model still doubts what is labelled"
+        return "frozen", "the model still doubts what is labeled"
     share = same_class_share(request, evenly_spaced(rows, MAX_SEARCHED))
     if share is None:
         return "frozen", "one class has nearly all labels, which say too little"
     if share < SAME_CLASS_SHARE:
-        return "frozen", f"only {share:.0%} of the labelled lie next to one of their class"
-    return "trained", f"the model is sure of what is labelled, and {share:.1%} of it lies next to its own class"
+        return "frozen", f"only {share:.0%} of the labeled lie next to one of their class"
+    return "trained", f"the model is sure of what is labeled, and {share:.1%} of it lies next to its own class"
 
 
 def same_class_share(request: Request, rows: IntArray) -> float | None:

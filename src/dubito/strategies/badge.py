@@ -135,7 +135,7 @@ class Badge:
     features. It is never formed: products of the factors give squared distances. The first pick has the largest
     gradient; each later one is drawn with probability proportional to its squared distance to the nearest picked
     gradient. Once all of these are zero (the rest repeats what is picked, or the model is certain), the rest of the
-    budget is drawn uniformly. The seed decides. What is labelled plays no part, as in the original.
+    budget is drawn uniformly. The seed decides. What is labeled plays no part, as in the original.
 
     O(b·n·(c + d)) time, all of it matrix products: up to 256 picks a pass over the candidates' features, which are
     read in blocks. Beyond the inputs it holds n·(c + 5) numbers. Features on a GPU stay there.

@@ -15,7 +15,7 @@ from dubito.strategies.constraints import solve_with_constraints
 
 @dataclass(frozen=True, slots=True)
 class Coreset:
-    """Farthest point first: each pick is the point farthest from everything labelled or picked.
+    """Farthest point first: each pick is the point farthest from everything labeled or picked.
 
     A beam wider than 1 ranks configurations by their doubt, so it needs doubt.
     """

@@ -14,7 +14,7 @@ from dubito.strategies.base import LEARNABLE, Choice, Kind, doubt_of
 from dubito.strategies.constraints import solve_with_constraints
 
 FACTOR = 1.4
-"""The reach over the median distance to what is labelled."""
+"""The reach over the median distance to what is labeled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Coverage:
     Parameters
     ----------
     radius : float, optional
-        How far a point covers. By default ``factor`` times the median distance of the pool to what is labelled.
+        How far a point covers. By default ``factor`` times the median distance of the pool to what is labeled.
     factor : float
         See ``radius``.
     sample : int, optional
@@ -67,7 +67,7 @@ class DoubtCoverage:
         ``1 - (p1 - p2)`` of the two largest probabilities, ``1 - p1``, or how far posterior samples (n, k, c) disagree.
         Doubt that was handed in as such is taken.
     radius : float, optional
-        How far a point covers. By default ``factor`` times the median distance of the pool to what is labelled.
+        How far a point covers. By default ``factor`` times the median distance of the pool to what is labeled.
     factor : float
         See ``radius``.
     sample : int, optional
@@ -125,16 +125,16 @@ def _problem(
 ) -> tuple[CoverageProblem, int | None]:
     """What an engine is asked, and how many rows stand for all, if fewer do."""
     weights = weights.copy()
-    weights[request.labelled] = 0.0
+    weights[request.labeled] = 0.0
     is_sampled = sample is not None and sample < np.count_nonzero(weights)
-    unlabelled = np.setdiff1d(np.arange(len_of(request.pool)), request.labelled, assume_unique=True)
+    unlabeled = np.setdiff1d(np.arange(len_of(request.pool)), request.labeled, assume_unique=True)
     problem = CoverageProblem(
         pool=request.pool,
         references=request.references,
         candidates=request.candidates,
         budget=request.budget,
         weights=thinned(weights, sample) if sample is not None and is_sampled else weights,
-        sample=sample_rows(unlabelled),
+        sample=sample_rows(unlabeled),
         radius=radius,
         factor=factor,
         doubt=request.doubt,

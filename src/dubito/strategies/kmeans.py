@@ -1,4 +1,4 @@
-"""Closest-K-means: cluster the pool into as many clusters as there are picks, take the point nearest each centre."""
+"""Closest-K-means: cluster the pool into as many clusters as there are picks, take the point nearest each center."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,7 +11,7 @@ from dubito.matrix import AnyArray, FloatArray, IntArray, blocks, len_of
 from dubito.request.arrays import check_integer
 from dubito.strategies.base import Choice, without_distances
 
-CENTRES_AT_ONCE = 64
+CENTERS_AT_ONCE = 64
 POINTS_AT_ONCE = 1024
 SETTLED = 1 / 100
 """K-means ends once less than this share of the points changes its cluster in a step."""
@@ -20,13 +20,13 @@ MOST_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class ClosestKMeans:
-    """The pool point nearest each of b K-means centres, each point once.
+    """The pool point nearest each of b K-means centers, each point once.
 
     K-means begins with k-means++ by the seed, works in float32, and ends once fewer than one point in 100 changes its
-    cluster, after 100 steps at the latest; centres are means in float64. What is labelled plays no part.
+    cluster, after 100 steps at the latest; centers are means in float64. What is labeled plays no part.
 
     Holds the candidates in float64 and in float32. O(n·b·d) time to begin with and for each step at most: later steps
-    look at the centres that moved.
+    look at the centers that moved.
     """
 
     name: ClassVar[str] = "closest-kmeans"
@@ -39,26 +39,26 @@ class ClosestKMeans:
     def choose(self, request: Request) -> Choice:
         """Priorities are NaN: the picks have no order of merit."""
         points = read_rows(request.pool, request.candidates, request.metric)
-        taken = nearest_untaken(points, cluster_centres(points, request.budget, request.seed))
+        taken = nearest_untaken(points, cluster_centers(points, request.budget, request.seed))
         return without_distances(request, request.candidates[taken], np.full(request.budget, np.nan))
 
 
-def cluster_centres(points: FloatArray, n_clusters: int, seed: int) -> FloatArray:
-    """K-means centres (b, d).
+def cluster_centers(points: FloatArray, n_clusters: int, seed: int) -> FloatArray:
+    """K-means centers (b, d).
 
     Examples
     --------
-    >>> sorted(cluster_centres(np.array([[0.0], [1.0], [8.0], [9.0]]), 2, seed=0).ravel().tolist())
+    >>> sorted(cluster_centers(np.array([[0.0], [1.0], [8.0], [9.0]]), 2, seed=0).ravel().tolist())
     [0.5, 8.5]
     """
     clustering = _settled(points, n_clusters, seed)
-    # Where points coincide a cluster may be empty: its centre is the point it began at.
-    centres = points[clustering.seeds]
+    # Where points coincide a cluster may be empty: its center is the point it began at.
+    centers = points[clustering.seeds]
     order = np.argsort(clustering.cluster, kind="stable")
     there, starts = np.unique(clustering.cluster[order], return_index=True)
     for name, members in zip(there.tolist(), np.split(order, starts[1:]), strict=True):
-        centres[name] = points[members].mean(axis=0)
-    return centres
+        centers[name] = points[members].mean(axis=0)
+    return centers
 
 
 def cluster_points(points: FloatArray, n_clusters: int, seed: int) -> IntArray:
@@ -105,7 +105,7 @@ def plus_plus(points: AnyArray, n_seeds: int, rng: np.random.Generator) -> IntAr
         if steps[-1] <= 0.0:
             left = np.setdiff1d(np.arange(len(points)), seeds)
             return np.concatenate([seeds, rng.permutation(left)[: n_seeds - len(seeds)]])
-        fresh = _draw(points, squared, steps, min(CENTRES_AT_ONCE, len(seeds), n_seeds - len(seeds)), rng)
+        fresh = _draw(points, squared, steps, min(CENTERS_AT_ONCE, len(seeds), n_seeds - len(seeds)), rng)
         seeds += fresh
     return np.array(seeds)
 
@@ -133,38 +133,38 @@ def _squared_to_nearest(points: AnyArray, sizes: AnyArray, rows: IntArray) -> An
 
 
 class _Clustering:
-    """K-means: which cluster each point is in, and where the centres are."""
+    """K-means: which cluster each point is in, and where the centers are."""
 
     def __init__(self, points: AnyArray, n_clusters: int, rng: np.random.Generator) -> None:
         self.points = points
         self.seeds = plus_plus(points, n_clusters, rng)
-        self.centres = points[self.seeds]
-        self.sums = np.zeros(self.centres.shape)
+        self.centers = points[self.seeds]
+        self.sums = np.zeros(self.centers.shape)
         self.counts = np.zeros(n_clusters, dtype=np.int64)
         self.cluster = np.full(len(points), -1, dtype=np.int64)
         self.nearness = np.full(len(points), np.inf, dtype=np.float32)
-        """(n,) squared distance to the own centre, less the point's own square."""
+        """(n,) squared distance to the own center, less the point's own square."""
         self.has_moved = np.ones(n_clusters, dtype=np.bool_)
 
     def step(self) -> int:
-        """Give every point to its nearest centre, and move the centres to their means; how many points changed."""
+        """Give every point to its nearest center, and move the centers to their means; how many points changed."""
         before = self.cluster.copy()
-        # A point whose centre stays can only change to one that has moved.
+        # A point whose center stays can only change to one that has moved.
         is_loose = self.has_moved[self.cluster] | (self.cluster < 0)
-        self._assign(np.flatnonzero(is_loose), np.arange(len(self.centres)), anew=True)
+        self._assign(np.flatnonzero(is_loose), np.arange(len(self.centers)), anew=True)
         self._assign(np.flatnonzero(~is_loose), np.flatnonzero(self.has_moved), anew=False)
         changed = np.flatnonzero(self.cluster != before)
         self._move(changed, before[changed])
         return len(changed)
 
     def _assign(self, rows: IntArray, names: IntArray, *, anew: bool) -> None:
-        """The nearest of some centres for some points, where nearer than what they have or ``anew``."""
-        centres = self.centres[names]
-        sizes = np.einsum("ij,ij->i", centres, centres)
-        centres *= -2.0
+        """The nearest of some centers for some points, where nearer than what they have or ``anew``."""
+        centers = self.centers[names]
+        sizes = np.einsum("ij,ij->i", centers, centers)
+        centers *= -2.0
         for span in blocks(len(rows), POINTS_AT_ONCE) if len(names) else ():
             chosen = rows[span]
-            found = self.points[chosen] @ centres.T
+            found = self.points[chosen] @ centers.T
             found += sizes
             nearest = found.argmin(axis=1)
             least = found[np.arange(len(chosen)), nearest]
@@ -173,7 +173,7 @@ class _Clustering:
             self.nearness[chosen[is_nearer]] = least[is_nearer]
 
     def _move(self, changed: IntArray, before: IntArray) -> None:
-        """Take points out of the clusters they were in, and into those they are in; mark the centres that moved."""
+        """Take points out of the clusters they were in, and into those they are in; mark the centers that moved."""
         self.has_moved[:] = False
         for names, sign in ((before, -1), (self.cluster[changed], 1)):
             inside = names >= 0
@@ -186,11 +186,11 @@ class _Clustering:
             self.counts[touched] += sign * counts
             self.has_moved[touched] = True
         self.has_moved &= self.counts > 0
-        self.centres[self.has_moved] = self.sums[self.has_moved] / self.counts[self.has_moved, None]
+        self.centers[self.has_moved] = self.sums[self.has_moved] / self.counts[self.has_moved, None]
 
 
-def nearest_untaken(points: FloatArray, centres: FloatArray) -> IntArray:
-    """For each centre in turn the nearest point not taken yet; ties to the lowest index.
+def nearest_untaken(points: FloatArray, centers: FloatArray) -> IntArray:
+    """For each center in turn the nearest point not taken yet; ties to the lowest index.
 
     About the points' mean and in units of the farthest coordinate: large numbers would drown the differences, and
     squares of tiny ones vanish.
@@ -198,12 +198,12 @@ def nearest_untaken(points: FloatArray, centres: FloatArray) -> IntArray:
     origin = points.mean(axis=0)
     points = points - origin
     unit = np.abs(points).max() or 1.0
-    points, centres = points / unit, (centres - origin) / unit
+    points, centers = points / unit, (centers - origin) / unit
     sizes = (points * points).sum(axis=1)
     is_taken = np.zeros(len(points), dtype=np.bool_)
-    picks = np.empty(len(centres), dtype=np.int64)
-    for start in range(0, len(centres), CENTRES_AT_ONCE):
-        block = centres[start : start + CENTRES_AT_ONCE]
+    picks = np.empty(len(centers), dtype=np.int64)
+    for start in range(0, len(centers), CENTERS_AT_ONCE):
+        block = centers[start : start + CENTERS_AT_ONCE]
         for offset, distances in enumerate(sizes - 2.0 * (block @ points.T)):
             distances[is_taken] = np.inf
             picks[start + offset] = np.argmin(distances)
@@ -219,17 +219,17 @@ BLOCK = 1024
 
 @dataclass(frozen=True, slots=True)
 class TypiClust:
-    """The point with the nearest neighbours in each of the largest clusters, for a first batch without a model.
+    """The point with the nearest neighbors in each of the largest clusters, for a first batch without a model.
 
-    K-means (see `ClosestKMeans`) cuts the candidates and what is labelled into as many clusters as there are labels and
+    K-means (see `ClosestKMeans`) cuts the candidates and what is labeled into as many clusters as there are labels and
     picks, 500 at most. Clusters with the fewest labels come first, among these the largest; each gives its most typical
-    candidate, whose mean distance to its nearest neighbours in the cluster is least. A pick counts as a label. The seed
+    candidate, whose mean distance to its nearest neighbors in the cluster is least. A pick counts as a label. The seed
     decides the clusters.
 
     Parameters
     ----------
-    neighbours : int
-        How many nearest neighbours tell how typical a point is.
+    neighbors : int
+        How many nearest neighbors tell how typical a point is.
 
     O(n·k·d) time for a step of K-means with k clusters, and O(n²·d / k) to compare points within clusters of one size.
     """
@@ -237,27 +237,27 @@ class TypiClust:
     name: ClassVar[str] = "typiclust"
     uses_engine: ClassVar[bool] = False
     uses_doubt: ClassVar[bool] = False
-    neighbours: int = 20
+    neighbors: int = 20
 
     def __post_init__(self) -> None:
-        check_integer("neighbours", self.neighbours, least=1)
+        check_integer("neighbors", self.neighbors, least=1)
 
     def plan(self, request: Request) -> None:
         """It takes any request, and no engine."""
 
     def choose(self, request: Request) -> Choice:
-        """Priorities are how typical a pick is: one over its mean distance to its neighbours."""
+        """Priorities are how typical a pick is: one over its mean distance to its neighbors."""
         points = read_rows(request.pool, request.candidates, request.metric)
-        labelled = read_rows(request.references, slice(0, len_of(request.references)), request.metric)
-        n_clusters = min(len(labelled) + request.budget, MOST_CLUSTERS, len(points) + len(labelled))
-        cluster = cluster_points(np.concatenate([points, labelled]), n_clusters, request.seed)
-        typical = typicality(points, cluster[: len(points)], self.neighbours)
+        labeled = read_rows(request.references, slice(0, len_of(request.references)), request.metric)
+        n_clusters = min(len(labeled) + request.budget, MOST_CLUSTERS, len(points) + len(labeled))
+        cluster = cluster_points(np.concatenate([points, labeled]), n_clusters, request.seed)
+        typical = typicality(points, cluster[: len(points)], self.neighbors)
         seen = np.bincount(cluster[len(points) :], minlength=n_clusters)
         picks = in_turn(cluster[: len(points)], typical, seen, request.budget)
         return without_distances(request, request.candidates[picks], typical[picks])
 
 
-def typicality(points: FloatArray, cluster: IntArray, neighbours: int) -> FloatArray:
+def typicality(points: FloatArray, cluster: IntArray, neighbors: int) -> FloatArray:
     """(n,) one over the mean distance to the nearest others of the same cluster; 0 where a point is alone.
 
     Examples
@@ -269,7 +269,7 @@ def typicality(points: FloatArray, cluster: IntArray, neighbours: int) -> FloatA
     order = np.argsort(cluster, kind="stable")
     for members in np.split(order, np.flatnonzero(np.diff(cluster[order])) + 1):
         inside = points[members] - points[members].mean(axis=0)
-        sizes, n_near = (inside * inside).sum(axis=1), min(neighbours, len(members) - 1)
+        sizes, n_near = (inside * inside).sum(axis=1), min(neighbors, len(members) - 1)
         for span in blocks(len(members), BLOCK) if n_near else ():
             squared = sizes[span, None] + sizes - 2.0 * (inside[span] @ inside.T)
             squared[np.arange(len(squared)), np.arange(span.start, span.stop)] = np.inf

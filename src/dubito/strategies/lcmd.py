@@ -17,9 +17,9 @@ BLOCK = 1024
 
 @dataclass(frozen=True, slots=True)
 class LargestCluster:
-    """Of the cluster that is spread most, the point farthest from its centre.
+    """Of the cluster that is spread most, the point farthest from its center.
 
-    Everything labelled or picked is the centre of the candidates that lie nearest to it; a cluster's spread is the sum
+    Everything labeled or picked is the center of the candidates that lie nearest to it; a cluster's spread is the sum
     of their squared distances. Needs no classes, so it serves regression too. Without labels the first pick lies
     nearest the mean.
 
@@ -49,7 +49,7 @@ class LargestCluster:
             need_doubt(request, self.name)
 
     def choose(self, request: Request) -> Choice:
-        """Priorities are distances to the centre, scaled by doubt; infinite for a cold start's first."""
+        """Priorities are distances to the center, scaled by doubt; infinite for a cold start's first."""
         weights = np.ones(len(request.candidates))
         if self.strength > 0.0:
             weights = scaling_weights(need_doubt(request, self.name), self.strength)[request.candidates]
@@ -57,16 +57,16 @@ class LargestCluster:
 
 
 class _Clusters:
-    """Which centre each candidate belongs to, and how far from it it is."""
+    """Which center each candidate belongs to, and how far from it it is."""
 
     def __init__(self, request: Request, weights: FloatArray) -> None:
         self.points = read_rows(request.pool, request.candidates, request.metric)
         self.sizes = (self.points * self.points).sum(axis=1)
         self.squared, self.owner = nearest_references(self.points, request.references, request.metric)
-        self.weights, self.n_centres = weights, len_of(request.references)
+        self.weights, self.n_centers = weights, len_of(request.references)
         self.is_left = np.ones(len(self.points), dtype=np.bool_)
         self.cold = None
-        if self.n_centres == 0:
+        if self.n_centers == 0:
             self.cold = int(np.argmin(distance_from_mean(request.pool, request.candidates, request.metric)))
 
     def pick(self) -> tuple[int, float]:
@@ -75,7 +75,7 @@ class _Clusters:
             best, priority, self.cold = self.cold, np.inf, None
         else:
             spread = np.where(self.is_left, self.squared * self.weights, 0.0)
-            sums = np.bincount(self.owner, weights=spread, minlength=self.n_centres)
+            sums = np.bincount(self.owner, weights=spread, minlength=self.n_centers)
             inside = np.where(self.is_left & (self.owner == np.argmax(sums)), spread, -1.0)
             # Where every cluster is a point, what is left of any is as good.
             best = int(np.argmax(inside if sums.max() > 0.0 else np.where(self.is_left, 0.0, -1.0)))
@@ -84,15 +84,15 @@ class _Clusters:
         return best, priority
 
     def _add(self, best: int) -> None:
-        """The pick becomes a centre, of what is nearer to it than to the centre it had."""
+        """The pick becomes a center, of what is nearer to it than to the center it had."""
         self.is_left[best] = False
-        centre = self.points[best]
-        near = self.sizes + self.sizes[best] - 2.0 * (self.points @ centre)
+        center = self.points[best]
+        near = self.sizes + self.sizes[best] - 2.0 * (self.points @ center)
         rows = np.flatnonzero(near <= self.squared + slack(self.points.shape[1], self.sizes + self.sizes[best]))
-        exact = settle(self.points[rows], centre)
+        exact = settle(self.points[rows], center)
         rows, exact = rows[exact < self.squared[rows]], exact[exact < self.squared[rows]]
-        self.squared[rows], self.owner[rows] = exact, self.n_centres
-        self.n_centres += 1
+        self.squared[rows], self.owner[rows] = exact, self.n_centers
+        self.n_centers += 1
 
 
 def slack(d: int, sizes: FloatArray) -> FloatArray:
@@ -111,22 +111,22 @@ def nearest_references(points: FloatArray, references: Matrix, metric: Metric) -
     """
     squared, owner = np.full(len(points), np.inf), np.zeros(len(points), dtype=np.int64)
     for others in blocks(len_of(references), BLOCK):
-        centres = read_rows(references, others, metric)
+        centers = read_rows(references, others, metric)
         for span in blocks(len(points), BLOCK):
-            nearest, which = _nearest(points[span], centres)
+            nearest, which = _nearest(points[span], centers)
             rows = span.start + np.flatnonzero(nearest < squared[span])
             squared[rows], owner[rows] = nearest[rows - span.start], which[rows - span.start] + others.start
     return squared, owner
 
 
-def _nearest(points: FloatArray, centres: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Products find which centres can be nearest to each point, `settle` decides among them."""
-    sizes = (points * points).sum(axis=1)[:, None] + (centres * centres).sum(axis=1)
-    products, unsure = sizes - 2.0 * (points @ centres.T), slack(points.shape[1], sizes)
-    point, centre = np.nonzero(products - unsure <= (products + unsure).min(axis=1, keepdims=True))
+def _nearest(points: FloatArray, centers: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Products find which centers can be nearest to each point, `settle` decides among them."""
+    sizes = (points * points).sum(axis=1)[:, None] + (centers * centers).sum(axis=1)
+    products, unsure = sizes - 2.0 * (points @ centers.T), slack(points.shape[1], sizes)
+    point, center = np.nonzero(products - unsure <= (products + unsure).min(axis=1, keepdims=True))
     step = max(1, (1 << 20) // points.shape[1])
     pairs = blocks(len(point), step)
-    exact = np.concatenate([settle(points[point[each]], centres[centre[each]]) for each in pairs])
-    order = np.lexsort((centre, exact, point))
+    exact = np.concatenate([settle(points[point[each]], centers[center[each]]) for each in pairs])
+    order = np.lexsort((center, exact, point))
     first = order[np.flatnonzero(np.diff(point[order], prepend=-1))]
-    return exact[first], centre[first]
+    return exact[first], center[first]

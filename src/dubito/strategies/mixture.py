@@ -26,22 +26,22 @@ Covariance = Literal["full", "tied", "diag", "spherical"]
 FARTHEST = 1e6
 """Standard deviations; points beyond count as so far away, lest their squares overflow."""
 LEAST_PROBABILITY = 1e-12
-"""Labels are never more certain than this, so that every labelling has a logarithm."""
+"""Labels are never more certain than this, so that every labeling has a logarithm."""
 POINTS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClippedScale:
-    """Centre and spread of features."""
+    """Center and spread of features."""
 
-    centre: FloatArray
+    center: FloatArray
     """(d,)"""
     deviation: FloatArray
     """(d,) one standard deviation of each feature; 1 where it is constant."""
 
-    def standardise(self, points: AnyArray) -> FloatArray:
-        """(n, d) in standard deviations from the centre."""
-        return np.clip((np.asarray(points, dtype=np.float64) - self.centre) / self.deviation, -FARTHEST, FARTHEST)
+    def standardize(self, points: AnyArray) -> FloatArray:
+        """(n, d) in standard deviations from the center."""
+        return np.clip((np.asarray(points, dtype=np.float64) - self.center) / self.deviation, -FARTHEST, FARTHEST)
 
 
 def scale_of(points: AnyArray) -> ClippedScale:
@@ -53,7 +53,7 @@ def scale_of(points: AnyArray) -> ClippedScale:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixture:
-    """A mixture fitted to standardised features."""
+    """A mixture fitted to standardized features."""
 
     model: "GaussianMixture"
     scale: ClippedScale
@@ -65,7 +65,7 @@ class Mixture:
 
     def log_density(self, points: AnyArray) -> FloatArray:
         """(n,) logarithm of the density at each point, in the units of the features."""
-        inside = np.asarray(self.model.score_samples(self.scale.standardise(points)))
+        inside = np.asarray(self.model.score_samples(self.scale.standardize(points)))
         return np.asarray(inside - np.log(self.scale.deviation).sum())
 
 
@@ -77,7 +77,7 @@ def fit_mixture(
     seed: int = 0,
     scale: ClippedScale | None = None,
 ) -> Mixture:
-    """Fit a Gaussian mixture by expectation-maximisation, begun with K-means.
+    """Fit a Gaussian mixture by expectation-maximization, begun with K-means.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def fit_mixture(
         # Fewer distinct points than components, or more steps wanted: the fit there is will do.
         warnings.simplefilter("ignore", ConvergenceWarning)
         # scikit-learn wants two points, and a point twice is the same density as once.
-        standard = scale.standardise(points)
+        standard = scale.standardize(points)
         model.fit(standard if len(standard) > 1 else np.repeat(standard, 2, axis=0))
     return Mixture(model, scale)
 
@@ -126,7 +126,7 @@ def mixture_probabilities(mixture: Mixture, points: AnyArray) -> FloatArray:
     """
     if len(points) == 0:
         return np.empty((0, mixture.components))
-    return np.asarray(mixture.model.predict_proba(mixture.scale.standardise(points)))
+    return np.asarray(mixture.model.predict_proba(mixture.scale.standardize(points)))
 
 
 def batch_score(
@@ -159,8 +159,8 @@ def batch_scores(
 ) -> FloatArray:
     """M-bBALD of many batches in nats.
 
-    Exact, over all ``2**b`` labellings of a batch, while these are no more than ``samples``. Beyond, the mean over
-    labellings drawn under each component in turn, ``samples`` in all (rounded up to a multiple of K); without bias,
+    Exact, over all ``2**b`` labelings of a batch, while these are no more than ``samples``. Beyond, the mean over
+    labelings drawn under each component in turn, ``samples`` in all (rounded up to a multiple of K); without bias,
     and with the same random numbers for every batch, so that batches are compared fairly.
 
     Parameters
@@ -170,9 +170,9 @@ def batch_scores(
     batches : array (number, b)
         Rows of ``probabilities``.
     given : array (m, K), optional
-        The same of what is labelled; it joins every batch.
+        The same of what is labeled; it joins every batch.
     samples : int
-        Labellings at most, or drawn.
+        Labelings at most, or drawn.
     seed : int
         For the draw.
 
@@ -197,30 +197,30 @@ def batch_scores(
 
 
 def _exact_score(probabilities: FloatArray) -> float:
-    """The score by all labellings of a batch (b, K)."""
+    """The score by all labelings of a batch (b, K)."""
     n_points = len(probabilities)
     labels = (np.arange(2**n_points)[:, None] >> np.arange(n_points)) & 1
-    logs = _labelling_logs(labels.astype(np.float64), probabilities)
+    logs = _labeling_logs(labels.astype(np.float64), probabilities)
     return float(np.exp(logs).mean(axis=1) @ learned(logs))
 
 
 def _drawn_logs(probabilities: FloatArray, uniforms: FloatArray) -> FloatArray:
-    """`_labelling_logs` of labellings drawn under each component in turn by ``uniforms`` (b, K, r)."""
+    """`_labeling_logs` of labelings drawn under each component in turn by ``uniforms`` (b, K, r)."""
     labels = (uniforms < probabilities[:, :, None]).reshape(len(probabilities), -1)
-    return _labelling_logs(labels.T.astype(np.float64), probabilities)
+    return _labeling_logs(labels.T.astype(np.float64), probabilities)
 
 
-def _labelling_logs(labels: FloatArray, probabilities: FloatArray) -> FloatArray:
-    """Logarithm of P(labelling | θ_k), shape (l, K), of labellings (l, b) of points (b, K)."""
+def _labeling_logs(labels: FloatArray, probabilities: FloatArray) -> FloatArray:
+    """Logarithm of P(labeling | θ_k), shape (l, K), of labelings (l, b) of points (b, K)."""
     misses = np.log1p(-probabilities)
     return np.asarray(labels @ (np.log(probabilities) - misses) + misses.sum(axis=0))
 
 
 def learned(logs: FloatArray) -> FloatArray:
-    """What each labelling tells of the component: ln K less the entropy left, from log P(labelling | θ_k) (l, K).
+    """What each labeling tells of the component: ln K less the entropy left, from log P(labeling | θ_k) (l, K).
 
-    Its mean over labellings is the mutual information, as a difference of joint entropies is; but it lies between 0
-    and ln K for every single labelling, so that a sample of them goes a long way.
+    Its mean over labelings is the mutual information, as a difference of joint entropies is; but it lies between 0
+    and ln K for every single labeling, so that a sample of them goes a long way.
 
     Examples
     --------
@@ -241,9 +241,9 @@ def learned(logs: FloatArray) -> FloatArray:
 class ProbabilisticCoreset:
     """Of many random batches the one of largest M-bBALD score (see `dubito.strategies.mixture`), spread over the modes.
 
-    Once something is labelled, a mixture fitted to it says which candidates are like it: those more likely than a
+    Once something is labeled, a mixture fitted to it says which candidates are like it: those more likely than a
     quantile are dropped first, the mixture is fitted to the rest, and batches are scored together with what is
-    labelled. The paper found it barely better than random; the score's largest value is ln K, and batches of many
+    labeled. The paper found it barely better than random; the score's largest value is ln K, and batches of many
     more points than components all come near it.
 
     Reads the candidates into float64 and holds K numbers a candidate beside them. O(n·K·d) time for each step of a
@@ -256,13 +256,13 @@ class ProbabilisticCoreset:
     batches : int
         Random batches to choose from.
     quantile : float
-        Share of the candidates kept once something is labelled, the least likely ones; never fewer than the budget.
+        Share of the candidates kept once something is labeled, the least likely ones; never fewer than the budget.
     exploit : float
         Weight of the batch's mean doubt against its score over ln K. 0.1 is the paper's exploitive form.
     covariance : {"full", "tied", "diag", "spherical"}
         Shape of the components. The paper does not tell its own.
     samples : int
-        Labellings of a batch that a score is taken over: all of them while there are at most so many, else a sample.
+        Labelings of a batch that a score is taken over: all of them while there are at most so many, else a sample.
     """
 
     name: ClassVar[str] = "probabilistic-coreset"
@@ -293,17 +293,17 @@ class ProbabilisticCoreset:
         doubt = need_doubt(request, self.name)[request.candidates] if self.exploit > 0 else None
         rng = np.random.default_rng(request.seed)
         points = read_rows(request.pool, request.candidates, request.metric)
-        labelled = read_rows(request.references, slice(None), request.metric)
+        labeled = read_rows(request.references, slice(None), request.metric)
         scale = scale_of(points)
         kept = np.arange(len(points))
-        if len(labelled):
-            kept = self._unlike(self._fit(labelled, scale, rng).log_density(points), request.budget)
+        if len(labeled):
+            kept = self._unlike(self._fit(labeled, scale, rng).log_density(points), request.budget)
         mixture = self._fit(points[kept], scale, rng)
         batches = draw_batches(len(kept), request.budget, self.batches, rng)
         scores = batch_scores(
             mixture_probabilities(mixture, points[kept]),
             batches,
-            given=mixture_probabilities(mixture, labelled),
+            given=mixture_probabilities(mixture, labeled),
             samples=self.samples,
             seed=int(rng.integers(2**32)),
         )

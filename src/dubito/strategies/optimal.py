@@ -70,7 +70,7 @@ class OptimalCoreset:
 def smallest_cover(pairwise: FloatArray, known: FloatArray, budget: int, seconds: float) -> tuple[IntArray, float]:
     """The candidates of an optimal cover (at most ``budget``) and its radius.
 
-    ``pairwise`` (n, candidates) and ``known`` (n,), the distance to what is labelled, are squared.
+    ``pairwise`` (n, candidates) and ``known`` (n,), the distance to what is labeled, are squared.
     """
     values = np.unique(np.concatenate([[0.0], pairwise.ravel(), known[np.isfinite(known)]]))
     low, high = 0, len(values) - 1

@@ -73,7 +73,7 @@ def check_strategy(strategy: Strategy, *, examples: int = 20, seed: int = 0) -> 
     Parameters
     ----------
     strategy : Strategy
-        What is tried, on small pools with class probabilities, with and without labelled points.
+        What is tried, on small pools with class probabilities, with and without labeled points.
     examples : int
         Number of pools.
     seed : int
@@ -206,7 +206,7 @@ class _Call:
     """What a strategy is tried on."""
 
     pool: FloatArray
-    labelled: FloatArray
+    labeled: FloatArray
     probabilities: FloatArray
     candidates: IntArray
     budget: int
@@ -214,13 +214,13 @@ class _Call:
 
     @property
     def arrays(self) -> tuple[AnyArray, ...]:
-        return self.pool, self.labelled, self.probabilities, self.candidates
+        return self.pool, self.labeled, self.probabilities, self.candidates
 
     def run(self, strategy: Strategy) -> Selection:
         return select(
             self.pool,
             self.budget,
-            labelled=self.labelled,
+            labeled=self.labeled,
             probabilities=self.probabilities,
             candidates=self.candidates,
             strategy=strategy,
@@ -234,7 +234,7 @@ def _make_call(seed: int) -> _Call:
     candidates = np.sort(rng.permutation(n)[: rng.integers(1, n + 1)])
     return _Call(
         pool=rng.integers(-3, 4, (n, 3)).astype(np.float64),
-        labelled=rng.standard_normal((m, 3)),
+        labeled=rng.standard_normal((m, 3)),
         probabilities=rng.dirichlet(np.full(4, 0.3), n),
         candidates=candidates,
         budget=int(rng.integers(1, len(candidates) + 1)),

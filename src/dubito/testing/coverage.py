@@ -158,18 +158,18 @@ def _check_interruption(engine: Engine[CoverageProblem]) -> None:
 
 
 def _check_second_round(engine: Engine[CoverageProblem]) -> None:
-    """What a first round leaves in ``known`` must not change a second one, with other weights and more labelled."""
+    """What a first round leaves in ``known`` must not change a second one, with other weights and more labeled."""
     problem, pool = _even_problem(200, 20)
     if engine.refusals(problem):
         return
-    labelled = np.arange(5)
-    known = Known(np.full(200, np.inf), np.zeros(200, dtype=np.int32), labelled[:0])
+    labeled = np.arange(5)
+    known = Known(np.full(200, np.inf), np.zeros(200, dtype=np.int32), labeled[:0])
     for n_round in range(3):
-        rest = np.setdiff1d(np.arange(200), labelled)
+        rest = np.setdiff1d(np.arange(200), labeled)
         weights = np.random.default_rng(n_round).random(200)
-        again = replace(problem, references=pool[labelled], candidates=rest, weights=weights, sample=rest, known=known)
+        again = replace(problem, references=pool[labeled], candidates=rest, weights=weights, sample=rest, known=known)
         found, expected = engine.solve(again).configurations[0], coverage.greedy(again)
         difference = _difference(expected, found)
         assert not difference, f"engine {engine.name!r} differs in round {n_round + 1} on what it knows: {difference}"
-        labelled = np.concatenate([labelled, found.indices])
-        known.added = labelled[:0]
+        labeled = np.concatenate([labeled, found.indices])
+        known.added = labeled[:0]

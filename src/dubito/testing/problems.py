@@ -25,7 +25,7 @@ def mixed_columns(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArra
 
 
 def mixed_rows(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """Points of 20 orders of magnitude: one centre serves none of them."""
+    """Points of 20 orders of magnitude: one center serves none of them."""
     return np.asarray(rng.standard_normal(shape) * 10.0 ** rng.uniform(-10, 10, (shape[0], 1)))
 
 

@@ -94,14 +94,14 @@ def test_nor_does_a_shard_with_little_room_for_pairs(monkeypatch: pytest.MonkeyP
     assert found.priorities.tobytes() == wanted.priorities.tobytes()
 
 
-@pytest.mark.parametrize("n_labelled", [0, 20, 500])
-def test_rounds_follow_fronts_and_not_picks(n_labelled: int) -> None:
+@pytest.mark.parametrize("n_labeled", [0, 20, 500])
+def test_rounds_follow_fronts_and_not_picks(n_labeled: int) -> None:
     rng = np.random.default_rng(0)
     pool, weights = rng.normal(size=(2000, 6)).astype(np.float32), rng.random(2000)
-    weights[:n_labelled] = 0.0
-    rows = np.arange(n_labelled, len(pool))
+    weights[:n_labeled] = 0.0
+    rows = np.arange(n_labeled, len(pool))
     largest = float(np.abs(pool).max())
-    problem = CoverageProblem(pool, pool[:n_labelled], rows, 500, weights, sample_rows(rows), largest=largest)
+    problem = CoverageProblem(pool, pool[:n_labeled], rows, 500, weights, sample_rows(rows), largest=largest)
     workers = Here(cut(problem, even_edges(problem, 4)))
     _, traffic = solve(problem, workers, open_all(workers))
     assert 5 < traffic.rounds <= 40

@@ -18,10 +18,10 @@ from dubito.matrix import AnyArray, FloatArray, IntArray, len_of
 
 
 def clustered(n: int, d: int, seed: int) -> AnyArray:
-    """Points around a few centres, spread along a few directions."""
+    """Points around a few centers, spread along a few directions."""
     shape, rng = np.random.default_rng(0), np.random.default_rng(seed)
-    centres, directions = 10.0 * shape.standard_normal((12, d)), shape.standard_normal((3, d))
-    points = centres[rng.integers(0, 12, n)] + rng.standard_normal((n, 3)) @ directions
+    centers, directions = 10.0 * shape.standard_normal((12, d)), shape.standard_normal((3, d))
+    points = centers[rng.integers(0, 12, n)] + rng.standard_normal((n, 3)) @ directions
     return np.asarray(points + 0.1 * rng.standard_normal((n, d)), dtype=np.float32)
 
 
@@ -36,11 +36,11 @@ def bounds_of(problem: Problem, n_anchors: int) -> FloatArray:
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
 @pytest.mark.parametrize("is_scaled", [False, True])
 def test_bounds_are_true_and_close_where_candidates_may_come_first(offset: float, is_scaled: bool) -> None:
-    pool, labelled = clustered(3000, 200, 1) + np.float32(offset), clustered(500, 200, 2) + np.float32(offset)
+    pool, labeled = clustered(3000, 200, 1) + np.float32(offset), clustered(500, 200, 2) + np.float32(offset)
     weights = np.random.default_rng(3).random(3000) ** 4 if is_scaled else None
     candidates = np.flatnonzero(np.arange(3000) % 7 != 3)
-    problem = Problem(pool, labelled, candidates, 50, weights=weights, largest=float(np.abs(pool).max()))
-    exact = squared_radii(pool[candidates], labelled)
+    problem = Problem(pool, labeled, candidates, 50, weights=weights, largest=float(np.abs(pool).max()))
+    exact = squared_radii(pool[candidates], labeled)
     bounds = bounds_of(problem, 24)
     assert (bounds >= exact).all()
     first = np.argsort(-exact * (1.0 if weights is None else weights[candidates]))[:50]
@@ -49,19 +49,19 @@ def test_bounds_are_true_and_close_where_candidates_may_come_first(offset: float
 
 
 def test_where_every_reference_is_an_anchor_nothing_more_is_looked_at() -> None:
-    pool, labelled = clustered(300, 200, 1), clustered(20, 200, 2)
-    problem = Problem(pool, labelled, np.arange(300), 50, largest=float(np.abs(pool).max()))
-    exact = squared_radii(pool, labelled)
+    pool, labeled = clustered(300, 200, 1), clustered(20, 200, 2)
+    problem = Problem(pool, labeled, np.arange(300), 50, largest=float(np.abs(pool).max()))
+    exact = squared_radii(pool, labeled)
     bounds = bounds_of(problem, 64)
     assert (bounds >= exact).all()
     np.testing.assert_allclose(bounds, exact, atol=2.0)
 
 
 def test_anchors_that_sketches_cannot_tell_apart_may_have_empty_cells() -> None:
-    pool, labelled = clustered(600, 200, 1), np.tile(clustered(3, 200, 2), (100, 1))
-    labelled += 3e-6 * np.random.default_rng(3).standard_normal(labelled.shape, dtype=np.float32)
-    problem = Problem(pool, labelled, np.arange(600), 50, largest=float(np.abs(pool).max()))
-    exact = squared_radii(pool, labelled)
+    pool, labeled = clustered(600, 200, 1), np.tile(clustered(3, 200, 2), (100, 1))
+    labeled += 3e-6 * np.random.default_rng(3).standard_normal(labeled.shape, dtype=np.float32)
+    problem = Problem(pool, labeled, np.arange(600), 50, largest=float(np.abs(pool).max()))
+    exact = squared_radii(pool, labeled)
     bounds = bounds_of(problem, 24)
     assert (bounds >= exact).all()
     np.testing.assert_allclose(bounds, exact, rtol=0.01, atol=2.0)
@@ -104,7 +104,7 @@ def test_first_bounds_are_close_wherever_picks_will_be(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(CpuKernels, "refresh", counted)
     rng = np.random.default_rng(0)
-    pool, labelled = (rng.normal(size=(n, 8)).astype(np.float32) for n in (60_000, 8000))
-    dubito.select(pool, 300, labelled=labelled, strategy="coreset", engine="cpu")
-    # A level by a thousand of the labelled points alone was above most picks, and ten times as many were looked at.
+    pool, labeled = (rng.normal(size=(n, 8)).astype(np.float32) for n in (60_000, 8000))
+    dubito.select(pool, 300, labeled=labeled, strategy="coreset", engine="cpu")
+    # A level by a thousand of the labeled points alone was above most picks, and ten times as many were looked at.
     assert sum(asked) < 2000

@@ -314,7 +314,7 @@ def test_an_outlier_changes_neither_the_picks_nor_their_cost_much(
 def test_doubts_whose_squares_lose_digits_give_exact_priorities(seed: int) -> None:
     rng = np.random.default_rng(seed)
     pool, doubt = rng.standard_normal((300, 2)), 10.0 ** rng.uniform(-162, -160, 300)
-    ours = dubito.select(pool, 150, labelled=[0], doubt=doubt, strategy="doubt-coreset")
-    oracle = dubito.select(pool, 150, labelled=[0], doubt=doubt, engine="reference", strategy="doubt-coreset")
+    ours = dubito.select(pool, 150, labeled=[0], doubt=doubt, strategy="doubt-coreset")
+    oracle = dubito.select(pool, 150, labeled=[0], doubt=doubt, engine="reference", strategy="doubt-coreset")
     assert ours.indices.tolist() == oracle.indices.tolist()
     assert ours.priorities.tobytes() == oracle.priorities.tobytes()

@@ -38,9 +38,9 @@ def test_a_mapped_pool_several_times_larger_than_the_limit_is_selected_from(larg
     limit = 12_000_000
     assert pool.nbytes > 2 * limit
     doubt = np.random.default_rng(1).random(len(pool)) ** 8
-    picked, peak = peak_of(pool, 120, labelled=np.arange(300), doubt=doubt, memory_limit=limit)
+    picked, peak = peak_of(pool, 120, labeled=np.arange(300), doubt=doubt, memory_limit=limit)
     assert peak < limit
-    roomy = dubito.select(pool, 120, labelled=np.arange(300), doubt=doubt, strategy="doubt-coreset")
+    roomy = dubito.select(pool, 120, labeled=np.arange(300), doubt=doubt, strategy="doubt-coreset")
     assert picked.indices.tolist() == roomy.indices.tolist()
 
 
@@ -48,17 +48,17 @@ def test_a_mapped_pool_several_times_larger_than_the_limit_is_selected_from(larg
 def test_the_default_stays_within_its_promise(scaling: str, large: AnyArray) -> None:
     n = len(large)
     logits = np.random.default_rng(1).standard_normal((n, 10)).astype(np.float32) * 8
-    _, peak = peak_of(large, 600, labelled=np.arange(1000), logits=logits, scaling=scaling)
+    _, peak = peak_of(large, 600, labeled=np.arange(1000), logits=logits, scaling=scaling)
     assert peak < 32 * n + 128e6
 
 
 def test_the_smallest_limit_is_enough() -> None:
     pool = clustered(2000, 300)
     limit = least_bytes(*pool.shape)
-    picked, peak = peak_of(pool, 40, labelled=np.arange(10), strategy="coreset", memory_limit=limit)
+    picked, peak = peak_of(pool, 40, labeled=np.arange(10), strategy="coreset", memory_limit=limit)
     assert peak < limit
     assert (
-        picked.indices.tolist() == dubito.select(pool, 40, labelled=np.arange(10), strategy="coreset").indices.tolist()
+        picked.indices.tolist() == dubito.select(pool, 40, labeled=np.arange(10), strategy="coreset").indices.tolist()
     )
 
 

@@ -42,7 +42,7 @@ def in_turn(cases: Iterable[tuple[Any, ...]], *others: Sequence[Any]) -> list[tu
 
 
 def points_of(n: int, d: int, seed: int, kind: str = "float32") -> AnyArray:
-    """Around a few centres, with copies and near copies."""
+    """Around a few centers, with copies and near copies."""
     rng = np.random.default_rng(seed)
     points = 4.0 * np.random.default_rng(9).standard_normal((7, d))[rng.integers(0, 7, n)]
     points += rng.standard_normal((n, 3)) @ np.random.default_rng(8).standard_normal((3, d))
@@ -52,16 +52,16 @@ def points_of(n: int, d: int, seed: int, kind: str = "float32") -> AnyArray:
     return np.asarray(points, dtype=kind)
 
 
-def problem_of(pool: AnyArray, n_labelled: int, *, metric: Metric = "euclidean", weights: bool = True) -> Problem:
+def problem_of(pool: AnyArray, n_labeled: int, *, metric: Metric = "euclidean", weights: bool = True) -> Problem:
     n = len(pool)
     doubt = np.random.default_rng(2).choice([0.0, 1e-9, 0.25, 1.0], n) if weights else None
     largest = float(np.abs(pool.astype(np.float64)).max())
-    rest = np.arange(n_labelled, n)
-    return Problem(pool, pool[:n_labelled], rest, n - n_labelled, weights=doubt, metric=metric, largest=largest)
+    rest = np.arange(n_labeled, n)
+    return Problem(pool, pool[:n_labeled], rest, n - n_labeled, weights=doubt, metric=metric, largest=largest)
 
 
 def exactly(problem: Problem, picks: AnyArray) -> FloatArray:
-    """(n,) squared priorities against what is labelled and these picks."""
+    """(n,) squared priorities against what is labeled and these picks."""
     points = read_rows(problem.pool, problem.candidates, problem.metric)
     others = np.concatenate(
         [read_rows(each, slice(0, len_of(each)), problem.metric) for each in (problem.references, problem.pool[picks])]
@@ -149,13 +149,13 @@ def test_what_it_cannot_read_is_left_to_numpy(pool: Any) -> None:
     assert row_steps(Problem(np.zeros((9, 4)), np.zeros((2, 4)), np.arange(9), 3)) is not None
 
 
-@pytest.mark.parametrize(("n_labelled", "kind", "metric"), in_turn(product([1, 40, 64, 300], KINDS), METRICS))
-def test_first_bounds_are_true(kind: str, metric: Metric, n_labelled: int) -> None:
-    problem = problem_of(points_of(900, 70, 7, kind), n_labelled, metric=metric, weights=False)
+@pytest.mark.parametrize(("n_labeled", "kind", "metric"), in_turn(product([1, 40, 64, 300], KINDS), METRICS))
+def test_first_bounds_are_true(kind: str, metric: Metric, n_labeled: int) -> None:
+    problem = problem_of(points_of(900, 70, 7, kind), n_labeled, metric=metric, weights=False)
     bounds, _ = CpuKernels(problem).first_bounds()
     exact = exactly(problem, np.empty(0, dtype=np.int64))
     assert (bounds >= exact).all()
-    if n_labelled <= 64:
+    if n_labeled <= 64:
         np.testing.assert_allclose(bounds, exact, atol=1e-3 * exact.max())
 
 
@@ -173,11 +173,11 @@ def test_a_closer_look_gives_true_bounds_and_lower_ones(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("metric", "factor", "kind", "n_labelled"), in_turn(product(METRICS, [1.0, 1e-3, 3e4], KINDS), [65, 700])
+    ("metric", "factor", "kind", "n_labeled"), in_turn(product(METRICS, [1.0, 1e-3, 3e4], KINDS), [65, 700])
 )
-def test_a_closer_look_is_true_whatever_the_features(kind: str, metric: Metric, n_labelled: int, factor: float) -> None:
+def test_a_closer_look_is_true_whatever_the_features(kind: str, metric: Metric, n_labeled: int, factor: float) -> None:
     pool = points_of(1200, 37, 7, "float64") * (factor if kind != "float16" else min(factor, 100.0))
-    problem = problem_of(np.asarray(pool, dtype=kind), n_labelled, metric=metric, weights=False)
+    problem = problem_of(np.asarray(pool, dtype=kind), n_labeled, metric=metric, weights=False)
     bounds, _ = CpuKernels(problem).first_bounds()
     assert (bounds >= exactly(problem, np.empty(0, dtype=np.int64))).all()
 

@@ -24,8 +24,8 @@ def test_the_engine_meets_the_contract() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("labelled", ["rows", "mask", "features", "nothing"])
-def test_tensors_on_the_gpu_stay_there(dtype: str, labelled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("labeled", ["rows", "mask", "features", "nothing"])
+def test_tensors_on_the_gpu_stay_there(dtype: str, labeled: str, monkeypatch: pytest.MonkeyPatch) -> None:
     points, doubt = real_pool()
     pool = torch.tensor(points).to(getattr(torch, dtype)).cuda()
     given = {
@@ -33,11 +33,11 @@ def test_tensors_on_the_gpu_stay_there(dtype: str, labelled: str, monkeypatch: p
         "mask": torch.arange(3000, device="cuda") % 50 == 0,
         "features": pool[::50].clone() + 1.0,
         "nothing": None,
-    }[labelled]
+    }[labeled]
     there = None if given is None else given.cpu()
-    expected = dubito.select(pool.cpu(), 300, labelled=there, doubt=doubt, engine="cpu", strategy="doubt-coreset")
+    expected = dubito.select(pool.cpu(), 300, labeled=there, doubt=doubt, engine="cpu", strategy="doubt-coreset")
     monkeypatch.setattr(OnDevice, "__getitem__", None)
-    found = dubito.select(pool, 300, labelled=given, doubt=torch.tensor(doubt).cuda(), strategy="doubt-coreset")
+    found = dubito.select(pool, 300, labeled=given, doubt=torch.tensor(doubt).cuda(), strategy="doubt-coreset")
     assert (found.engine, expected.engine) == ("cuda", "cpu")
     assert found.indices.tolist() == expected.indices.tolist()
     assert found.priorities.tobytes() == expected.priorities.tobytes()
@@ -51,7 +51,7 @@ def test_wide_beams_are_those_of_the_cpu(width: int, scaling: Scaling) -> None:
         dubito.select(
             points,
             200,
-            labelled=range(50),
+            labeled=range(50),
             doubt=doubt,
             beam_width=width,
             scaling=scaling,
@@ -68,13 +68,11 @@ def test_wide_beams_are_those_of_the_cpu(width: int, scaling: Scaling) -> None:
 
 def test_host_arrays_are_brought_to_the_gpu_when_asked() -> None:
     points, doubt = real_pool()
-    found = dubito.select(points, 300, labelled=[0], doubt=doubt, engine="cuda", strategy="doubt-coreset")
+    found = dubito.select(points, 300, labeled=[0], doubt=doubt, engine="cuda", strategy="doubt-coreset")
     assert found.engine == "cuda"
     assert (
         found.indices.tolist()
-        == dubito.select(
-            points, 300, labelled=[0], doubt=doubt, engine="cpu", strategy="doubt-coreset"
-        ).indices.tolist()
+        == dubito.select(points, 300, labeled=[0], doubt=doubt, engine="cpu", strategy="doubt-coreset").indices.tolist()
     )
 
 
@@ -112,12 +110,12 @@ def test_a_bad_number_in_a_tensor_is_named_with_its_row() -> None:
 
 def test_memory_that_really_runs_out_means_smaller_blocks() -> None:
     points = np.random.default_rng(0).standard_normal((300_000, 256)).astype(np.float32)
-    expected = dubito.select(points, 50, labelled=np.arange(20), strategy="coreset", engine="cpu")
+    expected = dubito.select(points, 50, labeled=np.arange(20), strategy="coreset", engine="cpu")
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 200e6) / total)
     try:
-        found = dubito.select(points, 50, labelled=np.arange(20), strategy="coreset", engine="cuda")
+        found = dubito.select(points, 50, labeled=np.arange(20), strategy="coreset", engine="cuda")
         assert found.indices.tolist() == expected.indices.tolist()
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)

@@ -89,7 +89,7 @@ def test_settled_pairs_lower_the_priorities_of_their_rows(by_pick: bool) -> None
 LAYOUTS: dict[str, tuple[str, float, float]] = {
     "as they are": ("float32", 1.0, 0.0),
     "halves": ("float16", 1.0, 0.0),
-    "centred": ("float32", 1.0, 1000.0),
+    "centered": ("float32", 1.0, 1000.0),
     "float64": ("float64", 1e-3, 1e6),
     "tiny": ("float64", 1e-20, 0.0),
     "huge": ("float64", 1e60, 0.0),
@@ -130,7 +130,7 @@ def test_tightened_bounds_are_never_too_low_and_not_much_too_high(layout: str) -
 
 
 def test_a_bound_that_is_lower_already_stays() -> None:
-    made = Shaped("centred")
+    made = Shaped("centered")
     bound = there(np.full(20, -1.0))
     kernels.tighten(made.x, made.y, bound, there(np.ones(20)), made.constants)
     assert (here(bound) == -1.0).all()
@@ -201,7 +201,7 @@ def test_references_that_were_seen_are_passed_over_in_whole_blocks() -> None:
     assert found == {(i, j) for i in range(20) for j in range(first, 37)}
 
 
-@pytest.mark.parametrize("layout", ["as they are", "centred"])
+@pytest.mark.parametrize("layout", ["as they are", "centered"])
 @pytest.mark.parametrize("by_pick", [False, True])
 def test_each_pair_of_a_front_counts_once_if_either_may_lower_the_other(layout: str, by_pick: bool) -> None:
     made = Shaped(layout, n=35)

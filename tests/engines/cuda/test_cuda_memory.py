@@ -231,7 +231,7 @@ def test_rows_of_what_is_on_a_device_are_there_too() -> None:
 def test_small_arrays_on_the_host_do_not_wake_torch() -> None:
     program = (
         "import sys, numpy as np, dubito\n"
-        "picked = dubito.select(np.eye(9), 3, labelled=[0], strategy='coreset')\n"
+        "picked = dubito.select(np.eye(9), 3, labeled=[0], strategy='coreset')\n"
         "print(picked.engine, 'torch' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -69,7 +69,7 @@ def test_distances_from_the_mean_have_the_bits_of_numpy(metric: Metric, n: int, 
 def test_well_placed_features_are_multiplied_as_they_are(dtype: str, scale: float, offset: float, is_raw: bool) -> None:
     sample = np.random.default_rng(0).standard_normal((500, 6)) * scale + offset
     shape = shapes.fit_shape(there(sample), getattr(torch, dtype), float(np.abs(sample).max()))
-    assert (shape.centre is None) is is_raw
+    assert (shape.center is None) is is_raw
     assert shape.is_exact is (is_raw and dtype == "float16")
     assert shape.precise == ("ieee" if shape.is_exact else "tf32x3")
     assert 0.0 < shape.slack <= shape.loose < 0.01
@@ -79,9 +79,9 @@ def test_well_placed_features_are_multiplied_as_they_are(dtype: str, scale: floa
 
 
 def test_features_of_two_types_are_held_in_one_that_holds_both() -> None:
-    pool, labelled = np.ones((4, 2), dtype=np.float16), np.full((3, 2), 1.0 + 2.0**-20, dtype=np.float32)
+    pool, labeled = np.ones((4, 2), dtype=np.float16), np.full((3, 2), 1.0 + 2.0**-20, dtype=np.float32)
     points = places.DevicePoints(places.DeviceSource(pool, DEVICE, is_resident=True), "euclidean")
-    references = shapes.DeviceReferences(labelled, points, 2, 2.0, DEVICE)
+    references = shapes.DeviceReferences(labeled, points, 2, 2.0, DEVICE)
     references.add(points.exact(there([0])))
     assert (references.count, references.exact.dtype) == (4, torch.float32)
     assert here(references.exact[:4])[:, 0].tolist() == [1.0 + 2.0**-20] * 3 + [1.0]

@@ -49,7 +49,7 @@ def test_greedy_picks_are_those_of_numpy(error: float, by_pick: bool, n_rows: in
 
 def chosen(pool: AnyArray, doubt: AnyArray, width: int, budget: int) -> Selection:
     return dubito.select(
-        pool, budget, labelled=pool[:3] + 0.25, doubt=doubt, beam_width=width, strategy="doubt-coreset", engine="cpu"
+        pool, budget, labeled=pool[:3] + 0.25, doubt=doubt, beam_width=width, strategy="doubt-coreset", engine="cpu"
     )
 
 
@@ -102,9 +102,9 @@ def test_ctrl_c_while_picks_become_common_loses_none(is_done: bool, monkeypatch:
             raise KeyboardInterrupt
 
     rng = np.random.default_rng(4)
-    pool, labelled, doubt = rng.standard_normal((3000, 8)), rng.standard_normal((5, 8)), rng.random(3000)
+    pool, labeled, doubt = rng.standard_normal((3000, 8)), rng.standard_normal((5, 8)), rng.random(3000)
     problem = Problem(
-        *(pool, labelled, np.arange(3000), 400, doubt, scaling_weights(doubt, 1.0), beam_scores(doubt)),
+        *(pool, labeled, np.arange(3000), 400, doubt, scaling_weights(doubt, 1.0), beam_scores(doubt)),
         beam_width=8,
         largest=float(np.abs(pool).max()),
     )
@@ -115,5 +115,5 @@ def test_ctrl_c_while_picks_become_common_loses_none(is_done: bool, monkeypatch:
     assert 0 < len(first.indices) < 400
     assert problem.weights is not None
     left = np.setdiff1d(problem.candidates, first.indices)
-    squared = squared_radii(pool[left], np.concatenate([labelled, pool[first.indices]])) * problem.weights[left]
+    squared = squared_radii(pool[left], np.concatenate([labeled, pool[first.indices]])) * problem.weights[left]
     assert first.radius == np.sqrt(squared.max())

@@ -11,7 +11,7 @@ def test_no_row_is_picked_twice_where_clusters_are_tight_and_far_apart(apart: fl
     rng = np.random.default_rng(0)
     pool = apart * rng.choice([-1.0, 1.0], (60, 1)) + rng.standard_normal((60, 8)) * 1e-4 * apart
     ours, plain = (
-        dubito.select(pool.astype(np.float32), 40, labelled=[0], strategy="coreset", engine=engine)
+        dubito.select(pool.astype(np.float32), 40, labeled=[0], strategy="coreset", engine=engine)
         for engine in ("cpu", "reference")
     )
     assert len(np.unique(ours.indices)) == 40

@@ -122,11 +122,11 @@ def test_first_bounds_are_never_below_the_distance_that_decides(seed: int, edge:
 
 
 def problem_of(points: FloatArray, weights: FloatArray | None, scaling: Scaling) -> Problem:
-    n_labelled = len(points) // 3
+    n_labeled = len(points) // 3
     return Problem(
         points,
-        points[:n_labelled],
-        np.arange(n_labelled, len(points)),
+        points[:n_labeled],
+        np.arange(n_labeled, len(points)),
         4,
         weights=weights,
         scaling=scaling,
@@ -179,11 +179,11 @@ def test_no_reference_that_could_be_nearest_is_ruled_out(
         exact, is_fresh = kernels.refresh(np.arange(3, n), start, np.zeros(n - 3, dtype=np.int32), 0.0)
     weights = np.asarray(problem.weights)[problem.candidates]
     own, others = points[problem.candidates[3:]], points[problem.candidates[picks]]
-    labelled = np.min([settle(own, each) for each in points[:8]], axis=0) * weights[3:]
+    labeled = np.min([settle(own, each) for each in points[:8]], axis=0) * weights[3:]
     scales = weights[picks, None] if scaling == "acquired" else weights[None, 3:]
     chosen = np.min([settle(own, each) for each in others] * scales, axis=0)
     assert is_fresh.all()
-    assert exact.tolist() == np.minimum(labelled, chosen).tolist()
+    assert exact.tolist() == np.minimum(labeled, chosen).tolist()
 
 
 @given(SEEDS, Edge, WIDTHS, st.sampled_from(["respective", "acquired"]), st.booleans())

@@ -106,7 +106,7 @@ def test_a_row_that_is_asked_for_twice_is_named(played: list[Round], tmp_path: P
         read_rounds(tmp_path)
 
 
-@pytest.mark.parametrize("rows", ["beyond the pool", "labelled from the start"])
+@pytest.mark.parametrize("rows", ["beyond the pool", "labeled from the start"])
 def test_rows_that_the_data_does_not_have_are_refused(
     rows: str, data: Dataset, played: list[Round], tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from dubito.experiments.models.linear import Linear, Sklearn
 from dubito.experiments.models.networks.network import Mlp
 from dubito.experiments.plan import Arm, Data, Experiment, Schedule
 from dubito.experiments.records import Round
-from dubito.experiments.rounds import NearestLabelled, labelled_at, lesson_on, prepare, prepare_seed, run_rounds
+from dubito.experiments.rounds import NearestLabeled, labeled_at, lesson_on, prepare, prepare_seed, run_rounds
 
 SCHEDULE = Schedule(initial=9, budget=4, rounds=3)
 
@@ -29,8 +29,8 @@ SCHEDULE = Schedule(initial=9, budget=4, rounds=3)
 def data() -> Dataset:
     rng = np.random.default_rng(0)
     labels = np.arange(120) % 3
-    centres = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
-    return make_dataset("three", centres[labels] + rng.normal(size=(120, 2)), labels)
+    centers = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
+    return make_dataset("three", centers[labels] + rng.normal(size=(120, 2)), labels)
 
 
 def experiment_of(*arms: Arm, model: Model | None = None, schedule: Schedule = SCHEDULE) -> Experiment:
@@ -53,22 +53,22 @@ def test_a_round_records_what_the_paper_names(data: Dataset, tmp_path: Path) -> 
     rounds = played(experiment, data, tmp_path)
     seed_data = prepare_seed(experiment, data, 5)
     seen = seed_data.data
-    labelled = seed_data.initial
+    labeled = seed_data.initial
     for turn, each in enumerate(rounds):
-        rows = labelled_at(seed_data, [np.array(each.picked, int) for each in rounds], turn)
+        rows = labeled_at(seed_data, [np.array(each.picked, int) for each in rounds], turn)
         fitted = Linear().fit(lesson_on(seed_data, rows, turn, {}))
         guessed = fitted.predict_proba(seen.features)
         doubt = doubt_from_probabilities(guessed)
-        assert (each.turn, each.labels, each.seed) == (turn, len(labelled), 5)
+        assert (each.turn, each.labels, each.seed) == (turn, len(labeled), 5)
         assert each.test_accuracy == pytest.approx(
             (fitted.predict_proba(seen.test_features).argmax(1) == seen.test_labels).mean(), abs=0.05
         )
-        radii = np.linalg.norm(seen.features[:, None] - seen.features[labelled], axis=2).min(axis=1)
+        radii = np.linalg.norm(seen.features[:, None] - seen.features[labeled], axis=2).min(axis=1)
         assert each.radius == pytest.approx(radii.max())
         assert each.scaled_radius == pytest.approx((radii * doubt).max(), rel=1e-2)
         assert each.core_set_loss == pytest.approx(-np.log(guessed[np.arange(96), seen.labels]).mean(), rel=1e-2)
-        labelled = np.concatenate([labelled, np.array(each.picked, dtype=np.int64)])
-    assert len(np.unique(labelled)) == len(labelled) == 9 + 3 * 4
+        labeled = np.concatenate([labeled, np.array(each.picked, dtype=np.int64)])
+    assert len(np.unique(labeled)) == len(labeled) == 9 + 3 * 4
     assert rounds[-1].picked == ()
     assert rounds[-1].uncertainty is None
     assert all(each.uncertainty is not None for each in rounds[:-1])
@@ -168,7 +168,7 @@ def test_another_metric_changes_the_picks_and_not_the_measure(data: Dataset, tmp
 
 
 def test_a_pool_is_made_of_the_training_part_alone(data: Dataset) -> None:
-    experiment = replace(experiment_of(), pool="redundant:1", data=Data(test_share=0.25, standardise=True))
+    experiment = replace(experiment_of(), pool="redundant:1", data=Data(test_share=0.25, standardize=True))
     made = prepare(experiment, replace(data, features=data.features.astype(np.float16)), seed=1)
     assert made.features.shape == (180, 2)
     assert made.test_features.shape == (30, 2)
@@ -195,13 +195,13 @@ def test_the_radius_is_that_of_a_plain_look_at_all_pairs(seed: int, batches: int
         patched.setattr(measures, "FIRST_COMPARED", 4)
         patched.setattr(measures, "GROWTH", 2)
         patched.setattr(measures, "ROWS_AT_ONCE", 8)
-        nearest = NearestLabelled(features)
+        nearest = NearestLabeled(features)
         for batch in range(batches):
             nearest.add(rows[batch * 20 : (batch + 1) * 20])
             if seed % 2:
                 nearest.tighten()
-            labelled = rows[: (batch + 1) * 20]
-            radii = np.linalg.norm(features[:, None] - features[labelled], axis=2).min(axis=1)
+            labeled = rows[: (batch + 1) * 20]
+            radii = np.linalg.norm(features[:, None] - features[labeled], axis=2).min(axis=1)
             assert nearest.largest(doubt) == pytest.approx((radii * doubt).max(), abs=1e-9)
             assert nearest.copy().largest() == pytest.approx(radii.max(), abs=1e-9)
 
@@ -211,7 +211,7 @@ def test_the_radius_is_the_engines_own_to_the_last_bit() -> None:
     features, doubt = rng.normal(size=(500, 40)), rng.random(500)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(measures, "SMALL", 0)
-        nearest = NearestLabelled(features)
+        nearest = NearestLabeled(features)
         nearest.add(np.arange(100))
         pool = dubito.Pool(features)
         pool.label(rows=np.arange(100))

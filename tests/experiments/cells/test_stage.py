@@ -92,12 +92,12 @@ def test_a_test_share_leaves_the_test_set_of_the_data_out(images: Dataset) -> No
     st.integers(0, 2**20),
 )
 def test_rows_are_counted_without_their_features(
-    flaws: list[str], rows: int | None, standardise: bool, seed: int
+    flaws: list[str], rows: int | None, standardize: bool, seed: int
 ) -> None:
     labels = np.arange(60) % 3
     features = np.random.default_rng(0).normal(size=(60, 2)) + labels[:, None]
     data = make_dataset("three", features, labels)
     plan = Experiment(
-        "plan", (Arm("random"),), Data(rows=rows, standardise=standardise), pool=" + ".join(flaws) or "clean"
+        "plan", (Arm("random"),), Data(rows=rows, standardize=standardize), pool=" + ".join(flaws) or "clean"
     )
     assert training_rows(plan, data, seed) == len(prepare(plan, data, seed).labels)

@@ -55,9 +55,9 @@ def test_a_share_that_leaves_nothing_is_refused() -> None:
             make_dataset("animals", POINTS, NAMES).split(share, seed=0)
 
 
-def test_standardised_features_have_mean_0_and_deviation_1_and_constant_ones_are_0() -> None:
+def test_standardized_features_have_mean_0_and_deviation_1_and_constant_ones_are_0() -> None:
     features = np.column_stack([POINTS, np.full(12, 7.0)]).astype(np.float32)
-    made = make_dataset("animals", features, NAMES, features[:3], NAMES[:3]).standardised()
+    made = make_dataset("animals", features, NAMES, features[:3], NAMES[:3]).standardized()
     assert made.features.dtype == np.float32
     assert np.allclose(made.features.mean(axis=0), 0, atol=1e-6)
     assert np.allclose(made.features.std(axis=0), [1, 1, 0], atol=1e-6)

@@ -297,9 +297,9 @@ def test_a_folder_without_a_test_set_can_be_split_without_copying_first(tmp_path
 
 def test_pictures_of_every_mode_become_rgb(tmp_path: Path) -> None:
     save_classes(tmp_path, 0, ("one", "two"))
-    colour = Image.new("RGBA", (6, 4), (200, 100, 50, 10))
-    colour.save(tmp_path / "one" / "c.png")
-    colour.convert("P").save(tmp_path / "one" / "d.png", transparency=bytes([0, 128]))
+    color = Image.new("RGBA", (6, 4), (200, 100, 50, 10))
+    color.save(tmp_path / "one" / "c.png")
+    color.convert("P").save(tmp_path / "one" / "d.png", transparency=bytes([0, 128]))
     Image.new("L", (6, 4), 7).save(tmp_path / "one" / "e.png", transparency=3)
     Image.new("1", (6, 4), 1).save(tmp_path / "one" / "f.bmp")
     found = load_images(tmp_path)

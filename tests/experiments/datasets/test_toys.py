@@ -6,7 +6,7 @@ import pytest
 from dubito.errors import InvalidArgument
 from dubito.experiments.built_in_data import (
     BUILT_IN,
-    cluster_centres,
+    cluster_centers,
     cluster_noise,
     clusters,
     feature_pool,
@@ -46,19 +46,19 @@ def test_the_quadrants_model_is_right_and_doubts_only_near_the_axes() -> None:
     assert doubt[near < 0.05].min() > doubt[near > 0.6].max()
 
 
-def test_clusters_lie_around_their_centres_with_the_deviation_asked_for() -> None:
+def test_clusters_lie_around_their_centers_with_the_deviation_asked_for() -> None:
     made = clusters(0, n=9000, side=3, n_classes=3, deviation=0.2)
-    centres, classes = cluster_centres(3, 3)
-    nearest = ((made.features[:, None] - centres[None]) ** 2).sum(axis=2).argmin(axis=1)
+    centers, classes = cluster_centers(3, 3)
+    nearest = ((made.features[:, None] - centers[None]) ** 2).sum(axis=2).argmin(axis=1)
     assert (classes[nearest] == made.labels).mean() > 0.999
-    assert (made.features - centres[nearest]).std() == pytest.approx(0.2, rel=0.05)
+    assert (made.features - centers[nearest]).std() == pytest.approx(0.2, rel=0.05)
 
 
 def test_noise_is_the_share_of_points_that_the_best_guess_gets_wrong() -> None:
     made = clusters(1, n=20_000, side=3, n_classes=3, deviation=1.0)
     noise = cluster_noise(made.features, side=3, n_classes=3, deviation=1.0)
-    centres, classes = cluster_centres(3, 3)
-    near = np.exp(-0.5 * ((made.features[:, None] - centres[None]) ** 2).sum(axis=2))
+    centers, classes = cluster_centers(3, 3)
+    near = np.exp(-0.5 * ((made.features[:, None] - centers[None]) ** 2).sum(axis=2))
     guess = np.stack([near[:, classes == code].sum(axis=1) for code in range(3)]).argmax(axis=0)
     assert noise.mean() == pytest.approx((guess != made.labels).mean(), abs=0.01)
 

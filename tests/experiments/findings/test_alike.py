@@ -11,7 +11,7 @@ from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Curve, Round, curves
 from dubito.experiments.runner import run_experiment
 from dubito.experiments.statistics import compare
-from dubito.experiments.summary import alike, describe_alike, notes, summarise
+from dubito.experiments.summary import alike, describe_alike, notes, summarize
 
 NAMES = ("random", "margin", "least-confidence", "entropy", "coreset")
 
@@ -29,7 +29,7 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> list[Round]:
 
 def test_with_two_classes_margin_least_confidence_and_entropy_are_found_to_be_one(rounds: list[Round]) -> None:
     assert alike(rounds) == (("margin", "least-confidence", "entropy"),)
-    described = summarise(rounds)
+    described = summarize(rounds)
     assert described.alike == (("margin", "least-confidence", "entropy"),)
     assert described.as_dict()["alike"] == [["margin", "least-confidence", "entropy"]]
     said = "margin, least-confidence and entropy asked for the same rows throughout, as they must with two classes, "
@@ -37,9 +37,9 @@ def test_with_two_classes_margin_least_confidence_and_entropy_are_found_to_be_on
 
 
 def test_the_correction_is_that_of_the_strategies_that_differ(rounds: list[Round]) -> None:
-    described = {each.name: each.p_holm for each in summarise(rounds).against_random}
+    described = {each.name: each.p_holm for each in summarize(rounds).against_random}
     fewer = [each for each in rounds if each.strategy in ("random", "margin", "coreset")]
-    expected = {each.name: each.p_holm for each in summarise(fewer).against_random}
+    expected = {each.name: each.p_holm for each in summarize(fewer).against_random}
     assert described["margin"] == described["least-confidence"] == described["entropy"] == expected["margin"]
     assert described["coreset"] == expected["coreset"]
     counted_each = {each.name: each.p_holm for each in compare(curves(rounds), "random")}

@@ -10,7 +10,7 @@ from dubito.experiments.plots.comparing import savings_figure
 from dubito.experiments.records import Round
 from dubito.experiments.report import curves_picture, short_finding, statistics_table
 from dubito.experiments.statistics import Interval, Saving
-from dubito.experiments.summary import Summary, describe_saved, finding, is_sure, shown_saved, summarise
+from dubito.experiments.summary import Summary, describe_saved, finding, is_sure, shown_saved, summarize
 
 
 def saving(estimate: float, low: float, high: float) -> Saving:
@@ -46,7 +46,7 @@ def experiment(noise: float) -> Summary:
     """margin is ahead of random by enough to beat it; with much noise at the end labels saved are not sure."""
     rng = np.random.default_rng(1)
     means = {"random": (0.5, 0.6, 0.7, 0.8), "margin": (0.5, 0.75, 0.78, 0.81)}
-    return summarise(
+    return summarize(
         [
             Round(
                 strategy=name,

@@ -20,7 +20,7 @@ SCHEDULE = Schedule(initial=12, budget=6, rounds=3)
 
 
 def small(n_classes: int) -> torch.nn.Module:
-    """A convolution, batch normalisation and a linear layer, on images of any size."""
+    """A convolution, batch normalization and a linear layer, on images of any size."""
     return torch.nn.Sequential(
         torch.nn.Conv2d(3, 8, 3, padding=1, bias=False),
         torch.nn.BatchNorm2d(8),

@@ -16,7 +16,7 @@ from dubito.matrix import IntArray
 
 
 def make_network(n_classes: int, width: int = 6) -> object:
-    """A network of one's own, with batch normalisation, on items of 2 numbers."""
+    """A network of one's own, with batch normalization, on items of 2 numbers."""
     import torch
 
     network = torch.nn.Sequential()
@@ -50,8 +50,8 @@ PLAIN = [model for model in MODELS if not hasattr(model, "training")]
 def data() -> Dataset:
     rng = np.random.default_rng(0)
     labels = np.arange(90) % 3
-    centres = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
-    return make_dataset("three", (centres[labels] + rng.normal(size=(90, 2))).astype(np.float32), labels)
+    centers = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    return make_dataset("three", (centers[labels] + rng.normal(size=(90, 2))).astype(np.float32), labels)
 
 
 def lesson_of(data: Dataset, rows: IntArray | None = None) -> Lesson:

@@ -84,7 +84,7 @@ def test_what_is_written_out_reads_back_the_same(tmp_path: Path) -> None:
     plan = Experiment(
         name="round-trip",
         strategies=(Arm("coreset", metric="cosine"), Arm("doubt-coreset", {"strength": 0.5}, label='a "b"\\\tc\x7f')),
-        data=Data(path="/somewhere/ü.csv", feature_columns=("a", "b*"), test_share=0.25, standardise=True),
+        data=Data(path="/somewhere/ü.csv", feature_columns=("a", "b*"), test_share=0.25, standardize=True),
         schedule=Schedule(from_scratch=True),
         model=Sklearn("sklearn.ensemble.RandomForestClassifier", {"n_estimators": 5, "max_features": "sqrt"}),
         pool="redundant:5+mislabelled:0.1",
@@ -138,7 +138,7 @@ def test_the_hash_changes_with_whatever_decides_the_results() -> None:
         ('label_column = "species"', 'builtin = "digits"', "path and builtin are two sources of data"),
         ('label_column = "species"', 'test = "t.npz"\ntest_share = 0.5', "test and test_share are two ways"),
         ('label_column = "species"', "test_share = 1.5", "test_share = 1.5 is not allowed"),
-        ('label_column = "species"', "standardise = 3", "standardise = 3 is not allowed"),
+        ('label_column = "species"', "standardize = 3", "standardize = 3 is not allowed"),
         ('label_column = "species"', "label_column = 3", "label_column = 3 is not allowed"),
         ('path = "features.npz"', 'test = "features.npz"', "belongs to a path"),
         ('strategy = "random"', 'label = "random"', "strategy is missing from a [[strategies]] table"),
@@ -292,8 +292,8 @@ def test_what_has_no_place_in_toml_is_refused() -> None:
 
 def test_standardize_is_taken_too(tmp_path: Path) -> None:
     text = 'schema = 1\nname = "a"\nstrategies = ["random"]\n[data]\nbuiltin = "digits"\nstandardize = true\n'
-    assert read_experiment(written(tmp_path, text)).data.standardise
-    both = text + "standardise = true\n"
+    assert read_experiment(written(tmp_path, text)).data.standardize
+    both = text + "standardize = true\n"
     with pytest.raises(InvalidData, match="the key 'standardize'"):
         read_experiment(written(tmp_path, both))
 

@@ -35,10 +35,10 @@ def written(folder: Path, data: str, rest: str = "") -> str:
 
 
 def paint(folder: Path, size: tuple[int, int] = (6, 4)) -> Path:
-    for name, colour in (("pear", "green"), ("plum", "purple")):
+    for name, color in (("pear", "green"), ("plum", "purple")):
         (folder / name).mkdir(parents=True)
         for number in range(3):
-            Image.new("RGB", size, colour).save(folder / name / f"{number}.png")
+            Image.new("RGB", size, color).save(folder / name / f"{number}.png")
     return folder
 
 
@@ -91,7 +91,7 @@ def test_settings_that_are_left_out_do_not_change_what_an_experiment_is_called()
         ('images = "cifar10"\npath = "a.npz"', "path and images are two sources of data"),
         ('images = "cifar10"\nrows = 1', "rows = 1 is too small"),
         ('images = "cifar10"\nrows = "all"', "rows"),
-        ('images = "cifar10"\nstandardise = true', "models scale images themselves; leave it out"),
+        ('images = "cifar10"\nstandardize = true', "models scale images themselves; leave it out"),
         ('images = "cifar10"\nsize = [8, 8]', r"size = \(8, 8\) is for pictures in a folder"),
         ('path = "a.npz"\nsize = [8, 8]', r"size = \(8, 8\) is for pictures in a folder"),
         ('images = "fruit"\ntest = "others"', "test = .* belongs to a path"),

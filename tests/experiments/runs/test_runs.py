@@ -79,8 +79,8 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Experiment]:
 def data() -> Dataset:
     rng = np.random.default_rng(0)
     labels = np.arange(120) % 3
-    centres = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
-    return make_dataset("three", centres[labels] + rng.normal(size=(120, 2)), labels)
+    centers = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
+    return make_dataset("three", centers[labels] + rng.normal(size=(120, 2)), labels)
 
 
 def timeless(rounds: list[Round]) -> list[Round]:

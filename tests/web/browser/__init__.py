@@ -1,1 +1,1 @@
-"""The labelling page in a real browser: `make page`."""
+"""The labeling page in a real browser: `make page`."""

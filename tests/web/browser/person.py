@@ -1,4 +1,4 @@
-"""Somebody at the labelling page: looks, presses keys, and has an ear for whatever the browser complains of."""
+"""Somebody at the labeling page: looks, presses keys, and has an ear for whatever the browser complains of."""
 
 import re
 import time
@@ -35,7 +35,7 @@ class Person:
 
     def go_to(self, view: str) -> "Person":
         """A view by its name, once it is there."""
-        place = {"label": "labelling", "grid": "gridding", "map": "mapping", "curve": "curving", "review": "reviewing"}
+        place = {"label": "labeling", "grid": "gridding", "map": "mapping", "curve": "curving", "review": "reviewing"}
         if not self.page.url.endswith(f"#{view}"):
             self.page.goto(f"{self.address}#{view}")
         self.page.wait_for_selector(f".{place[view]}")
@@ -77,8 +77,8 @@ class Person:
         """The project as the server has it."""
         return dict(self.ask("/api/project"))
 
-    def labelled(self) -> int:
-        return int(self.standing()["labelled"])
+    def labeled(self) -> int:
+        return int(self.standing()["labeled"])
 
     def mine(self) -> int:
         """How many labels are this person's."""

@@ -35,7 +35,7 @@ def axe(chromium: Any) -> Any:
 def experienced(demo: Server, come: Callable[..., Person]) -> Server:
     """With a model, so that every view has something to show."""
     person = come(demo, "experienced")
-    if person.labelled() < 40:
+    if person.labeled() < 40:
         person.label(44)
     person.wait_for_model(40)
     return demo

@@ -1,4 +1,4 @@
-"""What is on the screen can be read, and only what has been on the screen is labelled."""
+"""What is on the screen can be read, and only what has been on the screen is labeled."""
 
 import csv
 from collections.abc import Callable
@@ -96,21 +96,21 @@ def test_what_turns_the_direction_is_shown_and_turns_nothing(table: Server, come
     assert TURNED in person.standing()["classes"]
 
 
-def test_what_cannot_be_shown_is_labelled_only_if_somebody_insists(photos: Server, come: Come) -> None:
+def test_what_cannot_be_shown_is_labeled_only_if_somebody_insists(photos: Server, come: Come) -> None:
     person = come(photos, "ada")
     while person.page.locator(".stage .broken").count() == 0:
         person.press("1")
     before, name = person.mine(), person.shown()
     assert f"The picture {name} cannot be opened" in person.page.locator(".stage .broken").text_content()
     person.page.keyboard.press("1")
-    person.page.wait_for_selector(".notice:has-text('Not labelled')")
+    person.page.wait_for_selector(".notice:has-text('Not labeled')")
     assert (person.shown(), person.mine()) == (name, before)
     person.page.get_by_role("button", name="Label it anyway").click()
     person.page.keyboard.press("1")
     person.wait_until(lambda: person.mine() == before + 1)
 
 
-def test_a_picture_that_is_not_there_yet_is_not_labelled(photos: Server, come: Come) -> None:
+def test_a_picture_that_is_not_there_yet_is_not_labeled(photos: Server, come: Come) -> None:
     person = come(photos, "ada")
     person.shown()
     held: list[Any] = []

@@ -32,7 +32,7 @@ def test_a_grid_labels_all_but_the_marked_ones(taught: Server, come: Come) -> No
     person = come(taught, "grid")
     person.page.keyboard.press("g")
     person.page.wait_for_selector(".tile")
-    tiles, before = person.page.locator(".tile").count(), person.labelled()
+    tiles, before = person.page.locator(".tile").count(), person.labeled()
     odd = person.page.locator(".tile").nth(1).get_attribute("title")
     person.page.keyboard.press("ArrowRight")
     person.page.keyboard.press("ArrowRight")
@@ -40,7 +40,7 @@ def test_a_grid_labels_all_but_the_marked_ones(taught: Server, come: Come) -> No
     assert person.page.locator(".tile[aria-pressed=true]").count() == 1
     person.page.keyboard.press("Enter")
     person.page.wait_for_selector(".notice:has-text('odd one comes first')")
-    assert person.labelled() == before + tiles - 1
+    assert person.labeled() == before + tiles - 1
     person.go_to("label")
     assert person.shown() == odd
     assert person.complaints == []
@@ -107,7 +107,7 @@ def test_hovering_shows_an_item_and_pressing_it_leads_to_its_label(taught: Serve
     name = person.page.locator(".card .id").text_content()
     person.page.mouse.click(x, y)
     person.page.get_by_role("button", name="Label this one").click()
-    person.page.wait_for_selector(".labelling")
+    person.page.wait_for_selector(".labeling")
     assert person.shown() == name
 
 
@@ -128,8 +128,8 @@ def test_the_map_is_drawn_without_webgl(taught: Server, come: Come) -> None:
     assert inked > 1000
 
 
-def test_colours_are_by_doubt_by_label_or_by_the_order_of_picks(taught: Server, come: Come) -> None:
-    person = come(taught, "colours", view="map")
+def test_colors_are_by_doubt_by_label_or_by_the_order_of_picks(taught: Server, come: Come) -> None:
+    person = come(taught, "colors", view="map")
     person.page.wait_for_selector(".surface[data-drawn=webgl2]")
     pictures = []
     for name in ("Doubt", "Label", "Pick order"):

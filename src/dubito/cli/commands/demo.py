@@ -121,7 +121,7 @@ def prepare_folder(experiment: "Experiment", folder: Path) -> None:
 
 
 def digits_bytes() -> bytes:
-    """An ``.npz`` as a user would make one: features, labels, a model's probabilities, ids, what is labelled so far."""
+    """An ``.npz`` as a user would make one: features, labels, a model's probabilities, ids, what is labeled so far."""
     import io
 
     import numpy as np
@@ -131,8 +131,8 @@ def digits_bytes() -> bytes:
     features, classes = load_digits(return_X_y=True)
     features = features / 16.0
     shuffled = np.random.default_rng(0).permutation(len(features))
-    labelled = np.sort(shuffled[round(len(features) * TEST_SHARE) :][:INITIAL])
-    model = LogisticRegression(max_iter=2000).fit(features[labelled], classes[labelled])
+    labeled = np.sort(shuffled[round(len(features) * TEST_SHARE) :][:INITIAL])
+    model = LogisticRegression(max_iter=2000).fit(features[labeled], classes[labeled])
     # The first labels may lack a digit: the model never names it, and its row of weights is zero.
     probabilities, head = np.zeros((len(features), 10), np.float32), np.zeros((10, features.shape[1]))
     probabilities[:, model.classes_], head[model.classes_] = model.predict_proba(features), model.coef_
@@ -143,7 +143,7 @@ def digits_bytes() -> bytes:
         labels=classes,
         probabilities=probabilities,
         ids=np.array([f"digit-{row:04d}" for row in range(len(features))]),
-        labelled=labelled,
+        labeled=labeled,
         head=head,
     )
     return buffer.getvalue()
@@ -204,7 +204,7 @@ def next_steps(folder: str) -> Iterator[str]:
     yield "Next, on the same digits with 20 labels:"
     yield f"  {program} select {pool} --budget 20 -o {picks}"
     yield "  (fill in a column label first)"
-    yield f"  {program} select {pool} --budget 20 --labelled {picks}"
+    yield f"  {program} select {pool} --budget 20 --labeled {picks}"
     yield f"  {program} diagnose {pool} --plot {picture}"
     yield ""
     yield "And if every digit were there six times?"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def diagnose(
     pool: options.Pool,
-    labelled: options.Labelled = None,
+    labeled: options.Labeled = None,
     probabilities: options.Probabilities = None,
     logits: options.Logits = None,
     doubt: options.Doubt = None,
@@ -28,14 +28,14 @@ def diagnose(
     missing: options.Missing = None,
     input_limit: options.InputLimit = None,
     metric: options.Metric = "euclidean",
-    standardise: options.Standardise = "auto",
+    standardize: options.Standardize = "auto",
     plot: options.Plot = None,
     as_json: options.AsJson = False,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
     """
-    [bold]dubito diagnose pool.npz --labelled picks.csv --plot diagnosis.png[/bold]
+    [bold]dubito diagnose pool.npz --labeled picks.csv --plot diagnosis.png[/bold]
 
     Say how far the pool lies from its labels, what scaling by the model's doubt
     would change there, what the theory promises, and what cannot be reported. The
@@ -51,15 +51,15 @@ def diagnose(
     from dubito.errors import InvalidArgument
 
     check_plot(plot, force)
-    when, how = read_when(standardise), read_missing(missing)
+    when, how = read_when(standardize), read_missing(missing)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     columns = files.read_columns(
         id_column, label_column, feature_columns, ignore_columns, probability_columns, no_label
     )
     with reading_files(input_limit, quiet=quiet):
-        found = files.read_inputs(pool, labelled, sources, columns, how)
-        if not len(found.labelled.rows) and not found.labelled.foreign:
-            raise InvalidArgument("nothing is labelled", hint="pass --labelled FILE.")
+        found = files.read_inputs(pool, labeled, sources, columns, how)
+        if not len(found.labeled.rows) and not found.labeled.foreign:
+            raise InvalidArgument("nothing is labeled", hint="pass --labeled FILE.")
         outcomes = None if checked is None else read_outcomes(checked, found.pool, columns)
         found, kept = handle_missing(found, how)
         outcomes = None if outcomes is None else kept.outcomes(*outcomes)
@@ -75,7 +75,7 @@ def diagnose(
 
 
 def measure(
-    found: "Inputs", head: str | None, outcomes: "tuple[IntArray, BoolArray] | None", metric: str, standardise: bool
+    found: "Inputs", head: str | None, outcomes: "tuple[IntArray, BoolArray] | None", metric: str, standardize: bool
 ) -> "Diagnosis":
     """`dubito.diagnose` with what the files hold."""
     from typing import get_args
@@ -91,7 +91,7 @@ def measure(
         known: Metric = check_choice("metric", metric, get_args(Metric))
         return library_diagnose(
             found.pool.features,
-            labelled=found.labelled.argument(found.pool.features),
+            labeled=found.labeled.argument(found.pool.features),
             probabilities=found.doubt.get("probabilities"),
             logits=found.doubt.get("logits"),
             doubt=found.doubt.get("doubt"),
@@ -99,7 +99,7 @@ def measure(
             checked=rows,
             wrong=wrong,
             metric=known,
-            standardise=standardise,
+            standardize=standardize,
         )
 
 
@@ -115,11 +115,11 @@ def report(diagnosis: "Diagnosis") -> Iterator[str]:
 
 def numbers(diagnosis: "Diagnosis") -> Iterator[tuple[str, str]]:
     """Each figure that is known, with its name."""
-    yield "unlabelled points", f"{diagnosis.n:,} of {diagnosis.d} features, with {diagnosis.m:,} labelled"
+    yield "unlabeled points", f"{diagnosis.n:,} of {diagnosis.d} features, with {diagnosis.m:,} labeled"
     if diagnosis.delta_over_delta_star is not None:
         yield "δ/δ*", f"{diagnosis.delta_over_delta_star:.3g} (from 1 on the theory is silent)"
     yield "regime", diagnosis.regime
-    yield "δ, largest distance", f"{diagnosis.delta:.4g} to the nearest labelled point"
+    yield "δ, largest distance", f"{diagnosis.delta:.4g} to the nearest labeled point"
     yield "δ̂, scaled by doubt", f" {diagnosis.delta_hat:.4g}"
     head = "" if diagnosis.lambda_c_head is None else f", at most {diagnosis.lambda_c_head:.3g} by the head"
     yield "λ_c, slope of doubt", f"at least {diagnosis.lambda_c_data:.3g} by the data{head}"

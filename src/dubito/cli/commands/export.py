@@ -1,4 +1,4 @@
-"""``dubito export``: picks for a labelling tool."""
+"""``dubito export``: picks for a labeling tool."""
 
 from typing import Annotated
 
@@ -52,14 +52,14 @@ def export(
     """
     [bold]dubito export batch.csv --to label-studio --classes cat,dog -o tasks.json[/bold]
 
-    Write picks for a labelling tool. Each carries its id along, so that
+    Write picks for a labeling tool. Each carries its id along, so that
     [bold]dubito import[/bold] brings labels back to the rows they are of.
     """
     from dubito.cli.inputs.pool import reading_files
     from dubito.cli.jobs.label import export_project
     from dubito.cli.output import say
     from dubito.integrations.exchange import export_picks, read_items
-    from dubito.integrations.exchange.label_studio import labelling_config
+    from dubito.integrations.exchange.label_studio import labeling_config
     from dubito.labeling.project import is_project
 
     if is_project(picks):
@@ -69,5 +69,5 @@ def export(
     with reading_files(input_limit, None, quiet=quiet):
         n = export_picks(picks, output, to, classes=known, show=show, prefix=prefix, pictures=pictures, force=force)
         if to == "label-studio" and known and n:
-            say(f"labelling config: {labelling_config(read_items(picks, show)[0].kind, known)}", quiet=quiet)
+            say(f"labeling config: {labeling_config(read_items(picks, show)[0].kind, known)}", quiet=quiet)
     say(f"{n} items written to {output} for {to}.", quiet=quiet)

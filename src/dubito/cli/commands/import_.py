@@ -1,4 +1,4 @@
-"""``dubito import``: labels back from a labelling tool."""
+"""``dubito import``: labels back from a labeling tool."""
 
 from typing import Annotated
 
@@ -33,7 +33,7 @@ def import_(
     [bold]dubito import export.json --from label-studio -o labels.csv[/bold]
 
     Bring labels back: a table of id, label, annotators and agreement, for
-    [bold]dubito select --labelled labels.csv[/bold]. Skipped items are no labels,
+    [bold]dubito select --labeled labels.csv[/bold]. Skipped items are no labels,
     several people's labels become that of most of them, and a tie is none.
     """
     from dubito.cli.inputs.pool import reading_files

@@ -1,4 +1,4 @@
-"""``dubito label``: the labelling page."""
+"""``dubito label``: the labeling page."""
 
 from typing import Annotated
 

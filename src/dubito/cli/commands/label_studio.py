@@ -123,7 +123,7 @@ GuessPool = Annotated[
         "--pool",
         metavar="POOL",
         rich_help_panel=FILES,
-        help="The pool that the picks came from: with --labelled, a model guesses what each is.",
+        help="The pool that the picks came from: with --labeled, a model guesses what each is.",
     ),
 ]
 Skipped = Annotated[
@@ -177,7 +177,7 @@ def push(
     local_files: LocalFiles = None,
     document_root: DocumentRoot = None,
     pool: GuessPool = None,
-    labelled: options.Labelled = None,
+    labeled: options.Labeled = None,
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
@@ -202,7 +202,7 @@ def push(
     shown = job.Showing(show, prefix, local_files, document_root)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
     with reading_files(input_limit, None, quiet=quiet):
-        suggested = job.read_suggestions(picks, shown, pool, labelled or [], columns, model)
+        suggested = job.read_suggestions(picks, shown, pool, labeled or [], columns, model)
     job.push_picks(server, project, suggested, job.names_in(classes), shown, jump_ahead=jump_ahead, quiet=quiet)
 
 
@@ -222,7 +222,7 @@ def pull(
     [bold]dubito label-studio pull --url http://localhost:8080 --project cats -o labels.csv[/bold]
 
     Bring the labels of a project into a table of id, label, annotators and
-    agreement, for [bold]dubito select --labelled labels.csv[/bold]. Skipped items are no
+    agreement, for [bold]dubito select --labeled labels.csv[/bold]. Skipped items are no
     labels, several people's become that of most of them, and a tie is none.
     """
     from dubito.cli.jobs import label_studio as job
@@ -245,7 +245,7 @@ def watch(
     prefix: Prefix = "",
     local_files: LocalFiles = None,
     document_root: DocumentRoot = None,
-    labelled: options.Labelled = None,
+    labeled: options.Labeled = None,
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
@@ -253,7 +253,7 @@ def watch(
     strategy: options.Strategy = "auto",
     model: options.Model = "linear",
     metric: options.Metric = "euclidean",
-    standardise: options.Standardise = "auto",
+    standardize: options.Standardize = "auto",
     engine: options.Engine = "auto",
     memory_limit: options.MemoryLimit = None,
     seed: options.Seed = "0",
@@ -286,5 +286,5 @@ def watch(
     method = read_method(budget, strategy, {}, metric, engine, memory_limit, seed).with_model(model)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns)
     with reading_files(input_limit, memory_limit, quiet=quiet):
-        picker = job.read_picker(pool, shown, labelled or [], columns, method, standardise, guesses=guesses)
+        picker = job.read_picker(pool, shown, labeled or [], columns, method, standardize, guesses=guesses)
     job.watch_project(server, project, picker, plan, keeper, shown, quiet=quiet)

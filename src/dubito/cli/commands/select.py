@@ -6,7 +6,7 @@ from dubito.cli import options
 def select(
     pool: options.Pool,
     budget: options.Budget,
-    labelled: options.Labelled = None,
+    labeled: options.Labeled = None,
     probabilities: options.Probabilities = None,
     logits: options.Logits = None,
     doubt: options.Doubt = None,
@@ -31,7 +31,7 @@ def select(
     spend: options.Spend = None,
     quota: options.Quota = None,
     metric: options.Metric = "euclidean",
-    standardise: options.Standardise = "auto",
+    standardize: options.Standardize = "auto",
     engine: options.Engine = "auto",
     address: options.Address = None,
     journal: options.Journal = None,
@@ -54,14 +54,14 @@ def select(
     """
     [bold]dubito select pool.npz --budget 100 -o picks.csv[/bold]
 
-    Pick the rows of a pool that are worth labelling next.
+    Pick the rows of a pool that are worth labeling next.
 
-    pool.npz holds features, probabilities and, if you like, ids and labelled;
+    pool.npz holds features, probabilities and, if you like, ids and labeled;
     each can be a file of its own. The picks are a table of rank, index, id,
     priority and the pool's columns of text. Add a column label to it, fill it
     in, train your model if you have one (else dubito fits its own), and:
 
-    [bold]dubito select pool.npz --budget 100 --labelled picks.csv -o next.csv[/bold]
+    [bold]dubito select pool.npz --budget 100 --labeled picks.csv -o next.csv[/bold]
     """
     from dubito.cli.inputs import pool as files
     from dubito.cli.inputs import row_columns
@@ -73,14 +73,14 @@ def select(
     from dubito.cli.jobs import select as job
     from dubito.cli.jobs.select import check_overwrites, check_sheet, check_target, finish, show_dry_run
 
-    pool, labelled, ignore_columns, no_label = opened(pool, labelled, ignore_columns, no_label)
+    pool, labeled, ignore_columns, no_label = opened(pool, labeled, ignore_columns, no_label)
     target = check_target(output, format, as_json, append, force).for_spreadsheets(safe_csv)
     own = job.read_strategy_options(features, strength, beam_width, scaling)
     method = job.read_method(budget, strategy, own, metric, engine, memory_limit, seed)
     sources: files.DoubtSpecs = {"probabilities": probabilities, "logits": logits, "doubt": doubt}
     page = None if sheet is None else check_sheet(sheet, pool, pictures, force)
-    check_overwrites(target, sheet, [pool, *sources.values(), *(labelled or []), candidates, costs, classes])
-    when, how = read_when(standardise), read_missing(missing)
+    check_overwrites(target, sheet, [pool, *sources.values(), *(labeled or []), candidates, costs, classes])
+    when, how = read_when(standardize), read_missing(missing)
     rows: row_columns.Specs = {"costs": costs, "classes": classes}
     method = method.with_limits(row_columns.read_spend(spend), row_columns.read_quotas(quota)).with_model(model)
     columns = files.read_columns(
@@ -96,17 +96,17 @@ def select(
     if not dry_run and where.is_asked(engine):
         others: dict[str, object] = {"candidates": candidates, "costs": costs, "classes": classes, "spend": spend}
         others |= {"quota": quota, "temperature": temperature, "missing": missing, "keep": keep, "sheet": sheet}
-        cluster.refuse(target, {**others, "standardise": None if standardise == "auto" else standardise})
-        picked = cluster.pick(pool, labelled or [], sources, columns, method, where, quiet=quiet)
-        finish(picked, target, quiet, labelled or [])
+        cluster.refuse(target, {**others, "standardize": None if standardize == "auto" else standardize})
+        picked = cluster.pick(pool, labeled or [], sources, columns, method, where, quiet=quiet)
+        finish(picked, target, quiet, labeled or [])
         return
     with job.lock_output(target, dry_run, quiet):
         with reading_files(input_limit, memory_limit, quiet=quiet):
-            found = files.read_inputs(pool, labelled, sources, columns, how)
+            found = files.read_inputs(pool, labeled, sources, columns, how)
             found = row_columns.with_row_columns(job.without_earlier_picks(found, target, columns), rows, columns)
             method = method.with_limits(method.spend, row_columns.quotas_by_index(method.quotas, found, columns))
-            found = found if model == "none" else with_labels(found, labelled or [], columns)
-            method = method.with_temperature(read_temperature(temperature, found, labelled or [], columns))
+            found = found if model == "none" else with_labels(found, labeled or [], columns)
+            method = method.with_temperature(read_temperature(temperature, found, labeled or [], columns))
             allowed = job.read_candidates(candidates, found, columns)
             texts = read_carried(pool, keep, found.pool, columns)
             found, kept = handle_missing(found, how)
@@ -118,4 +118,4 @@ def select(
             picked = with_carried(kept.restored(job.pick(found, allowed, method, quiet)), texts)
             if page is not None and len(picked):
                 page.write(picked, quiet=quiet)
-            finish(picked, target, quiet, labelled or [])
+            finish(picked, target, quiet, labeled or [])

@@ -13,7 +13,7 @@ DataPath = Annotated[
     typer.Argument(
         metavar="DATA",
         show_default=False,
-        help="Features and labels of data that is labelled already: .npz, CSV or Parquet. file.npz::key names the "
+        help="Features and labels of data that is labeled already: .npz, CSV or Parquet. file.npz::key names the "
         "features.",
     ),
 ]
@@ -123,7 +123,7 @@ def simulate(
     no_label: options.NoLabel = None,
     missing: options.Missing = None,
     input_limit: options.InputLimit = None,
-    standardise: options.Standardise = "auto",
+    standardize: options.Standardize = "auto",
     strategy: Strategies = None,
     pool: PoolKind = "clean",
     model: ModelKind = "linear",
@@ -142,7 +142,7 @@ def simulate(
     [bold]dubito simulate data.npz[/bold]
 
     Would this save me labels on my data, and how many? Active learning is
-    replayed on data that is labelled already: every strategy starts from the
+    replayed on data that is labeled already: every strategy starts from the
     same few labels, asks for more in rounds, and is tested on held-out data.
 
     data.npz holds features and labels. Out come a table, a report to open in a
@@ -163,7 +163,7 @@ def simulate(
     from dubito.request.arrays import read_number
 
     data, no_label = dataset(data, no_label)
-    when, how = read_when(standardise), read_missing(missing)
+    when, how = read_when(standardize), read_missing(missing)
     columns = read_columns(id_column, label_column, feature_columns, ignore_columns, no_label=no_label)
     sizes, targets = job.read_sizes(initial, budget, rounds), report.read_targets(target)
     arms, learner = job.read_arms(strategy), job.read_model(model)

@@ -1,11 +1,11 @@
-"""``dubito status``: what is labelled, how well a model does on it, and whether to go on."""
+"""``dubito status``: what is labeled, how well a model does on it, and whether to go on."""
 
 from dubito.cli import options
 
 
 def status(
     pool: options.Pool,
-    labelled: options.Labelled = None,
+    labeled: options.Labeled = None,
     id_column: options.IdColumn = None,
     label_column: options.LabelColumn = None,
     feature_columns: options.FeatureColumns = None,
@@ -18,7 +18,7 @@ def status(
     quiet: options.Quiet = False,
 ) -> None:
     """
-    [bold]dubito status pool.parquet --labelled round-1.csv --labelled round-2.csv[/bold]
+    [bold]dubito status pool.parquet --labeled round-1.csv --labeled round-2.csv[/bold]
 
     Say how many labels each class has, how well a model fitted on them does on
     those held out, how many of the last file's labels it named right before it
@@ -30,8 +30,8 @@ def status(
     from dubito.cli.jobs import status as job
 
     with TemporaryDirectory(prefix="dubito-") as aside:  # A project may be read-only.
-        pool, labelled, ignore_columns, no_label = opened(pool, labelled, ignore_columns, no_label, aside)
+        pool, labeled, ignore_columns, no_label = opened(pool, labeled, ignore_columns, no_label, aside)
         columns = job.read_names(id_column, label_column, feature_columns, ignore_columns, no_label)
         with reading_files(input_limit, None, quiet=quiet):
-            found, before = job.read_labelled_pool(pool, labelled or [], columns, missing)
+            found, before = job.read_labeled_pool(pool, labeled or [], columns, missing)
     job.show(job.standing_of(found, before, model), as_json)

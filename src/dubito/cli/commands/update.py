@@ -1,4 +1,4 @@
-"""``dubito update``: what your own model says, for a project that is being labelled."""
+"""``dubito update``: what your own model says, for a project that is being labeled."""
 
 from typing import Annotated
 

@@ -15,19 +15,19 @@ from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.request.arrays import check_choice
 from dubito.request.scaling import describe_dominant, measure_scale
 
-# Whether features are standardised: columns of a table have units of their own, an embedding's do not.
+# Whether features are standardized: columns of a table have units of their own, an embedding's do not.
 
 When = Literal["auto", "yes", "no"]
 
 
 def read_when(text: str) -> When:
     """``auto``, ``yes`` or ``no``."""
-    known: When = check_choice("standardise", text, get_args(When))
+    known: When = check_choice("standardize", text, get_args(When))
     return known
 
 
 def is_wanted(when: When, feature_names: tuple[str, ...]) -> bool:
-    """Whether to standardise: as asked, or for columns that stand side by side in a table.
+    """Whether to standardize: as asked, or for columns that stand side by side in a table.
 
     A single array and a column of lists are embeddings: their numbers share a unit, and their scale is the model's.
     """
@@ -43,7 +43,7 @@ def columns_of(spec: str, columns: Columns) -> tuple[str, ...]:
 
 
 def describe_scale(when: When, feature_names: tuple[str, ...], features: Matrix) -> str | None:
-    """The note for who did not ask: that columns are standardised, and what would have dominated."""
+    """The note for who did not ask: that columns are standardized, and what would have dominated."""
     if when != "auto" or not is_wanted(when, feature_names) or not len_of(features):
         return None
     with np.errstate(invalid="ignore", over="ignore"):
@@ -51,10 +51,10 @@ def describe_scale(when: When, feature_names: tuple[str, ...], features: Matrix)
     if not (np.isfinite(scale.mean).all() and np.isfinite(scale.share).all()):
         return None  # What is missing, infinite or too large is refused in a moment, in words of its own.
     because = describe_dominant(scale, feature_names)
-    hint = "--standardise no takes them as they are"
+    hint = "--standardize no takes them as they are"
     if because:
-        return f"columns are standardised (as they are, {because}); {hint}"
-    return f"columns are standardised (mean 0 and standard deviation 1 each); {hint}"
+        return f"columns are standardized (as they are, {because}); {hint}"
+    return f"columns are standardized (mean 0 and standard deviation 1 each); {hint}"
 
 
 UNEQUAL = 100.0
@@ -78,10 +78,10 @@ def notes(settings: Data, source: DataSource, when: When = "no") -> Iterator[str
             yield from describe_features(pool, settings.columns)
         advice = describe_scale(when, pool.feature_names, features)
         yield from [] if advice is None else [advice]
-    if not settings.standardise and are_unequal(features):
+    if not settings.standardize and are_unequal(features):
         yield (
             f"the widest feature has over {UNEQUAL:.0f} times the spread of a quarter of the others; "
-            "if their units differ pass --standardise yes (standardise = true in [data])"
+            "if their units differ pass --standardize yes (standardize = true in [data])"
         )
 
 

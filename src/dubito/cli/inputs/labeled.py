@@ -1,6 +1,6 @@
 """Read what is labeled so far, from any supported file.
 
-Typical use: the user adds a label column to ``picks.csv`` and passes ``--labelled picks.csv``. Rows are matched by
+Typical use: the user adds a label column to ``picks.csv`` and passes ``--labeled picks.csv``. Rows are matched by
 id if the pool has ids, else by ``index``; rows with an empty label do not count.
 """
 
@@ -28,7 +28,7 @@ from dubito.io import Columns, PoolFile, find_array, open_source, read_array, sp
 from dubito.io.lookup import usual_name
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, Rows, Stack, len_of
 from dubito.request.arrays import unlike_features
-from dubito.request.columns import LABELLED, ROW, usual
+from dubito.request.columns import LABELED, ROW, usual
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.rows import check_rows
 
@@ -93,17 +93,17 @@ def _short(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledInputs:
+class LabeledInputs:
     """Labeled rows of the pool, and features of labeled points outside the pool."""
 
     rows: IntArray
     foreign: tuple[Matrix, ...] = ()
 
-    def joined(self, other: "LabelledInputs") -> "LabelledInputs":
-        return LabelledInputs(np.union1d(self.rows, other.rows), self.foreign + other.foreign)
+    def joined(self, other: "LabeledInputs") -> "LabeledInputs":
+        return LabeledInputs(np.union1d(self.rows, other.rows), self.foreign + other.foreign)
 
     def argument(self, pool: Matrix) -> object:
-        """The ``labelled`` argument of `dubito.select`; with features among it, the caller must exclude `rows`."""
+        """The ``labeled`` argument of `dubito.select`; with features among it, the caller must exclude `rows`."""
         if not self.foreign:
             return np.isin(np.arange(len_of(pool)), self.rows)
         parts = [*self.foreign, *([Rows(pool, self.rows)] if len(self.rows) else [])]
@@ -113,43 +113,43 @@ class LabelledInputs:
         return parts[0] if len(parts) == 1 else Stack(parts)
 
 
-OWN_ROLES: tuple[Literal["labelled", "unlabelled"], ...] = ("labelled", "unlabelled")
+OWN_ROLES: tuple[Literal["labeled", "unlabeled"], ...] = ("labeled", "unlabeled")
 """Roles of columns in the pool file that say what is labeled, by precedence."""
-NO_ROWS = LabelledInputs(np.empty(0, dtype=np.int64))
+NO_ROWS = LabeledInputs(np.empty(0, dtype=np.int64))
 
 
-def read_labelled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> LabelledInputs:
+def read_labeled(spec: str, pool: PoolFile, columns: Columns, note: Note) -> LabeledInputs:
     """Read one file: rows by id or index, row numbers, a mask, or features."""
     path, key = split_spec(spec)
     table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
     if table is None or not can_name_rows(table, pool, columns):
         return read_unnamed(spec, table, pool, columns, note)
     elsewhere = pool.source.is_table and columns.label in pool.source.names
-    kept = table.labelled(columns, note, elsewhere=elsewhere, known=pool.source.names)
+    kept = table.labeled(columns, note, elsewhere=elsewhere, known=pool.source.names)
     note_conflict(table, pool, columns, kept, note)
     note_numbers(table, pool, columns, note)
     rows = named_rows(table, pool, columns, kept)
     if rows is None:
         return NO_ROWS
     check_same_rows(table, rows, kept, pool, columns)
-    return LabelledInputs(np.unique(rows))
+    return LabeledInputs(np.unique(rows))
 
 
-def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Columns, note: Note) -> LabelledInputs:
+def read_unnamed(spec: str, table: NameTable | None, pool: PoolFile, columns: Columns, note: Note) -> LabeledInputs:
     """Read a file that does not name rows of the pool: an array, or a table of features."""
     try:
         mask = None if table is None else table.mask(len_of(pool.features))
-        array = read_array(spec, "labelled", columns=columns) if mask is None else mask
+        array = read_array(spec, "labeled", columns=columns) if mask is None else mask
         if table is not None and not len_of(array):
             raise MissingFile(f"{spec} holds nothing that names rows", hint="give it a column id or index.")
         if table is not None:
             array = mask_of_column(spec, array, pool, note)
             check_width(array, pool)
         note_order(spec, array, pool, note)
-        found = check_embedder(spec, as_labelled(array, pool), pool)
+        found = check_embedder(spec, as_labeled(array, pool), pool)
     except DubitoError as error:
         named = None if table is None else table.id_column(columns.id)
-        if table is None or (named is None and (not table.header or usual(table.header, LABELLED))):
+        if table is None or (named is None and (not table.header or usual(table.header, LABELED))):
             raise
         path = split_spec(spec)[0]
         raise (unnamed_rows(table, pool, columns) if named is None else unknown_ids(path, named)) from error
@@ -174,11 +174,11 @@ def mask_of_column(spec: str, array: Matrix, pool: PoolFile, note: Note) -> Matr
     values = np.asarray(array[:])[:, 0]
     if not np.isin(values, (0, 1)).all():
         return array
-    note(f"{spec}: its only column is 0 or 1 for every row of the pool: {int(values.sum())} with 1 count as labelled.")
+    note(f"{spec}: its only column is 0 or 1 for every row of the pool: {int(values.sum())} with 1 count as labeled.")
     return values.astype(np.bool_)
 
 
-def check_embedder(spec: str, found: LabelledInputs, pool: PoolFile) -> LabelledInputs:
+def check_embedder(spec: str, found: LabeledInputs, pool: PoolFile) -> LabeledInputs:
     """Raise if the features were made by another embedder than the pool's."""
     theirs = open_source(split_spec(spec)[0]).embedder if found.foreign and pool.source.embedder else ""
     if theirs and theirs != pool.source.embedder:
@@ -189,14 +189,14 @@ def check_embedder(spec: str, found: LabelledInputs, pool: PoolFile) -> Labelled
     return found
 
 
-def as_labelled(array: Matrix, pool: PoolFile) -> LabelledInputs:
+def as_labeled(array: Matrix, pool: PoolFile) -> LabeledInputs:
     """1-D arrays name rows of the pool, 2-D arrays hold features."""
     if len(array.shape) == 1:
-        return LabelledInputs(check_rows("labelled", np.asarray(array[:]), len_of(pool.features), pool.names))
-    return LabelledInputs(NO_ROWS.rows, (array,) if len_of(array) else ())
+        return LabeledInputs(check_rows("labeled", np.asarray(array[:]), len_of(pool.features), pool.names))
+    return LabeledInputs(NO_ROWS.rows, (array,) if len_of(array) else ())
 
 
-def own_rows(pool: PoolFile, note: Note) -> LabelledInputs:
+def own_rows(pool: PoolFile, note: Note) -> LabeledInputs:
     """The labeled rows given in the pool file: row numbers, a mask, or a mask of the unlabeled rows."""
     for role in OWN_ROLES:
         name = usual_name(pool.source, role)
@@ -205,27 +205,27 @@ def own_rows(pool: PoolFile, note: Note) -> LabelledInputs:
         if pool.source.is_table and pool.source.entry(name).ndim == 1:
             return own_mask(pool, role, name, note)
         found = find_array(pool.source, role)
-        if found is not None and role == "labelled":
-            return as_labelled(found, pool)
+        if found is not None and role == "labeled":
+            return as_labeled(found, pool)
         if found is not None:
             return all_rows_except(pool, check_rows(role, found, len_of(pool.features), pool.names))
     return NO_ROWS
 
 
-def own_mask(pool: PoolFile, role: str, name: str, note: Note) -> LabelledInputs:
+def own_mask(pool: PoolFile, role: str, name: str, note: Note) -> LabeledInputs:
     """The labeled rows given by a mask column of the pool's table."""
     source, n = pool.source, len_of(pool.features)
     said = NameTable(source.path, {name: source.entry(name).values}).booleans(name)
-    rows = np.flatnonzero(said == (role == "labelled"))
-    note(f"{source.path}: {len(rows)} of {n} rows are labelled, by {name}; --ignore-columns {name} for none.")
-    return LabelledInputs(rows)
+    rows = np.flatnonzero(said == (role == "labeled"))
+    note(f"{source.path}: {len(rows)} of {n} rows are labeled, by {name}; --ignore-columns {name} for none.")
+    return LabeledInputs(rows)
 
 
-def all_rows_except(pool: PoolFile, free: IntArray) -> LabelledInputs:
-    return LabelledInputs(np.setdiff1d(np.arange(len_of(pool.features)), free))
+def all_rows_except(pool: PoolFile, free: IntArray) -> LabeledInputs:
+    return LabeledInputs(np.setdiff1d(np.arange(len_of(pool.features)), free))
 
 
-def own_labels(pool: PoolFile, rows_named: LabelledInputs, columns: Columns, note: Note) -> LabelledInputs:
+def own_labels(pool: PoolFile, rows_named: LabeledInputs, columns: Columns, note: Note) -> LabeledInputs:
     """Rows of the pool file with a label; if all rows have one, ``rows_named`` decides."""
     source, n = pool.source, len_of(pool.features)
     name = columns.label if columns.label in source.names else usual_name(source, "labels")
@@ -236,13 +236,13 @@ def own_labels(pool: PoolFile, rows_named: LabelledInputs, columns: Columns, not
         return NO_ROWS  # An archive may hold the names of the classes instead.
     rows = np.flatnonzero(are_labels(f"{source.path} ({name})", values, columns.no_label))
     if len(rows) == n and rows_named is not NO_ROWS:
-        note(f"{source.path}: every row has one of {name}; those named as labelled count as such.")
+        note(f"{source.path}: every row has one of {name}; those named as labeled count as such.")
         return NO_ROWS
     if len(rows) == n:
         raise InvalidArgument(
-            f"every row of {source.path} is labelled ({name}), so that nothing is left to pick",
+            f"every row of {source.path} is labeled ({name}), so that nothing is left to pick",
             hint=f"pass --ignore-columns {name} to pick among them all the same.",
         )
     if len(rows):
-        note(f"{source.path}: {len(rows)} of {n} rows have a {name} and count as labelled.")
-    return LabelledInputs(rows)
+        note(f"{source.path}: {len(rows)} of {n} rows have a {name} and count as labeled.")
+    return LabeledInputs(rows)

@@ -12,7 +12,7 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from dubito.cli.inputs.labeled import LabelledInputs, own_labels, own_rows, read_labelled
+from dubito.cli.inputs.labeled import LabeledInputs, own_labels, own_rows, read_labeled
 from dubito.cli.inputs.rows import Note
 from dubito.cli.inputs.suspects import describe_features, describe_vectors
 from dubito.cli.output import name_files_in_errors, say
@@ -59,7 +59,7 @@ class Inputs:
     """The contents of the input files."""
 
     pool: PoolFile
-    labelled: LabelledInputs
+    labeled: LabeledInputs
     doubt: Mapping[DoubtRole, AnyArray]
     """At most one source of doubt, by its argument's name."""
     files: Mapping[str, str]
@@ -93,7 +93,7 @@ def read_columns(
 
 
 def read_inputs(
-    pool: str, labelled: Sequence[str] | None, doubt: DoubtSpecs, columns: Columns, missing: Missing | None = None
+    pool: str, labeled: Sequence[str] | None, doubt: DoubtSpecs, columns: Columns, missing: Missing | None = None
 ) -> Inputs:
     """Read the pool, the labeled rows and the model's doubt; notes go to `gathering_notes`.
 
@@ -103,31 +103,31 @@ def read_inputs(
     given = {role: spec for role, spec in doubt.items() if spec is not None}
     if len(given) > 1:
         raise two_sources(given)
-    check_ignored([pool, *given.values(), *(labelled or [])], columns)
+    check_ignored([pool, *given.values(), *(labeled or [])], columns)
     pool_file = read_pool(pool, columns=columns)
     source = read_doubt_source(pool_file, given, columns, note, missing)
     files: dict[str, str] = {role: given.get(role, pool) for role in source}
-    files |= {"pool": pool, "labelled": ", ".join(labelled or [pool])}
+    files |= {"pool": pool, "labeled": ", ".join(labeled or [pool])}
     if pool_file.feature_names:
         gather(list(describe_features(pool_file, columns)))
     elif pool_file.source.is_table:
         gather(list(describe_vectors(pool_file, pool, columns)))
-    return Inputs(pool_file, read_all_labelled(pool_file, labelled or [], columns, note), source, files)
+    return Inputs(pool_file, read_all_labeled(pool_file, labeled or [], columns, note), source, files)
 
 
 def note(remark: str) -> None:
     gather([remark])
 
 
-def read_all_labelled(pool: PoolFile, specs: Sequence[str], columns: Columns, note: Note) -> LabelledInputs:
+def read_all_labeled(pool: PoolFile, specs: Sequence[str], columns: Columns, note: Note) -> LabeledInputs:
     """The labeled rows of the pool file and of every file named."""
     if pool.source.is_table and not specs and columns.label is not None:
         pool.source.entry(columns.label)  # Raises if there is no such column.
     rows = own_rows(pool, note)
     found = rows.joined(own_labels(pool, rows, columns, note))
     for spec in specs:
-        with name_files_in_errors({"labelled": spec}):
-            found = found.joined(read_labelled(spec, pool, columns, note))
+        with name_files_in_errors({"labeled": spec}):
+            found = found.joined(read_labeled(spec, pool, columns, note))
     return found
 
 
@@ -279,10 +279,10 @@ def handle_missing(found: Inputs, missing: Missing | None) -> tuple[Inputs, Kept
     kept = KeptRows(n_rows, cleaned.rows)
     if cleaned.rows is None:
         return replace(found, pool=replace(pool, features=cleaned.features)), kept
-    n_dropped = len(found.labelled.rows) - len(kept.positions_of(found.labelled.rows))
+    n_dropped = len(found.labeled.rows) - len(kept.positions_of(found.labeled.rows))
     if n_dropped:
-        note(f"{n_dropped} of the labelled rows are among them, and are no references")
-    labelled = LabelledInputs(kept.positions_of(found.labelled.rows), found.labelled.foreign)
+        note(f"{n_dropped} of the labeled rows are among them, and are no references")
+    labeled = LabeledInputs(kept.positions_of(found.labeled.rows), found.labeled.foreign)
     doubt = {role: _rows_of(role, array, kept) for role, array in found.doubt.items()}
     row_values = {role: _rows_of(role, array, kept) for role, array in found.row_values.items()}
     rows = np.array(list(found.labels), dtype=np.int64)
@@ -290,7 +290,7 @@ def handle_missing(found: Inputs, missing: Missing | None) -> tuple[Inputs, Kept
     labels = dict(zip(kept.positions_of(rows).tolist(), kept_labels.tolist(), strict=True))
     smaller_pool = replace(pool, features=cleaned.features, names=pool.names.at(cleaned.rows))
     smaller_inputs = replace(
-        found, pool=smaller_pool, labelled=labelled, doubt=doubt, row_values=row_values, labels=labels
+        found, pool=smaller_pool, labeled=labeled, doubt=doubt, row_values=row_values, labels=labels
     )
     return replace(smaller_inputs, kept=cleaned.rows), kept
 
@@ -354,13 +354,13 @@ class Opened(NamedTuple):
     """Command line options about the pool, with a project replaced by its files."""
 
     pool: str
-    labelled: list[str] | None
+    labeled: list[str] | None
     ignore: str | None
     no_label: str | None
 
 
 def opened(
-    pool: str, labelled: Sequence[str] | None, ignore: str | None, no_label: str | None, folder: str | None = None
+    pool: str, labeled: Sequence[str] | None, ignore: str | None, no_label: str | None, folder: str | None = None
 ) -> Opened:
     """Replace a project by its pool and its labels; anything else is returned unchanged.
 
@@ -368,7 +368,7 @@ def opened(
     even if it is called -1 or NA, unless further files of labels are given.
     """
     if not is_project(pool):
-        return Opened(pool, None if labelled is None else list(labelled), ignore, no_label)
+        return Opened(pool, None if labeled is None else list(labeled), ignore, no_label)
     require("sqlalchemy", extra="label")
     from dubito.labeling.project_export import own_column, read_state, write_labels
 
@@ -380,8 +380,8 @@ def opened(
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     own = own_column(state.project)
     ignored = ",".join(each for each in (ignore, own) if each) or None
-    paths = [*write_labels(state, folder), *(labelled or [])]
-    return Opened(state.project.pool_path, paths or None, ignored, no_label if labelled or no_label else EMPTY)
+    paths = [*write_labels(state, folder), *(labeled or [])]
+    return Opened(state.project.pool_path, paths or None, ignored, no_label if labeled or no_label else EMPTY)
 
 
 def dataset(path: str, no_label: str | None) -> tuple[str, str | None]:

@@ -160,7 +160,7 @@ MAX_SIMILAR = 5
 
 def with_labels(found: Inputs, specs: Sequence[str], columns: Columns) -> Inputs:
     """Add the label of every labeled row, unless the user supplied a model's predictions."""
-    if found.doubt or not len(found.labelled.rows):
+    if found.doubt or not len(found.labeled.rows):
         return found
     labels = read_labels(found.pool, specs, columns)
     note_similar_classes(labels.values())
@@ -180,11 +180,11 @@ def note_similar_classes(labels: Iterable[str]) -> None:
 
 
 def labels_argument(found: Inputs) -> AnyArray | None:
-    """The ``labels`` argument of `dubito.select`, aligned with its ``labelled`` argument; None without labels."""
+    """The ``labels`` argument of `dubito.select`, aligned with its ``labeled`` argument; None without labels."""
     if not found.labels:
         return None
-    rows = np.arange(len_of(found.pool.features)) if not found.labelled.foreign else found.labelled.rows
-    n_foreign = sum(map(len_of, found.labelled.foreign))
+    rows = np.arange(len_of(found.pool.features)) if not found.labeled.foreign else found.labeled.rows
+    n_foreign = sum(map(len_of, found.labeled.foreign))
     values = np.full(n_foreign + len(rows), None, dtype=object)
     values[n_foreign:] = [found.labels.get(row) for row in rows.tolist()]
     return values
@@ -267,7 +267,7 @@ def _or_leave_out(one: SourcedLabel, other: SourcedLabel, pool: PoolFile) -> str
 # ``--temperature``: a number, or fitted on the labels.
 
 
-def read_temperature(text: str | None, found: Inputs, labelled: Sequence[str], columns: Columns) -> float | None:
+def read_temperature(text: str | None, found: Inputs, labeled: Sequence[str], columns: Columns) -> float | None:
     """The temperature for the logits; a note reports a fitted one."""
     if text is None:
         return None
@@ -276,13 +276,13 @@ def read_temperature(text: str | None, found: Inputs, labelled: Sequence[str], c
         return number
     if "logits" not in found.doubt:
         raise InvalidArgument("needs logits", argument="temperature", value=text, hint="pass --logits FILE.")
-    labels = read_labels(found.pool, labelled, columns)
+    labels = read_labels(found.pool, labeled, columns)
     if not labels:
-        hint = "fill in a column label, in the pool or in a table for --labelled, or pass a number."
-        problem = "needs the classes of labelled rows of the pool"
+        hint = "fill in a column label, in the pool or in a table for --labeled, or pass a number."
+        problem = "needs the classes of labeled rows of the pool"
         raise InvalidArgument(problem, argument="temperature", value=text, hint=hint)
     with name_files_in_errors(found.files, found.describe_row):
         logits, rows = check_logits(found.doubt["logits"], len_of(found.pool.features)), np.array(list(labels))
         value, remark = fit_temperature(logits[rows], np.array(list(labels.values())))
-    note(f"temperature {value:.4g}, fitted on {len(rows)} labelled rows" if remark is None else remark)
+    note(f"temperature {value:.4g}, fitted on {len(rows)} labeled rows" if remark is None else remark)
     return value

@@ -14,7 +14,7 @@ from dubito.io import Columns, PoolFile, Source, find_array, open_source, read_a
 from dubito.io.lookup import given_name, index_columns, usual_name
 from dubito.io.source import reading, suffix_of
 from dubito.matrix import AnyArray, BoolArray, IntArray, Matrix, len_of
-from dubito.request.columns import CANDIDATES, IDS, LABELLED, LABELS, ROW, UNLABELLED, no_features, usual
+from dubito.request.columns import CANDIDATES, IDS, LABELED, LABELS, ROW, UNLABELED, no_features, usual
 from dubito.request.ids import Ids, rows_of
 from dubito.request.labels import are_labels, label_keys
 from dubito.request.rows import check_rows, refuse_ids
@@ -149,7 +149,7 @@ class NameTable:
         given = free[0] if len(free) == 1 else "NAME"
         return f" If {' or '.join(free[:MAX_SHOWN])} holds their classes, pass --label-column {given}."
 
-    def labelled(
+    def labeled(
         self, columns: Columns, note: Note, *, elsewhere: bool = False, known: Collection[str] = ()
     ) -> BoolArray:
         """Which rows count as labeled: those with a label, or those set in a mask column; all if there is neither.
@@ -159,20 +159,20 @@ class NameTable:
         n = len(next(iter(self.columns.values()))()) if self.columns else 0
         all_rows: BoolArray = np.ones(n, dtype=np.bool_)
         if not n:
-            note(f"{self.path}: 0 rows, so that nothing counts as labelled.")
+            note(f"{self.path}: 0 rows, so that nothing counts as labeled.")
         if self.is_list or not n:
             return all_rows
         name = self.label_column(columns.label, elsewhere=elsewhere)
-        mask = usual(self.header, (*LABELLED, *UNLABELLED))
+        mask = usual(self.header, (*LABELED, *UNLABELED))
         if name is None and mask is None:
             hint = self.hint_of_labels(columns, known)
             rows = f"{n} row{'s' * (n != 1)}, no label column"
-            note(f"{self.path}: {rows}: all count as labelled, and no model is fitted on this file.{hint}")
+            note(f"{self.path}: {rows}: all count as labeled, and no model is fitted on this file.{hint}")
             return all_rows
         kept, why = all_rows, ""
         if mask is not None:
-            kept, why = self.booleans(mask), f"are labelled by {mask}"
-            kept = ~kept if mask.lower() in UNLABELLED else kept
+            kept, why = self.booleans(mask), f"are labeled by {mask}"
+            kept = ~kept if mask.lower() in UNLABELED else kept
         if name is not None:
             claimed, kept = kept, are_labels(f"{self.path} ({name})", self.columns[name](), columns.no_label)
             why = f"have a {name}"
@@ -185,12 +185,12 @@ class NameTable:
 
     def mask(self, n_rows: int) -> BoolArray | None:
         """The mask column if it has a value for each of ``n_rows`` rows; None without one."""
-        name = usual(self.header, (*LABELLED, *UNLABELLED))
+        name = usual(self.header, (*LABELED, *UNLABELED))
         texts = [] if name is None else label_keys(self.columns[name]())
         if name is None or len(texts) != n_rows or len(set(texts)) == len(texts):
             return None
         claimed = self.booleans(name)
-        return ~claimed if name.lower() in UNLABELLED else claimed
+        return ~claimed if name.lower() in UNLABELED else claimed
 
     def booleans(self, name: str) -> BoolArray:
         """A column of 0/1, true/false or yes/no as booleans."""
@@ -242,7 +242,7 @@ def table_of_source(source: Source, columns: Columns) -> NameTable | None:
         return None
     n = len(one[ids].values())
     same = {name: entry.values for name, entry in one.items() if name == ids or len(entry.values()) == n}
-    roles = (*LABELLED, *UNLABELLED, *CANDIDATES)
+    roles = (*LABELED, *UNLABELED, *CANDIDATES)
     # An archive whose ids do not belong to its row numbers or features.
     return (
         None
@@ -424,7 +424,7 @@ def read_earlier(path: str, rows: IntArray, pool: PoolFile, columns: Columns) ->
     moved = np.flatnonzero(rows_of(ids, pool.names.ids) != rows)
     if len(moved):
         problem = f"{path} has {ids.shown(moved[:1].tolist())} as row {rows[moved[0]]}, which is another row by now"
-        raise InvalidData(problem, hint=f"write to another file, and pass --labelled {path}.")
+        raise InvalidData(problem, hint=f"write to another file, and pass --labeled {path}.")
     return rows
 
 

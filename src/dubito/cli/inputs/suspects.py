@@ -62,7 +62,7 @@ def _describe_suspects(pool: PoolFile, columns: Columns) -> Iterator[str]:
         described = _listed(names[ids], "looks like an id", "look like ids")
         yield f"{described}: {hint} if so; now {'it is a feature' if ids.sum() == 1 else 'they are features'}"
     for name in names[looks_like_status(names.tolist(), sample)].tolist():
-        yield f"{name} is 0 or 1 and may say what is labelled: call it labelled if so, or pass --ignore-columns {name}"
+        yield f"{name} is 0 or 1 and may say what is labeled: call it labeled if so, or pass --ignore-columns {name}"
     yield from _describe_missing(names.tolist(), sample, "the first " * (len(sample) < len_of(pool.features)))
     codes = np.array([pool.source.entry(name).is_code for name in names.tolist()], dtype=np.bool_) & ~ids
     if codes.any():

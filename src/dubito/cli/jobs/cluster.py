@@ -60,7 +60,7 @@ def refuse(target: Target, others: Mapping[str, object]) -> None:
 
 def pick(
     pool: str,
-    labelled: Sequence[str],
+    labeled: Sequence[str],
     sources: DoubtSpecs,
     columns: Columns,
     method: Method,
@@ -76,7 +76,7 @@ def pick(
     if len(given) > 1:
         raise two_sources(given)
     shards = where.shards(pool, columns, given)
-    rows = _read_labelled(labelled, columns)
+    rows = _read_labeled(labeled, columns)
     say("connecting to Ray" + ("" if where.address is None else f" at {where.address}"), quiet=quiet)
     connect(where.address)
     with Bar("picking", quiet=quiet) as bar:
@@ -84,7 +84,7 @@ def pick(
             return select(
                 shards,
                 method.budget,
-                labelled=rows,
+                labeled=rows,
                 strategy=method.strategy,
                 metric=method.metric,
                 engine="cluster",
@@ -95,16 +95,16 @@ def pick(
             return stopped.selection
 
 
-def _read_labelled(specs: Sequence[str], columns: Columns) -> AnyArray | None:
+def _read_labeled(specs: Sequence[str], columns: Columns) -> AnyArray | None:
     """Rows of the whole pool, from files of picks, or features; not both."""
     if not specs:
         return None
     parts = [
         read_picks(spec)
         if "index" in open_source(split_spec(spec)[0]).names
-        else np.asarray(read_array(spec, "labelled", columns=columns)[:])
+        else np.asarray(read_array(spec, "labeled", columns=columns)[:])
         for spec in specs
     ]
     if len({part.ndim for part in parts}) > 1:
-        raise InvalidArgument("names both rows and features", argument="labelled", hint="pass files of one kind.")
+        raise InvalidArgument("names both rows and features", argument="labeled", hint="pass files of one kind.")
     return np.concatenate(parts)

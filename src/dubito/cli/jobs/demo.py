@@ -29,9 +29,9 @@ def play(folder: Path) -> None:
     type_in("embed", folder / "pictures", "-o", pool)
     type_in("select", pool, "--budget", BUDGET, "-o", first)
     fill_in(first, answers)
-    type_in("select", pool, "--budget", BUDGET, "--labelled", first, "-o", second)
+    type_in("select", pool, "--budget", BUDGET, "--labeled", first, "-o", second)
     fill_in(second, answers)
-    type_in("status", pool, "--labelled", first, "--labelled", second)
+    type_in("status", pool, "--labeled", first, "--labeled", second)
 
 
 def write_pictures(folder: Path) -> dict[str, int]:

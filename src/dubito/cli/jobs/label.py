@@ -161,8 +161,8 @@ def run(project: "Project", contents: "Contents", asked: LabelCall, *, browser: 
         say(f"listening on {address}, for the server at {asked.public}", quiet=quiet)
         address = f"{asked.public}/"
     service.lock.tell(address)
-    n_labelled = len(service.state.label_table.labels)
-    say(f"{len(contents):,} items, {n_labelled:,} labelled, in {project.folder}", quiet=quiet)
+    n_labeled = len(service.state.label_table.labels)
+    say(f"{len(contents):,} items, {n_labeled:,} labeled, in {project.folder}", quiet=quiet)
     put([address if asked.token else f"{address}?token={token}"])
     say("label there; Ctrl-C stops, and the same command goes on.", quiet=quiet)
 

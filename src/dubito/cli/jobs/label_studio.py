@@ -136,28 +136,28 @@ def read_plan(budget: str, rounds: str | None, ahead: str, every: str, *, jump_a
 
 
 def read_suggestions(
-    picks: str, shown: Showing, pool: str | None, labelled: Sequence[str], columns: Columns, model: str
+    picks: str, shown: Showing, pool: str | None, labeled: Sequence[str], columns: Columns, model: str
 ) -> list[Suggestion]:
     """The picks, with guesses where a pool and labels are named."""
     items = read_items(picks, shown.column, shown.address(), to_look_at=True)
     if not items:
         raise InvalidData(f"{picks} holds no picks", hint="let dubito select write some.")
     if pool is None:
-        if labelled:
-            raise InvalidArgument("--labelled alone says nothing here", hint="pass --pool, too, for a model to guess.")
+        if labeled:
+            raise InvalidArgument("--labeled alone says nothing here", hint="pass --pool, too, for a model to guess.")
         return [Suggestion(item) for item in items]
-    found, labels, table = _read_pool(pool, labelled, columns)
+    found, labels, table = _read_pool(pool, labeled, columns)
     rows = [Item(name, items[0].key, items[0].kind, "", {}) for name in label_keys(next(iter(table.values())))]
     known = {rows[row].name: label for row, label in labels.items()}
     return PoolPicker(found.pool.features, rows, known, model=model).guessed({}, items)
 
 
 def _read_pool(
-    pool: str, labelled: Sequence[str], columns: Columns
+    pool: str, labeled: Sequence[str], columns: Columns
 ) -> tuple[Inputs, dict[int, str], dict[str, AnyArray]]:
     """The pool, the labels of its rows, and what its rows are called."""
-    found = read_inputs(pool, labelled, {}, columns)
-    labels = read_labels(found.pool, labelled, columns)
+    found = read_inputs(pool, labeled, {}, columns)
+    labels = read_labels(found.pool, labeled, columns)
     note_similar_classes(labels.values())
     ids = found.pool.ids
     return found, labels, {ROW: np.arange(len_of(found.pool.features))} if ids is None else {"id": ids}
@@ -166,27 +166,27 @@ def _read_pool(
 def read_picker(
     pool: str,
     shown: Showing,
-    labelled: Sequence[str],
+    labeled: Sequence[str],
     columns: Columns,
     method: Method,
-    standardise: str,
+    standardize: str,
     *,
     guesses: bool,
 ) -> PoolPicker:
     """The pool as `watch` picks from it."""
-    found, labels, table = _read_pool(pool, labelled, columns)
+    found, labels, table = _read_pool(pool, labeled, columns)
     table |= read_carried(pool, None, found.pool, columns)
     items = items_of(pool, table, shown.column, shown.address(), to_look_at=True)
     return PoolPicker(
         found.pool.features,
         items,
         {items[row].name: label for row, label in labels.items()},
-        found.labelled.rows.tolist(),
+        found.labeled.rows.tolist(),
         model=method.model,
         guess=guesses,
         strategy=method.strategy,
         metric=method.metric,
-        standardise=is_wanted(read_when(standardise), found.pool.feature_names),
+        standardize=is_wanted(read_when(standardize), found.pool.feature_names),
         engine=method.engine,
         memory_limit=method.memory_limit,
         seed=method.seed,

@@ -15,7 +15,7 @@ import numpy as np
 from dubito.api import forecast, select
 from dubito.arguments import ModelChoice, build_request, check_points, check_terms, with_model
 from dubito.cli.inputs.features import When, describe_scale, is_wanted
-from dubito.cli.inputs.labeled import LabelledInputs
+from dubito.cli.inputs.labeled import LabeledInputs
 from dubito.cli.inputs.pool import Inputs, note
 from dubito.cli.inputs.row_columns import labels_argument
 from dubito.cli.inputs.rows import own_candidates, picture_folders, read_candidate_rows, read_earlier
@@ -115,7 +115,7 @@ def _is_shard(path: str) -> bool:
     return sum(suffix_of(name) == suffix_of(path) for name in os.listdir(os.path.dirname(path))) > 1
 
 
-def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence[str] = ()) -> None:
+def finish(selection: Selection, target: Target, quiet: bool, labeled: Sequence[str] = ()) -> None:
     """Write the picks and print a summary; raise `Stopped` if the run was interrupted."""
     where = "to stdout" if target.path is None else f"to {target.path}"
     if len(selection):
@@ -137,8 +137,8 @@ def finish(selection: Selection, target: Target, quiet: bool, labelled: Sequence
     if target.safe_csv and target.format == "csv":
         note_escaped_text(selection, where.removeprefix("to "), quiet)
     if target.path is not None:
-        files = dict.fromkeys([*labelled, target.path])
-        options = " ".join(f"--labelled {shlex.quote(path)}" for path in files)
+        files = dict.fromkeys([*labeled, target.path])
+        options = " ".join(f"--labeled {shlex.quote(path)}" for path in files)
         say(f"next round: label them, train your model again if you have one, and pass {options}", quiet=quiet)
 
 
@@ -175,7 +175,7 @@ class Method:
     engine: str
     memory_limit: int | None
     seed: int
-    standardise: bool = False
+    standardize: bool = False
     spend: float | None = None
     quotas: object = None
     temperature: float | None = None
@@ -231,7 +231,7 @@ def with_scale(method: Method, found: Inputs, when: When) -> Method:
     advice = describe_scale(when, names, found.pool.features)
     if advice is not None:
         note(advice)
-    return replace(method, standardise=is_wanted(when, names))
+    return replace(method, standardize=is_wanted(when, names))
 
 
 @contextmanager
@@ -249,7 +249,7 @@ def without_earlier_picks(found: Inputs, target: Target, columns: Columns) -> In
     if not target.append or target.path is None or not os.path.exists(target.path):
         return found
     earlier = read_earlier(target.path, read_picks(target.path), found.pool, columns)
-    return replace(found, labelled=found.labelled.joined(LabelledInputs(earlier)))
+    return replace(found, labeled=found.labeled.joined(LabeledInputs(earlier)))
 
 
 def read_candidates(spec: str | None, found: Inputs, columns: Columns) -> IntArray | None:
@@ -260,9 +260,9 @@ def read_candidates(spec: str | None, found: Inputs, columns: Columns) -> IntArr
             wanted = own_candidates(found.pool, columns, note)
         else:
             wanted = read_candidate_rows(spec, found.pool, columns, note)
-    if found.labelled.foreign and len(found.labelled.rows):
+    if found.labeled.foreign and len(found.labeled.rows):
         # select() excludes labeled rows that are given as row numbers, but not those given as features.
-        return check_candidates(wanted, n_pool, found.labelled.rows)
+        return check_candidates(wanted, n_pool, found.labeled.rows)
     return wanted
 
 
@@ -284,7 +284,7 @@ def call_select(found: Inputs, allowed: IntArray | None, method: Method, progres
         return select(
             found.pool.features,
             method.budget,
-            labelled=found.labelled.argument(found.pool.features),
+            labeled=found.labeled.argument(found.pool.features),
             probabilities=found.doubt.get("probabilities"),
             logits=found.doubt.get("logits"),
             doubt=found.doubt.get("doubt"),
@@ -299,7 +299,7 @@ def call_select(found: Inputs, allowed: IntArray | None, method: Method, progres
             quotas=limits.quotas,
             classes=limits.classes,
             metric=method.metric,
-            standardise=method.standardise,
+            standardize=method.standardize,
             engine=method.engine,
             memory_limit=method.memory_limit,
             seed=method.seed,
@@ -320,7 +320,7 @@ class DryRunFacts:
     n: int
     d: int
     dtype: str
-    labelled: int
+    labeled: int
     candidates: int
     budget: int
     strategy: str
@@ -351,7 +351,7 @@ def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Req
     """The request that `dubito.select` would run, after all of its checks."""
     features = found.pool.features
     terms = check_terms(method.engine, method.memory_limit, method.seed, progress=None)
-    named = found.labelled.argument(features)
+    named = found.labeled.argument(features)
     points = check_points(features, named, method.metric)
     probabilities, logits, doubt = map(found.doubt.get, DOUBT_ROLES)
     doubts = Sources(probabilities, logits, doubt, method.temperature, labels_argument(found), named)

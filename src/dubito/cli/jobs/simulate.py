@@ -149,9 +149,9 @@ def read_settings(data: str, test: str | None, test_share: str | None, columns: 
     )
 
 
-def prepared(draft: Experiment, standardise: bool, missing: str | None) -> Experiment:
-    """The experiment with features standardised or not, and missing ones filled in or left out."""
-    return replace(draft, data=replace(draft.data, standardise=standardise, missing=missing))
+def prepared(draft: Experiment, standardize: bool, missing: str | None) -> Experiment:
+    """The experiment with features standardized or not, and missing ones filled in or left out."""
+    return replace(draft, data=replace(draft.data, standardize=standardize, missing=missing))
 
 
 def read_data(draft: Experiment, data: str, test: str | None = None, missing: str | None = None) -> DataSource:

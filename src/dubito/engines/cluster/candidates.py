@@ -127,7 +127,7 @@ class HostCandidates:
     """See `Candidates`."""
 
     def __init__(self, problem: Problem, start: Start) -> None:
-        """Bound every candidate by what is labelled and picked; or by the farthest of those that stand apart."""
+        """Bound every candidate by what is labeled and picked; or by the farthest of those that stand apart."""
         n_apart, self.n_picks = len(start.apart), 0
         room = max(start.budget, len(start.picks)) + n_apart
         self.extended, self.n_own = Extended(problem.pool, room), len_of(problem.pool)
@@ -143,7 +143,7 @@ class HostCandidates:
         share = min(1.0, len(problem.candidates) / max(1, start.n_candidates) + UNEVEN)
         kernels = self.kernels = CpuKernels(local, math.ceil(share * start.budget))
         self.bounds = Bounds(local, kernels)
-        # A pick scales what is near it by its own weight, and labelled points do not: first bounds know one kind alone.
+        # A pick scales what is near it by its own weight, and labeled points do not: first bounds know one kind alone.
         is_mixed = problem.scaling == "acquired" and len(kernels.references) > 0
         if is_mixed:
             self.bounds.bound, self.bounds.seen = kernels.first_bounds()

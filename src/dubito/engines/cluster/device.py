@@ -24,7 +24,7 @@ class DeviceCandidates:
     """See `dubito.engines.cluster.candidates.Candidates`."""
 
     def __init__(self, problem: Problem, start: Start, hardware: Hardware) -> None:
-        """Bound every candidate by what is labelled and picked; in smaller blocks where memory runs out."""
+        """Bound every candidate by what is labeled and picked; in smaller blocks where memory runs out."""
         assert hardware.device is not None
         self.problem, self.start, self.device = problem, start, hardware.device
         self.room = max(start.budget, len(start.picks))
@@ -54,7 +54,7 @@ class DeviceCandidates:
         # Weights of picks, which may lie in other shards, stand behind those of the candidates.
         bounds.weights = torch.cat([bounds.weights, torch.zeros(self.room, dtype=torch.float64, device=self.device)])
         self.fronts = Fronts(bounds, first_unpicked)
-        is_mixed = bounds.by_pick and references.n_labelled > 0
+        is_mixed = bounds.by_pick and references.n_labeled > 0
         if is_mixed:
             bounds.start(NONE.numpy())
         self.add(start.picks)

@@ -186,7 +186,7 @@ def open_all(workers: Workers, names: Sequence[str] = (), left_out: IntArray = N
 
 
 def leave_out(workers: Workers, placed: Placed, rows: IntArray, is_early: bool = False) -> Placed:
-    """The same without some rows of the whole pool, which are labelled; ``is_early`` where few are."""
+    """The same without some rows of the whole pool, which are labeled; ``is_early`` where few are."""
     placed = replace(placed, left_out=np.union1d(placed.left_out, rows), is_early=is_early)
     counts = workers.ask("place", (), [placed.of(shard) for shard in range(len(workers))])
     workers.restore = placed.restore

@@ -30,7 +30,7 @@ class Placed:
     n_candidates: IntArray
     """Of each."""
     is_early: bool = False
-    """Whether so little is labelled that a shard's other problem is meant, where it has one."""
+    """Whether so little is labeled that a shard's other problem is meant, where it has one."""
 
     def of(self, shard: int) -> tuple[int, IntArray, bool]:
         """What one shard is sent."""
@@ -71,7 +71,7 @@ class ClusterFrontier:
         self.none = self.facts.no_points()
         self.is_started = self.is_adding = False
         self.picked, self.apart, self.seen = self.none, self.none, self.none
-        """References beside what is labelled; picks of a beam's cold start; the points of the last front."""
+        """References beside what is labeled; picks of a beam's cold start; the points of the last front."""
         self.pending = self.none
         self.dropped = np.empty(0, dtype=np.int64)
         self.lowered: list[tuple[IntArray, FloatArray]] = [_nothing_lowered() for _ in facts]
@@ -85,7 +85,7 @@ class ClusterFrontier:
 
     @property
     def is_cold(self) -> bool:
-        """Whether nothing is labelled."""
+        """Whether nothing is labeled."""
         return len_of(self.problem.references) == 0 and len(self.picked) == 0
 
     # How a run begins
@@ -111,7 +111,7 @@ class ClusterFrontier:
         return whole_sum(total, begun)
 
     def open(self, first: IntArray) -> None:
-        """Bounds by what is labelled and by these picks."""
+        """Bounds by what is labeled and by these picks."""
         self.picked = joined([self.picked, self.seen.at(first)]) if len(first) else self.picked
         self._start()
 

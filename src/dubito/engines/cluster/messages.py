@@ -98,11 +98,11 @@ class Start:
     """How a run begins, or goes on where a shard was lost: the same for every shard."""
 
     references: AnyArray
-    """(m, d) what is labelled."""
+    """(m, d) what is labeled."""
     largest: float
     budget: int
     picks: Points
-    """References beside what is labelled, in order."""
+    """References beside what is labeled, in order."""
     apart: Points
     """Picks of different configurations, in a beam's cold start."""
     n_candidates: int

@@ -23,12 +23,12 @@ class Opened:
 
     problem: Problem | CoverageProblem
     """These rows alone: their features, candidates, doubt, weights and scores, without references."""
-    labelled: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    labeled: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Rows that say so themselves; they are no candidates."""
     ids: AnyArray | None = None
     """(n,) what rows are called."""
     otherwise: Problem | CoverageProblem | None = None
-    """The problem where little is labelled, if that makes a difference."""
+    """The problem where little is labeled, if that makes a difference."""
 
 
 class Part(Protocol):
@@ -64,7 +64,7 @@ class Shard:
         )
 
     def place(self, first_row: int, left_out: IntArray, is_early: bool = False) -> int:
-        """Hear where the shard begins in the whole pool, and rows of that which are labelled; candidates left."""
+        """Hear where the shard begins in the whole pool, and rows of that which are labeled; candidates left."""
         self.first_row = first_row
         given = self.opened.otherwise if is_early and self.opened.otherwise is not None else self.opened.problem
         gone = left_out - first_row
@@ -90,9 +90,9 @@ class Shard:
         assert isinstance(self.placed, Problem)
         return self.placed
 
-    def labelled(self) -> AnyArray:
-        """Features of the rows that say that they are labelled."""
-        return np.asarray(self.placed.pool[self.opened.labelled])
+    def labeled(self) -> AnyArray:
+        """Features of the rows that say that they are labeled."""
+        return np.asarray(self.placed.pool[self.opened.labeled])
 
     def names(self, rows: IntArray) -> tuple[IntArray, AnyArray | None]:
         """Those of some rows of the whole pool that are here, and what they are called."""
@@ -131,7 +131,7 @@ class Shard:
             return np.asarray(keys * (costs * costs))
 
     def start(self, start: Start) -> None:
-        """Bound every candidate by what is labelled and picked; or by the farthest of those that stand apart."""
+        """Bound every candidate by what is labeled and picked; or by the farthest of those that stand apart."""
         self.candidates, self.n_picks = None, len(start.picks)
         if len(self.problem.candidates) == 0:
             return

@@ -21,8 +21,8 @@ from dubito.matrix import OnDevice, len_of
 # Whether a problem is small: which of the engine's ways is the quickest, by what they were measured to cost.
 #
 # The seconds were fitted on two cores. With compiled steps, to 804 runs: 500 to 60,000 rows of 8 to 512 features, up to
-# 32 MB of them, 10 to 2,000 labelled, 5 to 1,000 picks, structured and not; of 324 others, one in 20 takes more than
-# 1.15 times what the quicker way would have, the worst 2.6 times (10 labelled, 300 picks). Without, to 42 sizes from
+# 32 MB of them, 10 to 2,000 labeled, 5 to 1,000 picks, structured and not; of 324 others, one in 20 takes more than
+# 1.15 times what the quicker way would have, the worst 2.6 times (10 labeled, 300 picks). Without, to 42 sizes from
 # 500 x 16 to 15,000 x 512. What counts is where the ways cross, and all are mostly products, so that a faster machine
 # moves that little.
 
@@ -56,13 +56,13 @@ def pays(problem: Problem) -> bool:
 
 
 def _small(n: int, d: int, m: int, b: int) -> float:
-    """A call, reading, products with what is labelled, and picks: each brings some candidates up to date."""
+    """A call, reading, products with what is labeled, and picks: each brings some candidates up to date."""
     reading = n * (2.4e-8 + 7.3e-10 * d + m * (5e-10 + 9.2e-12 * d))
     return 1.5e-4 + reading + b * (1.3e-6 + 4.2e-10 * n + m * (2.6e-8 + 1.2e-10 * d) + b * (2.3e-8 + 2.7e-10 * d))
 
 
 def _lazy_in_c(n: int, d: int, m: int, b: int) -> float:
-    """A call, products with anchors, picks, and what is labelled."""
+    """A call, products with anchors, picks, and what is labeled."""
     products = n * (1.8e-7 + 3.5e-11 * d * min(m, FEW_ANCHORS))
     return 2.8e-3 + products + b * (7.7e-6 + 4.4e-8 * d) + m * (2.2e-6 + 4e-8 * d)
 

@@ -153,12 +153,12 @@ class CandidateGroup:
         return Pairs(rows, pairs.references, low * low * (ROUND_DOWN / self.unit) * weights)
 
     def _pair_weights(self, rows: IntArray, references: IntArray) -> FloatArray:
-        by_pick = references >= self.references.n_labelled
+        by_pick = references >= self.references.n_labeled
         problem = self.references.problem
         if problem.weights is None or problem.scaling == "respective" or not by_pick.any():
             return self.weights[rows]
         weights = self.weights[rows].copy()
-        picks = self.references.picks[references[by_pick] - self.references.n_labelled]
+        picks = self.references.picks[references[by_pick] - self.references.n_labeled]
         weights[by_pick] = problem.weights[picks]
         return weights
 
@@ -238,7 +238,7 @@ class CpuKernels:
     def keep(self) -> None:
         """Leave the references for the next run on these points."""
         if self.problem.known is not None:
-            n_kept = len(self.references) if self.learned is not None else self.references.n_labelled
+            n_kept = len(self.references) if self.learned is not None else self.references.n_labeled
             self.problem.known.kept = self.references.keep(n_kept)
 
     def _sample(self, n_rows: int) -> IntArray:
@@ -270,7 +270,7 @@ class CpuKernels:
         known, rows = self.problem.known, self.problem.candidates
         own = self.references.pick_weights(slice(0, len(self.references)))
         # A cold start's pick is a reference of this run alone, unless the run is one to learn from.
-        is_own = self.learned is None and self.references.n_labelled == 0
+        is_own = self.learned is None and self.references.n_labeled == 0
         if known is None or own is not None or is_own:
             return self._scale(self._anchored(own), own), np.zeros(len(rows), dtype=np.int32)
         if not np.isfinite(known.squared[rows]).all():
@@ -381,8 +381,8 @@ class CpuKernels:
         known.seen[done] = len(self.references)
 
     def _spans(self, first: int) -> list[tuple[int, int]]:
-        """Spans of references from ``first`` on, labelled and picks apart where they weigh differently."""
-        apart = [max(first, self.references.n_labelled)] if self.problem.scaling == "acquired" else []
+        """Spans of references from ``first`` on, labeled and picks apart where they weigh differently."""
+        apart = [max(first, self.references.n_labeled)] if self.problem.scaling == "acquired" else []
         return [
             (start, min(start + self.plan.reference_rows, stop))
             for begin, stop in pairwise([first, *apart, len(self.references)])

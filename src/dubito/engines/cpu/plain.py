@@ -1,4 +1,4 @@
-"""The plain way for small problems: one product with what is labelled, then picks among those that come first.
+"""The plain way for small problems: one product with what is labeled, then picks among those that come first.
 
 It keeps one number of float32 a candidate, about its squared distance to the nearest reference, and a bound on how far
 that is off. A few hundred that come first are the front. Products in float64 give each of them an interval that holds
@@ -61,31 +61,31 @@ class Few(FrontPicking):
 
 
 class Plain:
-    """A run: candidates go by their places, references are what is labelled, then picks."""
+    """A run: candidates go by their places, references are what is labeled, then picks."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.n_labelled = problem, len_of(problem.references)
+        self.problem, self.n_labeled = problem, len_of(problem.references)
         n_candidates, d = len(problem.candidates), problem.pool.shape[1]
         few = problem.candidates[:: -(-n_candidates // FEW)]
         self.sketch = plain_sketch(read_rows(problem.pool, few, problem.metric), problem.largest)
         is_whole = n_candidates == len_of(problem.pool)
         self.points = self._read(problem.pool, slice(None) if is_whole else problem.candidates)
         self.sizes = _sizes(self.points)
-        labelled = self._read(problem.references, slice(None))
-        labelled_sizes = _sizes(labelled)
+        labeled = self._read(problem.references, slice(None))
+        labeled_sizes = _sizes(labeled)
         # The longest there is: candidates are references sooner or later.
-        self.longest = (1.0 + UNSURE) * float(max(self.sizes.max(), labelled_sizes.max(initial=0.0)))
+        self.longest = (1.0 + UNSURE) * float(max(self.sizes.max(), labeled_sizes.max(initial=0.0)))
         self.error = self.sketch.slack * (self.sizes.astype(np.float64) + self.longest) + FLOOR
         self.weights = np.ones(n_candidates) if problem.weights is None else problem.weights[problem.candidates]
         self.nearest = np.full(n_candidates, FAR, dtype=np.float32)
         """About |y|² - 2·x·y for the nearest reference y that all were compared with."""
-        self._compare(labelled, labelled_sizes)
+        self._compare(labeled, labeled_sizes)
         self.picks: list[int] = []
         self.n_compared = self.n_exact = self.n_settled = self.described = 0
         """Picks that all were compared with, picks that are among ``others``, pairs settled, and picks told of."""
-        self.others = np.empty((self.n_labelled + problem.budget + 1, d))
+        self.others = np.empty((self.n_labeled + problem.budget + 1, d))
         """References in float64, shifted."""
-        self.others[: self.n_labelled] = self._shifted(problem.references, np.arange(self.n_labelled))
+        self.others[: self.n_labeled] = self._shifted(problem.references, np.arange(self.n_labeled))
         self.size = min(LARGEST_FRONT, 2 * problem.budget + FRONT)
         self.most_settled = 4.0 * n_candidates + 1024.0
 
@@ -94,8 +94,8 @@ class Plain:
 
     def _shifted(self, matrix: Matrix, rows: IntArray) -> FloatArray:
         points = read_rows(matrix, rows, self.problem.metric)
-        if self.sketch.centre is not None:
-            points -= self.sketch.centre
+        if self.sketch.center is not None:
+            points -= self.sketch.center
             points *= self.sketch.scale
         return points
 
@@ -115,7 +115,7 @@ class Plain:
         One pick more tells the radius.
         """
         budget, complete, reporter = self.problem.budget, True, Reporter(self.problem)
-        if self.n_labelled == 0:
+        if self.n_labeled == 0:
             self.picks.append(int(cold_order(self.problem)[0]))
         try:
             self._pick(min(budget + 1, len(self.nearest)), reporter)
@@ -189,7 +189,7 @@ class Plain:
 
     def _others(self, picks: list[int]) -> FloatArray:
         """(references, d) shifted, these picks among them, which only ever become more."""
-        start, stop = self.n_labelled + self.n_exact, self.n_labelled + len(picks)
+        start, stop = self.n_labeled + self.n_exact, self.n_labeled + len(picks)
         if stop > start:
             rows = self.problem.candidates[np.array(picks[self.n_exact :], dtype=np.int64)]
             self.others[start:stop] = self._shifted(self.problem.pool, rows)
@@ -197,12 +197,12 @@ class Plain:
         return self.others[:stop]
 
     def settled(self, places: IntArray, picks: list[int], n_before: IntArray | None = None) -> FloatArray:
-        """Exact squared priorities, given what is labelled and these picks, or so many of them for each candidate."""
+        """Exact squared priorities, given what is labeled and these picks, or so many of them for each candidate."""
         others, problem = self._others(picks), self.problem
         points = self._shifted(problem.pool, problem.candidates[places])
         squared = _lengths(others) - 2.0 * (points @ others.T)
         if n_before is not None:
-            squared[np.arange(len(others)) >= self.n_labelled + n_before[:, None]] = np.inf
+            squared[np.arange(len(others)) >= self.n_labeled + n_before[:, None]] = np.inf
         slack = 2.0 * (front_slack(points.shape[1]) * (_lengths(points) + self.longest) + FLOOR)
         which, nearest = np.nonzero(squared <= (squared.min(axis=1) + slack)[:, None])
         self.n_settled += len(which)
@@ -216,16 +216,16 @@ class Plain:
 
     def _exact(self, others: IntArray, picks: list[int]) -> FloatArray:
         """(r, d) references as the reference sees them."""
-        problem, is_pick = self.problem, others >= self.n_labelled
+        problem, is_pick = self.problem, others >= self.n_labeled
         points = np.empty((len(others), problem.pool.shape[1]))
         points[~is_pick] = read_rows(problem.references, others[~is_pick], problem.metric)
-        places = np.array(picks, dtype=np.int64)[others[is_pick] - self.n_labelled]
+        places = np.array(picks, dtype=np.int64)[others[is_pick] - self.n_labeled]
         points[is_pick] = read_rows(problem.pool, problem.candidates[places], problem.metric)
         return points
 
     def _heights(self) -> FloatArray:
         """Exact squared priorities of the picks, each when it was picked; infinite for the first of a cold start."""
-        picks, n_cold = np.array(self.picks, dtype=np.int64), int(self.n_labelled == 0)
+        picks, n_cold = np.array(self.picks, dtype=np.int64), int(self.n_labeled == 0)
         heights = np.full(len(picks), np.inf)
         heights[n_cold:] = self.settled(picks[n_cold:], self.picks, np.arange(n_cold, len(picks)))
         return heights

@@ -1,4 +1,4 @@
-"""References as the CPU kernels keep them: labelled points and picks, sketched once, read again to be settled."""
+"""References as the CPU kernels keep them: labeled points and picks, sketched once, read again to be settled."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ LOOKING = 100.0
 
 
 class Room(NamedTuple):
-    """Where references are taken in, labelled points first, then picks."""
+    """Where references are taken in, labeled points first, then picks."""
 
     sizes: FloatArray
     """(room,) squared lengths of shifted references."""
@@ -54,7 +54,7 @@ class Kept:
 
 
 class References:
-    """Labelled points first, then picks in the order made.
+    """Labeled points first, then picks in the order made.
 
     The target of a reference y is ``(2·t, slack·|y|² - |t|²)`` for its sketch t: its product with a probe ``(s, 1)`` is
     larger for a nearer reference. Targets that do not fit in memory are made again when they are needed, and so are the
@@ -66,7 +66,7 @@ class References:
         self.problem, self.sketch, self.memory, self._in_c = problem, sketch, memory, in_c
         self.longest = 2.0 * np.sqrt(problem.pool.shape[1]) * problem.largest * sketch.scale
         """No shifted point is longer."""
-        self.n_labelled = len_of(problem.references)
+        self.n_labeled = len_of(problem.references)
         self.picks = np.empty(0, dtype=np.int64)
         """Rows of the pool."""
         self.n_bounded = self.n_passed = 0
@@ -74,7 +74,7 @@ class References:
         self._fill(self._take_over(problem.known.kept if problem.known else None))
 
     def _make_room(self) -> None:
-        room, d = self.n_labelled + self.problem.budget, self.problem.pool.shape[1]
+        room, d = self.n_labeled + self.problem.budget, self.problem.pool.shape[1]
         width = self.sketch.width(d) + 1
         target_bytes, row_bytes = 4 * room * width, 4 * room * d
         keeps_targets = target_bytes <= self.memory
@@ -140,7 +140,7 @@ class References:
         return Kept(self.sketch, self.sizes[:n_kept], self._targets[:n_kept], panels, rows)
 
     def __len__(self) -> int:
-        return self.n_labelled + len(self.picks)
+        return self.n_labeled + len(self.picks)
 
     def add(self, picks: IntArray) -> None:
         """Rows of the pool that were picked."""
@@ -188,20 +188,20 @@ class References:
         return self._gather(references, np.float32, self.sketch.read)
 
     def _gather(self, references: IntArray, dtype: npt.DTypeLike, read: ReadRows) -> AnyArray:
-        problem, is_labelled = self.problem, references < self.n_labelled
-        if is_labelled.all():
+        problem, is_labeled = self.problem, references < self.n_labeled
+        if is_labeled.all():
             return read(problem.references, references, problem.metric)
         points = np.empty((len(references), problem.pool.shape[1]), dtype)
-        if is_labelled.any():
-            points[is_labelled] = read(problem.references, references[is_labelled], problem.metric)
-        picks = self.picks[references[~is_labelled] - self.n_labelled]
-        points[~is_labelled] = read(problem.pool, picks, problem.metric)
+        if is_labeled.any():
+            points[is_labeled] = read(problem.references, references[is_labeled], problem.metric)
+        picks = self.picks[references[~is_labeled] - self.n_labeled]
+        points[~is_labeled] = read(problem.pool, picks, problem.metric)
         return points
 
     def pick_weights(self, span: slice) -> FloatArray | None:
         """Weights of the picks in a span where updates are scaled by the pick's own; None elsewhere."""
         problem = self.problem
-        if problem.weights is None or problem.scaling == "respective" or span.start < self.n_labelled:
+        if problem.weights is None or problem.scaling == "respective" or span.start < self.n_labeled:
             return None
-        picks = self.picks[span.start - self.n_labelled : span.stop - self.n_labelled]
+        picks = self.picks[span.start - self.n_labeled : span.stop - self.n_labeled]
         return problem.weights[picks]

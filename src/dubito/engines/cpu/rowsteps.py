@@ -35,7 +35,7 @@ CALL_ROWS = 1 << 18
 """Rows between two looks at whether Ctrl-C was pressed."""
 USELESS = 0.1
 """The share of pairs passed on beyond which a sketch is given up in the middle of the work."""
-NO_CENTRE = NO_WEIGHTS = np.empty(0)
+NO_CENTER = NO_WEIGHTS = np.empty(0)
 NO_DIRECTIONS = np.empty(0, dtype=np.float32)
 
 
@@ -96,7 +96,7 @@ class SmallRun:
     exact: FloatArray
     """(n,) squared distances to the references seen."""
     seen: AnyArray
-    """(n,) int32, picks seen; -1 where not even what is labelled was."""
+    """(n,) int32, picks seen; -1 where not even what is labeled was."""
     places: IntArray
     """(room,) the picks; -1 where there are none yet."""
     squared: FloatArray
@@ -104,12 +104,12 @@ class SmallRun:
     picked: FloatArray
     """(room, d)."""
     panels: Float32Array
-    """(panels, d, 64) what is labelled, as C packs it, and ``sizes`` (panels · 64,) what each adds."""
+    """(panels, d, 64) what is labeled, as C packs it, and ``sizes`` (panels · 64,) what each adds."""
     sizes: Float32Array
     is_bounded: bool
     """Whether bounds are given: else C begins with products of its own."""
     n_before: int
-    """Picks that are what is labelled: a cold start's first."""
+    """Picks that are what is labeled: a cold start's first."""
 
     @property
     def n_picks(self) -> int:
@@ -124,8 +124,8 @@ class RowSteps:
     steps: compiled.CompiledSteps
     problem: Problem
     pool: AnyArray
-    labelled: AnyArray
-    labelled_rows: IntArray
+    labeled: AnyArray
+    labeled_rows: IntArray
     workers: int
     """Threads."""
 
@@ -134,13 +134,13 @@ class RowSteps:
         n_pool, d = self.pool.shape
         self.steps.pack_references(
             (*self._references(picks), *_maps(sketch), *into),
-            *(d, n_pool, len(self.labelled), len(self.labelled_rows), len(picks), sketch.width(d) + 1, start),
-            *(len(into.sizes), self.pool.itemsize, self.labelled.itemsize, self._is_cosine, is_single(sketch.scale)),
-            *(sketch.centre is not None, sketch.directions is not None, sketch.scale, sketch.slack, self.workers),
+            *(d, n_pool, len(self.labeled), len(self.labeled_rows), len(picks), sketch.width(d) + 1, start),
+            *(len(into.sizes), self.pool.itemsize, self.labeled.itemsize, self._is_cosine, is_single(sketch.scale)),
+            *(sketch.center is not None, sketch.directions is not None, sketch.scale, sketch.slack, self.workers),
         )
 
     def _references(self, picks: IntArray) -> compiled.Arrays:
-        return self.pool, self.labelled, self.labelled_rows, picks
+        return self.pool, self.labeled, self.labeled_rows, picks
 
     def first_bounds(
         self, full: Sketch, anchors: Float32Array, sizes: Float32Array, level: float
@@ -159,7 +159,7 @@ class RowSteps:
             arrays = (*own, rows[span], bounds[span], nearest[span], is_high[span])
             self.steps.anchor_bounds(
                 *(arrays, len(rows[span]), d, n_pool, PIECE_ROWS, self.pool.itemsize, self._is_cosine),
-                *(is_single(full.scale), full.centre is not None, weights is not None, full.scale, 1.0 + full.slack),
+                *(is_single(full.scale), full.center is not None, weights is not None, full.scale, 1.0 + full.slack),
                 *(FLOOR, full.scale**2, level, self.workers),
             )
         return bounds, nearest, is_high
@@ -183,9 +183,9 @@ class RowSteps:
             *(self.problem.candidates[grouped.rows], starts, of_cells, bounds),
         )
         self.steps.cell_bounds(
-            *(arrays, len(grouped.rows), d, n_pool, len(self.labelled), len(self.labelled_rows), len(picks)),
-            *(len(members), len(grouped.cells), len(of_cells), self.pool.itemsize, self.labelled.itemsize),
-            *(self._is_cosine, is_single(full.scale), full.centre is not None, full.scale, 1.0 + full.slack),
+            *(arrays, len(grouped.rows), d, n_pool, len(self.labeled), len(self.labeled_rows), len(picks)),
+            *(len(members), len(grouped.cells), len(of_cells), self.pool.itemsize, self.labeled.itemsize),
+            *(self._is_cosine, is_single(full.scale), full.center is not None, full.scale, 1.0 + full.slack),
             *(FLOOR, full.scale**2, self.workers),
         )
 
@@ -198,17 +198,17 @@ class RowSteps:
         return squared, sizes
 
     def pick_small(self, full: Sketch, others: Float32Array, run: SmallRun, limit: int) -> None:
-        """Pick one after another up to a limit, given what is labelled, shifted."""
+        """Pick one after another up to a limit, given what is labeled, shifted."""
         (n_pool, d), room = self.pool.shape, len(run.places)
         arrays = (
-            *(self.pool, self.labelled, self.problem.candidates, self.labelled_rows),
+            *(self.pool, self.labeled, self.problem.candidates, self.labeled_rows),
             *(_maps(full)[0], others, run.panels, run.sizes, _figures(full, d, 0.0)),
             *(run.weights, run.bounds, run.exact, run.seen, run.places, run.squared, run.picked),
         )
         self.steps.pick_small(
-            *(arrays, len(run.bounds), d, n_pool, len(self.labelled), len(self.labelled_rows)),
-            *(run.n_before, run.n_picks, limit, room, self.pool.itemsize, self.labelled.itemsize),
-            *(self._is_cosine, is_single(full.scale), full.centre is not None, run.is_bounded),
+            *(arrays, len(run.bounds), d, n_pool, len(self.labeled), len(self.labeled_rows)),
+            *(run.n_before, run.n_picks, limit, room, self.pool.itemsize, self.labeled.itemsize),
+            *(self._is_cosine, is_single(full.scale), full.center is not None, run.is_bounded),
         )
 
     @property
@@ -241,10 +241,10 @@ class RowSteps:
             *(rows, seen, weights, into.limits, into.squared, into.is_out),
         )
         is_done, n_bounded, n_passed = self.steps.refresh(
-            *(arrays, len(rows), d, n_pool, len(self.labelled), len(self.labelled_rows), len(picks)),
+            *(arrays, len(rows), d, n_pool, len(self.labeled), len(self.labeled_rows), len(picks)),
             *(sketch.width(d) + 1, references.n_bounded, references.n_passed, self.pool.itemsize),
-            *(self.labelled.itemsize, self._is_cosine, is_single(sketch.scale)),
-            *(sketch.centre is not None, sketch.directions is not None, self.workers),
+            *(self.labeled.itemsize, self._is_cosine, is_single(sketch.scale)),
+            *(sketch.center is not None, sketch.directions is not None, self.workers),
         )
         references.note(n_bounded, n_passed)
         return is_done
@@ -252,8 +252,8 @@ class RowSteps:
 
 def _maps(sketch: Sketch) -> compiled.Arrays:
     """What moves points, and what sketches them; empty for nothing."""
-    centre = NO_CENTRE if sketch.centre is None else sketch.centre
-    return centre, NO_DIRECTIONS if sketch.directions is None else sketch.directions
+    center = NO_CENTER if sketch.center is None else sketch.center
+    return center, NO_DIRECTIONS if sketch.directions is None else sketch.directions
 
 
 def _figures(sketch: Sketch, d: int, needed: float) -> FloatArray:
@@ -264,12 +264,12 @@ def _figures(sketch: Sketch, d: int, needed: float) -> FloatArray:
 
 def row_steps(problem: Problem) -> RowSteps | None:
     """None where there are none, or where they cannot read the features as they lie."""
-    pool, labelled = _in_memory(problem.pool), _in_memory(problem.references)
-    if compiled.steps is None or pool is None or labelled is None or pool.rows is not None:
+    pool, labeled = _in_memory(problem.pool), _in_memory(problem.references)
+    if compiled.steps is None or pool is None or labeled is None or pool.rows is not None:
         return None
-    rows = np.arange(len_of(problem.references)) if labelled.rows is None else labelled.rows
+    rows = np.arange(len_of(problem.references)) if labeled.rows is None else labeled.rows
     rows = np.ascontiguousarray(rows, dtype=np.int64)
-    return RowSteps(compiled.steps, problem, pool.array, labelled.array, rows, n_threads())
+    return RowSteps(compiled.steps, problem, pool.array, labeled.array, rows, n_threads())
 
 
 class Located(NamedTuple):

@@ -30,7 +30,7 @@ from dubito.matrix import AnyArray, FloatArray, IntArray, Matrix
 # Numbers of half precision in single, as quickly as a machine can.
 #
 # NumPy does it in software on many processors, some nanoseconds a number, where integer and float32 operations are
-# vectorised everywhere: a half's bits moved into place are its value times 2**-112. In C the rows are gathered in the
+# vectorized everywhere: a half's bits moved into place are its value times 2**-112. In C the rows are gathered in the
 # same pass.
 
 SIGN, REST, TO_SIGN, TO_REST = np.uint32(0x80000000), np.uint32(0x7FFF), np.uint32(16), np.uint32(13)
@@ -109,13 +109,13 @@ NARROWEST = 160
 class Sketch:
     """A linear map to few coordinates, with a bound on all rounding in comparing its results.
 
-    Points are moved by ``-centre`` and multiplied by ``scale``, a power of two, so that float32 neither loses them in
-    cancellation nor overflows; features that are well placed already have no centre and stay as they are. For points x,
+    Points are moved by ``-center`` and multiplied by ``scale``, a power of two, so that float32 neither loses them in
+    cancellation nor overflows; features that are well placed already have no center and stay as they are. For points x,
     y so shifted, with sketches s, t, as computed in float32 with any order of additions:
     ``|s|² + |t|² - 2·s·t - slack·(|x|² + |y|²) - FLOOR <= scale²·Δ²``.
     """
 
-    centre: FloatArray | None
+    center: FloatArray | None
     """(d,) representable in float32 where the features are, so that both precisions shift by the same vector."""
     scale: float
     directions: Float32Array | None
@@ -131,14 +131,14 @@ class Sketch:
         if metric == "cosine" or matrix.dtype not in SINGLE or not is_single(self.scale):
             return self.shift(read_rows(matrix, rows, metric))
         points = rows_in_single(matrix, rows)
-        if self.centre is not None:
-            points = points - self.centre.astype(np.float32)
+        if self.center is not None:
+            points = points - self.center.astype(np.float32)
             points *= np.float32(self.scale)
         return points
 
     def shift(self, points: FloatArray) -> Float32Array:
         """Points in float64 shifted, then rounded."""
-        return (points if self.centre is None else (points - self.centre) * self.scale).astype(np.float32)
+        return (points if self.center is None else (points - self.center) * self.scale).astype(np.float32)
 
     def apply(self, shifted: Float32Array, sizes: FloatArray) -> tuple[Float32Array, FloatArray]:
         """Sketches (r, k), and (r,) ``|s|² - slack·|x|²``, given ``|x|²``."""
@@ -158,14 +158,14 @@ def plain_sketch(few: FloatArray, largest: float) -> Sketch:
     slack = product_slack(few.shape[1])
     if len(few) == 0:
         return Sketch(None, 1.0, None, slack)
-    # The middle of each feature: one outlier must not move the centre away from all the others.
-    centre = np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
-    spread = float(np.partition(((few - centre) ** 2).sum(axis=1), len(few) // 2)[len(few) // 2])
-    if 1e-6 < largest < 1e6 and float(centre @ centre) <= 2.0 * spread:
+    # The middle of each feature: one outlier must not move the center away from all the others.
+    center = np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
+    spread = float(np.partition(((few - center) ** 2).sum(axis=1), len(few) // 2)[len(few) // 2])
+    if 1e-6 < largest < 1e6 and float(center @ center) <= 2.0 * spread:
         return Sketch(None, 1.0, None, slack)
     if largest < FLOAT32_LARGEST:
-        centre = centre.astype(np.float32).astype(np.float64)
-    return Sketch(centre, scale_for(largest), None, slack)
+        center = center.astype(np.float32).astype(np.float64)
+    return Sketch(center, scale_for(largest), None, slack)
 
 
 def whole(sketch: Sketch, d: int) -> Sketch:

@@ -1,4 +1,4 @@
-"""The way for small problems, in C: every candidate is bounded by all that is labelled, then picks are made one by one.
+"""The way for small problems, in C: every candidate is bounded by all that is labeled, then picks are made one by one.
 
 No references are sketched, and there are no fronts: so little is left to do after one product that keeping books of it
 would take longer.
@@ -37,10 +37,10 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
     in_c = row_steps(problem) or _read(problem, steps)
     first = [] if len_of(problem.references) else [int(cold_order(problem)[0])]
     if first:
-        in_c = replace(in_c, labelled=in_c.pool, labelled_rows=in_c.problem.candidates[first])
+        in_c = replace(in_c, labeled=in_c.pool, labeled_rows=in_c.problem.candidates[first])
     few = problem.candidates[:: -(-len(problem.candidates) // FEW)]
     sketch = plain_sketch(read_rows(problem.pool, few, problem.metric), problem.largest)
-    others = np.ascontiguousarray(sketch.read(in_c.labelled, in_c.labelled_rows, in_c.problem.metric))
+    others = np.ascontiguousarray(sketch.read(in_c.labeled, in_c.labeled_rows, in_c.problem.metric))
     is_tiny = len(problem.candidates) * others.size < TINY
     run = _begin(in_c, first, len(others), None if is_tiny else _first_bounds(in_c, sketch, others))
     budget, room, complete, reporter = problem.budget, len(run.places), True, Reporter(problem)
@@ -70,10 +70,10 @@ def solve(problem: Problem, steps: compiled.CompiledSteps) -> Solution:
     return Solution((found,), complete and is_quiet)
 
 
-def _begin(in_c: RowSteps, first: list[int], n_labelled: int, bounds: FloatArray | None) -> SmallRun:
+def _begin(in_c: RowSteps, first: list[int], n_labeled: int, bounds: FloatArray | None) -> SmallRun:
     problem, n, d = in_c.problem, len(in_c.problem.candidates), in_c.pool.shape[1]
     weights = np.ones(n) if problem.weights is None else problem.weights[problem.candidates]
-    room, n_panels = min(problem.budget + 1, n), -(-n_labelled // PANEL)
+    room, n_panels = min(problem.budget + 1, n), -(-n_labeled // PANEL)
     places, squared = np.full(room, -1), np.full(room, np.inf)
     places[: len(first)] = first
     panels, sizes = np.empty((n_panels, d, PANEL), dtype=np.float32), np.empty(n_panels * PANEL, dtype=np.float32)
@@ -96,20 +96,20 @@ def _read(problem: Problem, steps: compiled.CompiledSteps) -> RowSteps:
     """Features that C cannot read as they lie, in float64: of the pool only those that may be picked."""
     rows, weights = problem.candidates, problem.weights
     points = read_rows(problem.pool, rows, problem.metric)
-    labelled = read_rows(problem.references, slice(None), problem.metric)
+    labeled = read_rows(problem.references, slice(None), problem.metric)
     own = replace(
         problem,
         pool=points,
-        references=labelled,
+        references=labeled,
         candidates=np.arange(len(rows)),
         weights=None if weights is None else weights[rows],
         metric="euclidean",
     )
-    return RowSteps(steps, own, points, labelled, np.arange(len(labelled)), workers=1)
+    return RowSteps(steps, own, points, labeled, np.arange(len(labeled)), workers=1)
 
 
 def _first_bounds(in_c: RowSteps, sketch: Sketch, others: Float32Array) -> FloatArray:
-    """(n,) upper bounds on squared distances to the nearest of what is labelled.
+    """(n,) upper bounds on squared distances to the nearest of what is labeled.
 
     By NumPy's products: its threads may still wait busily for more of them, and ours would have half a core each.
     """

@@ -413,7 +413,7 @@ class DeviceBeam:
         else:
             self.wanted, self.largest = max(least, min(BLOCK_FRONT, 2 * front, largest, 2 * budget + 64)), largest
         # Of few references, most candidates are near each other.
-        is_sparse = self.bounds.references.n_labelled >= BEAM_FRONT
+        is_sparse = self.bounds.references.n_labeled >= BEAM_FRONT
         self.room = self.usual = self.wanted if is_sparse else min(self.wanted, BEAM_FRONT)
 
     def start_cold(self, first: IntArray) -> None:

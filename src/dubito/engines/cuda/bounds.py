@@ -18,7 +18,7 @@ from dubito.engines.lazy.front import Threshold
 from dubito.matrix import IntArray, blocks
 
 FULL_PAIRS = 1e9
-"""Candidates times labelled points below which every bound starts tight."""
+"""Candidates times labeled points below which every bound starts tight."""
 ANCHORS = 256
 
 
@@ -83,7 +83,7 @@ class DeviceBounds:
     @property
     def n_wanted(self) -> int:
         """References that bounds are tightened by: where the pick's weight counts, no picks."""
-        return self.references.n_labelled if self.by_pick else self.references.count
+        return self.references.n_labeled if self.by_pick else self.references.count
 
     def _note_tight(self) -> None:
         self.n_tight = self.n_wanted
@@ -131,8 +131,8 @@ class DeviceBounds:
 
     def _kinds(self) -> list[tuple[int, int, bool]]:
         """Spans of references, and whether their own weights count."""
-        n_labelled, count = self.references.n_labelled, self.references.count
-        return [(0, n_labelled, False), (n_labelled, count, True)] if self.by_pick else [(0, count, False)]
+        n_labeled, count = self.references.n_labeled, self.references.count
+        return [(0, n_labeled, False), (n_labeled, count, True)] if self.by_pick else [(0, count, False)]
 
 
 # Which candidates come first, by upper bounds on a device, and what stands first among the others.

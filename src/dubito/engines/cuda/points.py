@@ -99,10 +99,10 @@ def distance_from_mean(points: DevicePoints, rows: Tensor | slice, step: int) ->
             total += part
         if n_whole < len(block):
             total += add_columns(block[n_whole:].T.clone()).cpu().numpy()
-    centre, parts = torch.from_numpy(total).to(points.pool.device), []
+    center, parts = torch.from_numpy(total).to(points.pool.device), []
     n_rows = n_pool if isinstance(rows, slice) else len(rows)
     for span in blocks(n_rows, step):
-        terms = n_pool * points.exact(span if isinstance(rows, slice) else rows[span]).double() - centre
+        terms = n_pool * points.exact(span if isinstance(rows, slice) else rows[span]).double() - center
         parts.append(add_columns(terms * terms).cpu().numpy())
     return np.concatenate(parts)
 
@@ -161,13 +161,13 @@ class Slot(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How products see points: moved by ``-centre`` and multiplied by ``scale``, a power of two, in ``dtype``.
+    """How products see points: moved by ``-center`` and multiplied by ``scale``, a power of two, in ``dtype``.
 
     For points x, y so shaped, products as computed leave ``|x|² + |y|² - 2·x·y`` off by at most
     ``slack·(|x|² + |y|²) + FLOOR``, ``loose`` with tensor cores that cut float32 to ten bits.
     """
 
-    centre: Tensor | None
+    center: Tensor | None
     scale: float
     dtype: Tensor
     slack: float
@@ -175,8 +175,8 @@ class Shape:
 
     def apply(self, points: Tensor) -> Tensor:
         """Points (r, d) as products take them."""
-        if self.centre is not None:
-            points = (points.double() - self.centre) * self.scale
+        if self.center is not None:
+            points = (points.double() - self.center) * self.scale
         return points.to(self.dtype)
 
     def constants(self, device: str) -> Tensor:
@@ -206,20 +206,20 @@ class Shape:
 def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
     """A shape for points like a sample (r, d) in float64, of which none has a feature beyond ``largest``.
 
-    Features that are well placed stay as they are; others are centred, so that products do not cancel or overflow.
+    Features that are well placed stay as they are; others are centered, so that products do not cancel or overflow.
     """
     d = sample.shape[1]
     slack = 2.0 * gamma(CUT * (d + OTHER_UNITS)) + THREE_PARTS
     loose = slack + TEN_BITS
     few = sample[:: max(1, len(sample) // MEDIAN_ROWS)]
     # Sorted, since torch finds no median on a GPU where a caller asked for deterministic algorithms.
-    centre = few.sort(dim=0).values[(len(few) - 1) // 2]
-    spread = float(((few - centre) ** 2).sum(dim=1).median())
-    if dtype != torch.float64 and 1e-6 < largest < 1e6 and float(centre @ centre) <= 2.0 * spread:
+    center = few.sort(dim=0).values[(len(few) - 1) // 2]
+    spread = float(((few - center) ** 2).sum(dim=1).median())
+    if dtype != torch.float64 and 1e-6 < largest < 1e6 and float(center @ center) <= 2.0 * spread:
         return Shape(None, 1.0, dtype, slack, slack if dtype in HALVES else loose)
     if largest < FLOAT32_LARGEST:
-        centre = centre.float().double()
-    return Shape(centre, scale_for(largest), torch.float32, slack, loose)
+        center = center.float().double()
+    return Shape(center, scale_for(largest), torch.float32, slack, loose)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,20 +234,20 @@ class Shaped:
 
 
 class DeviceReferences:
-    """Labelled points and picks on the device, exact and shaped, with room for all picks to come."""
+    """Labeled points and picks on the device, exact and shaped, with room for all picks to come."""
 
-    def __init__(self, labelled: Matrix, points: DevicePoints, room: int, largest: float, device: str) -> None:
-        self.n_labelled = len_of(labelled)
-        source, rows = source_of(labelled, device)
-        first = source.rows(slice(0, self.n_labelled) if rows is None else rows)
+    def __init__(self, labeled: Matrix, points: DevicePoints, room: int, largest: float, device: str) -> None:
+        self.n_labeled = len_of(labeled)
+        source, rows = source_of(labeled, device)
+        first = source.rows(slice(0, self.n_labeled) if rows is None else rows)
         if points.metric == "cosine" and len(first):
             first = unit_rows(first.double())
         n_pool = points.pool.shape[0]
         sample = points.exact(spread_out(n_pool, min(n_pool, SAMPLE_ROWS), device))
         dtype = torch.promote_types(sample.dtype, first.dtype) if len(first) else sample.dtype
         self.shape = fit_shape(sample.double(), dtype, largest)
-        self.exact = torch.empty((self.n_labelled + room, sample.shape[1]), dtype=dtype, device=device)
-        kept = self.exact if self.shape.centre is None else torch.empty_like(self.exact, dtype=torch.float32)
+        self.exact = torch.empty((self.n_labeled + room, sample.shape[1]), dtype=dtype, device=device)
+        kept = self.exact if self.shape.center is None else torch.empty_like(self.exact, dtype=torch.float32)
         self.shaped = Shaped(kept, torch.empty(len(self.exact), dtype=torch.float32, device=device))
         self.count = 0
         self.add(first)
@@ -265,7 +265,7 @@ class DeviceReferences:
         """More references."""
         span = slice(self.count, self.count + len(exact))
         self.exact[span] = exact
-        if self.shape.centre is not None:
+        if self.shape.center is not None:
             self.shaped.points[span] = self.shape.apply(self.exact[span])
         self.shaped.lengths[span] = _lengths(self.shaped.points[span])
         self.count = span.stop

@@ -23,7 +23,7 @@ from dubito.engines.lazy.bounds import FLOOR, front_slack
 from dubito.engines.lazy.front import Front
 from dubito.matrix import AnyArray, BoolArray, FloatArray, IntArray, OnDevice, blocks, len_of
 
-# How a run on a device begins where nothing is labelled, and so no distance is known.
+# How a run on a device begins where nothing is labeled, and so no distance is known.
 
 
 def cold_order(bounds: DeviceBounds, n_first: int) -> IntArray:

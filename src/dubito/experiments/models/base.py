@@ -25,7 +25,7 @@ class Lesson:
     """What a model is trained on, and what its chance is drawn from."""
 
     features: AnyArray
-    """(m, d) the labelled rows, in ascending order of their row numbers."""
+    """(m, d) the labeled rows, in ascending order of their row numbers."""
     labels: IntArray
     """(m,) codes below ``n_classes``."""
     n_classes: int

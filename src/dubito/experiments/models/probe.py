@@ -48,7 +48,7 @@ class Probe(OnHost):
             x = torch.from_numpy(np.array(features, dtype=np.float32)).to(self.device)
             y = torch.from_numpy(lesson.labels).to(self.device)
             absent = torch.from_numpy(~present).to(self.device)
-            weights = minimise(x, y, absent, torch.from_numpy(start.copy()).to(self.device), self.c, self.iterations)
+            weights = minimize(x, y, absent, torch.from_numpy(start.copy()).to(self.device), self.c, self.iterations)
         return ProbeFit(weights.cpu().numpy(), present, self.device)
 
     @property
@@ -92,7 +92,7 @@ class ProbeFit:
         return flat(features)
 
 
-def minimise(x: Any, y: Any, absent: Any, weights: Any, c: float, iterations: int) -> Any:
+def minimize(x: Any, y: Any, absent: Any, weights: Any, c: float, iterations: int) -> Any:
     """Weights (k, d + 1) of least mean cross-entropy and L2 penalty; classes that are absent take no part."""
     import torch
 

@@ -4,6 +4,6 @@ Figures are made without pyplot, so that no backend is chosen and nothing global
 """
 
 from dubito.experiments.plots.diagnosis import diagnosis_figure
-from dubito.experiments.plots.style import save_figure, strategy_colour
+from dubito.experiments.plots.style import save_figure, strategy_color
 
-__all__ = ["diagnosis_figure", "save_figure", "strategy_colour"]
+__all__ = ["diagnosis_figure", "save_figure", "strategy_color"]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from dubito.experiments.plots.learning import broken, longest_line
-from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, strategy_colour
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, strategy_color
 from dubito.experiments.statistics import Comparison, Saving
 from dubito.experiments.summary import NOT_REACHED, is_sure, shown_saved
 from dubito.matrix import FloatArray
@@ -55,10 +55,10 @@ def areas_figure(comparisons: Sequence[Sequence[Comparison]]) -> Figure:
 
 
 def _draw_interval(axes: Axes, each: Comparison, row: int) -> None:
-    colour, interval = strategy_colour(each.name), each.difference
+    color, interval = strategy_color(each.name), each.difference
     if isfinite(interval.low):
         axes.plot(
-            [100 * interval.low, 100 * interval.high], [row, row], color=colour, linewidth=2.0, solid_capstyle="butt"
+            [100 * interval.low, 100 * interval.high], [row, row], color=color, linewidth=2.0, solid_capstyle="butt"
         )
     is_sure = each.is_better or each.is_worse
     axes.plot(
@@ -66,8 +66,8 @@ def _draw_interval(axes: Axes, each: Comparison, row: int) -> None:
         row,
         marker="o",
         markersize=7,
-        color=colour,
-        markerfacecolor=colour if is_sure else "white",
+        color=color,
+        markerfacecolor=color if is_sure else "white",
         markeredgewidth=1.6,
     )
 
@@ -150,11 +150,11 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
 
 def _draw_saving(axes: Axes, each: Saving, row: int, reach: float) -> None:
     """A bar, faint where it is not sure, and a whisker, whose end at infinity is an arrow's head at the edge."""
-    saved, colour = each.saved, strategy_colour(each.name)
+    saved, color = each.saved, strategy_color(each.name)
     if saved.estimate == -inf:
         axes.text(0.02 * reach, row, NOT_REACHED, va="center", fontsize=9, color=QUIET)
         return
-    axes.barh(row, saved.estimate, height=0.6, color=colour, alpha=0.85 if is_sure(each) else 0.35)
+    axes.barh(row, saved.estimate, height=0.6, color=color, alpha=0.85 if is_sure(each) else 0.35)
     low = max(saved.low, axes.get_xlim()[0])
     if not np.isnan(saved.low):
         axes.plot([low, saved.high], [row, row], color=INK, linewidth=1.3, solid_capstyle="butt")
@@ -175,7 +175,7 @@ def times_figure(names: Sequence[str], seconds: Sequence[float], training: float
     figure, axes = _bars(names)
     longest = max(seconds, default=0.0) or 1.0
     for row, (name, each) in enumerate(zip(names, seconds, strict=True)):
-        axes.barh(row, each, height=0.6, color=strategy_colour(name), alpha=0.85)
+        axes.barh(row, each, height=0.6, color=strategy_color(name), alpha=0.85)
         axes.text(each + 0.015 * longest, row, shown_seconds(each), va="center", fontsize=9, color=INK)
     axes.set_xlim(0.0, 1.15 * longest)
     axes.set_xlabel(f"seconds; a training takes {shown_seconds(training)} on average", color=INK)
@@ -204,7 +204,7 @@ def _bars(names: Sequence[str]) -> tuple[Figure, Axes]:
 
 
 def _rows(axes: Axes, names: Sequence[str]) -> None:
-    """A row for each strategy, the first on top, its name in its colour."""
+    """A row for each strategy, the first on top, its name in its color."""
     calm(axes)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color=FAINT, linewidth=0.6)
@@ -214,7 +214,7 @@ def _rows(axes: Axes, names: Sequence[str]) -> None:
     axes.tick_params(axis="y", length=0, labelsize=9.5)
     # Of panels that share their rows only the first has names.
     for label, name in zip(axes.get_yticklabels(), names, strict=False):
-        label.set(color=strategy_colour(name), fontweight="bold")
+        label.set(color=strategy_color(name), fontweight="bold")
 
 
 def _headline(figure: Figure, text: str) -> None:

@@ -32,9 +32,9 @@ def diagnosis_figure(diagnosis: Diagnosis) -> Figure:
     Examples
     --------
     >>> from dubito.diagnosis import diagnose
-    >>> diagnosis = diagnose([[0.0], [1.0], [2.0]], labelled=[0], doubt=[0.0, 0.1, 0.3])
+    >>> diagnosis = diagnose([[0.0], [1.0], [2.0]], labeled=[0], doubt=[0.0, 0.1, 0.3])
     >>> diagnosis_figure(diagnosis).axes[0].get_xlabel()
-    'distance to the nearest labelled point, r'
+    'distance to the nearest labeled point, r'
     """
     figure, axes = new_figure(8.0, 5.2)
     least_doubt = _least_doubt(diagnosis)
@@ -112,8 +112,8 @@ def _draw_bounds(axes: Axes, diagnosis: Diagnosis) -> None:
     if diagnosis.lambda_c_head is not None:
         # First, so that of two names on one height the steeper line's, which ends further left, is the lower.
         bounds.insert(0, (diagnosis.lambda_c_head, HEAD, rf"head: $\lambda_c \leq$ {diagnosis.lambda_c_head:.3g}"))
-    ends = np.array([_draw_line(axes, slope, colour) for slope, colour, _ in bounds])
-    for (_, colour, name), (across, _), up in zip(bounds, ends, _name_heights(ends), strict=True):
+    ends = np.array([_draw_line(axes, slope, color) for slope, color, _ in bounds])
+    for (_, color, name), (across, _), up in zip(bounds, ends, _name_heights(ends), strict=True):
         is_left_of_end = _is_left_of_end(across)
         axes.annotate(
             name,
@@ -121,7 +121,7 @@ def _draw_bounds(axes: Axes, diagnosis: Diagnosis) -> None:
             xycoords="axes fraction",
             xytext=(-3 if is_left_of_end else 4, 3),
             textcoords="offset points",
-            color=colour,
+            color=color,
             fontsize=9.5,
             ha="right" if is_left_of_end else "left",
             va="bottom",
@@ -129,11 +129,11 @@ def _draw_bounds(axes: Axes, diagnosis: Diagnosis) -> None:
         )
 
 
-def _draw_line(axes: Axes, slope: float, colour: str) -> tuple[float, float]:
+def _draw_line(axes: Axes, slope: float, color: str) -> tuple[float, float]:
     """Draw one bound; where its upper end is, in shares of the axes."""
     left, right = axes.get_xlim()
     end = min(max(_region_end(slope), left), right)
-    axes.plot([left, end], doubt_bound([left, end], slope), color=colour, linewidth=1.8, zorder=4)
+    axes.plot([left, end], doubt_bound([left, end], slope), color=color, linewidth=1.8, zorder=4)
     height = max(float(doubt_bound(end, slope)), axes.get_ylim()[0])
     across, up = (axes.transScale + axes.transLimits).transform((end, height))
     return float(across), float(up)
@@ -177,7 +177,7 @@ def _mark_radii(axes: Axes, diagnosis: Diagnosis, least_doubt: float) -> None:
 
 
 def _name_axes(axes: Axes, diagnosis: Diagnosis, least_doubt: float) -> None:
-    axes.set_xlabel("distance to the nearest labelled point, r", color=INK, fontsize=10)
+    axes.set_xlabel("distance to the nearest labeled point, r", color=INK, fontsize=10)
     axes.set_ylabel("doubt, 1 − max P", color=INK, fontsize=10)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -192,7 +192,7 @@ def _name_axes(axes: Axes, diagnosis: Diagnosis, least_doubt: float) -> None:
     headline = "δ/δ* unknown without outcomes" if ratio is None else f"δ/δ* = {ratio:.3g}"
     shade = ", darker: more points" if diagnosis.n >= FEWEST_FOR_HEXAGONS else ""
     title(
-        axes, f"{headline}, {diagnosis.regime} regime", f"{diagnosis.n:,} pool points, {diagnosis.m:,} labelled{shade}"
+        axes, f"{headline}, {diagnosis.regime} regime", f"{diagnosis.n:,} pool points, {diagnosis.m:,} labeled{shade}"
     )
 
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from dubito.experiments.plots.style import FAINT, INK, QUIET, calm, new_figure, strategy_colour, title
+from dubito.experiments.plots.style import FAINT, INK, QUIET, calm, new_figure, strategy_color, title
 from dubito.experiments.records import Curve
 from dubito.experiments.statistics import Interval, Saving, paired_test
 from dubito.experiments.summary import is_sure, shown_ends
@@ -27,7 +27,7 @@ STYLES: tuple[tuple[LineStyle, str], ...] = (
     ((0, (9, 2.5)), "v"),
     ((0, (4, 1, 1, 1, 1, 1)), "P"),
 )
-"""For those that share a colour, in turn: how the line is broken, and the marker."""
+"""For those that share a color, in turn: how the line is broken, and the marker."""
 BASELINE: tuple[LineStyle, str] = ((0, (4, 2)), "o")
 
 
@@ -35,28 +35,28 @@ BASELINE: tuple[LineStyle, str] = ((0, (4, 2)), "o")
 class Look:
     """How one strategy is drawn."""
 
-    colour: str
+    color: str
     line: LineStyle
     marker: str
 
 
 def looks(names: Sequence[str]) -> dict[str, Look]:
-    """A look for each name: the strategy's colour, and a line of its own among those of one colour.
+    """A look for each name: the strategy's color, and a line of its own among those of one color.
 
     Examples
     --------
     >>> drawn = looks(["coreset", "doubt-coreset", "doubt-coreset:strength=0.5"])
-    >>> drawn["doubt-coreset"].colour == drawn["doubt-coreset:strength=0.5"].colour
+    >>> drawn["doubt-coreset"].color == drawn["doubt-coreset:strength=0.5"].color
     True
     >>> drawn["doubt-coreset"].line, drawn["doubt-coreset:strength=0.5"].marker
     ('-', 's')
     """
     result: dict[str, Look] = {}
     for name in names:
-        colour = strategy_colour(name)
-        used = sum(look.colour == colour for look in result.values())
-        line, marker = BASELINE if colour == QUIET else STYLES[used % len(STYLES)]
-        result[name] = Look(colour, line, marker)
+        color = strategy_color(name)
+        used = sum(look.color == color for look in result.values())
+        line, marker = BASELINE if color == QUIET else STYLES[used % len(STYLES)]
+        result[name] = Look(color, line, marker)
     return result
 
 
@@ -189,11 +189,11 @@ def _draw_curve(axes: Axes, curve: Curve, look: Look, *, is_one_of_many: bool) -
     """The mean as a line, one standard deviation as a band."""
     mean, spread = curve.mean, curve.spread
     shade = 0.05 if is_one_of_many else 0.1
-    axes.fill_between(curve.labels, mean - spread, mean + spread, color=look.colour, alpha=shade, linewidth=0)
+    axes.fill_between(curve.labels, mean - spread, mean + spread, color=look.color, alpha=shade, linewidth=0)
     axes.plot(
         curve.labels,
         mean,
-        color=look.colour,
+        color=look.color,
         linewidth=1.7 if is_one_of_many else 2.2,
         linestyle=look.line,
         marker=look.marker,
@@ -222,14 +222,14 @@ def _name_curves(axes: Axes, curves: Sequence[Curve], drawn: dict[str, Look], ga
             f"{curve.name}  {end:.1%}",
             xy=(last, end),
             xytext=(last + 0.07 * width, place),
-            color=look.colour,
+            color=look.color,
             fontsize=9 if len(curves) >= MANY else 10,
             fontweight="bold",
             va="center",
             annotation_clip=False,
             arrowprops={
                 "arrowstyle": "-",
-                "color": look.colour,
+                "color": look.color,
                 "linestyle": look.line,
                 "linewidth": 1.0,
                 "alpha": 0.6,
@@ -320,20 +320,20 @@ def _draw_difference(axes: Axes, curve: Curve, intervals: Sequence[Interval], lo
         curve.labels,
         [each.low for each in intervals],
         [each.high for each in intervals],
-        color=look.colour,
+        color=look.color,
         alpha=0.18,
         linewidth=0,
     )
     axes.plot(
         curve.labels,
         [each.estimate for each in intervals],
-        color=look.colour,
+        color=look.color,
         linewidth=1.8,
         marker=look.marker,
         ms=3.5,
     )
     # A long name breaks after its strategy, so that it does not run into the next panel.
-    axes.set_title(broken(curve.name), loc="left", color=look.colour, fontsize=9, fontweight="bold", pad=4)
+    axes.set_title(broken(curve.name), loc="left", color=look.color, fontsize=9, fontweight="bold", pad=4)
     _label_axis(axes, curve, most=4)
     axes.set_xlabel("")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:+g}" if value else "0")

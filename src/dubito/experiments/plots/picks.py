@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dubito.experiments.plots.style import INK, QUIET, strategy_colour
+from dubito.experiments.plots.style import INK, QUIET, strategy_color
 from dubito.matrix import AnyArray, BoolArray, IntArray
 
 TILE, LEFT, HEADER = 0.46, 1.75, 0.62
@@ -34,7 +34,7 @@ def picks_figure(
     Parameters
     ----------
     images : array (n, height, width)
-        Grey images, dark where large.
+        Gray images, dark where large.
     classes : array (n,)
         True classes, to count how many kinds were asked for.
     asked : sequence of AskedPictures
@@ -75,8 +75,8 @@ def draw_row(axes: Axes, images: AnyArray, classes: AnyArray, asked: AskedPictur
     axes.set_axis_off()
     kinds = len(np.unique(classes[asked.rows]))
     counts = f"{kinds} classes, {int(asked.misread.sum())} misread"
-    for text, middle, size, colour, weight in (
-        (asked.name, 0.68, 10.0, strategy_colour(asked.name), "bold"),
+    for text, middle, size, color, weight in (
+        (asked.name, 0.68, 10.0, strategy_color(asked.name), "bold"),
         (counts, 0.38, 8.5, QUIET, "normal"),
     ):
         axes.annotate(
@@ -87,7 +87,7 @@ def draw_row(axes: Axes, images: AnyArray, classes: AnyArray, asked: AskedPictur
             textcoords="offset points",
             ha="right",
             va="center",
-            color=colour,
+            color=color,
             fontsize=size,
             fontweight=weight,
         )

@@ -1,4 +1,4 @@
-"""One look for every picture: colours that colour-blind readers tell apart, quiet axes, SVG and PNG."""
+"""One look for every picture: colors that color-blind readers tell apart, quiet axes, SVG and PNG."""
 
 import re
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ INK = "#222222"
 QUIET = "#767676"
 FAINT = "#E3E3E3"
 
-STRATEGY_COLOURS = {
+STRATEGY_COLORS = {
     "random": QUIET,
     "auto": "#3300FF",
     "coreset": OKABE_ITO["blue"],
@@ -52,28 +52,28 @@ STRATEGY_COLOURS = {
     "batchbald": "#332288",
     "probabilistic-coreset": "#5A1A1A",
 }
-"""Random is grey: it is what the others are held against. The last four are no part of the palette; they were
+"""Random is gray: it is what the others are held against. The last four are no part of the palette; they were
 chosen so that readers with either red-green blindness tell them from it and from each other."""
 
 
-def strategy_colour(name: str) -> str:
-    """The colour of a strategy, the same in every picture; options after a colon change nothing.
+def strategy_color(name: str) -> str:
+    """The color of a strategy, the same in every picture; options after a colon change nothing.
 
-    A name not in the palette gets a colour of its own that depends on the name alone.
+    A name not in the palette gets a color of its own that depends on the name alone.
 
     Examples
     --------
-    >>> strategy_colour("doubt-coreset:strength=0.5") == strategy_colour("doubt-coreset")
+    >>> strategy_color("doubt-coreset:strength=0.5") == strategy_color("doubt-coreset")
     True
     """
     known = name.partition(":")[0]
-    if known in STRATEGY_COLOURS:
-        return STRATEGY_COLOURS[known]
+    if known in STRATEGY_COLORS:
+        return STRATEGY_COLORS[known]
     return _darker(list(OKABE_ITO.values())[1:][crc32(known.encode()) % 7])
 
 
-def _darker(colour: str) -> str:
-    red, green, blue = (round(255 * 0.62 * part) for part in to_rgb(colour))
+def _darker(color: str) -> str:
+    red, green, blue = (round(255 * 0.62 * part) for part in to_rgb(color))
     return f"#{red:02X}{green:02X}{blue:02X}"
 
 
@@ -86,7 +86,7 @@ def new_figure(width: float = 7.0, height: float = 4.6) -> tuple[Figure, Axes]:
 
 
 def calm(axes: Axes) -> None:
-    """Two thin spines instead of a box, small grey ticks."""
+    """Two thin spines instead of a box, small gray ticks."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(QUIET)
     axes.tick_params(which="both", colors=QUIET, labelsize=9, width=0.6)
@@ -140,8 +140,8 @@ def _write(figure: Figure, target: Path) -> None:
 
 # A figure as SVG text to stand inside a page, in the page's own ink: light and dark alike.
 
-PAGE_COLOURS = {INK: "var(--ink)", QUIET: "var(--quiet)", FAINT: "var(--faint)", "#FFFFFF": "var(--paper)"}
-"""Colours that the page decides; those of the strategies stay."""
+PAGE_COLORS = {INK: "var(--ink)", QUIET: "var(--quiet)", FAINT: "var(--faint)", "#FFFFFF": "var(--paper)"}
+"""Colors that the page decides; those of the strategies stay."""
 
 
 def inline_svg(figure: Figure, name: str, alt: str) -> str:
@@ -167,8 +167,8 @@ def inline_svg(figure: Figure, name: str, alt: str) -> str:
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r"url\(#", f"url(#{name}-", text)
     text = re.sub(r'xlink:href="#', f'href="#{name}-', text)
-    for colour, variable in PAGE_COLOURS.items():
-        text = re.sub(rf"(?<=: ){colour}(?=[;\"])", variable, text, flags=re.IGNORECASE)
+    for color, variable in PAGE_COLORS.items():
+        text = re.sub(rf"(?<=: ){color}(?=[;\"])", variable, text, flags=re.IGNORECASE)
     return text
 
 

@@ -1,4 +1,4 @@
-"""Picks to the files of labelling tools, and labels back from them; one file a tool, no server needed.
+"""Picks to the files of labeling tools, and labels back from them; one file a tool, no server needed.
 
 What a tool keeps of an item, it keeps with ``dubito_id`` (or ``dubito_index``, where rows have no ids): labels come
 back to the rows they are of, in whatever order.

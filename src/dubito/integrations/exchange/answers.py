@@ -25,7 +25,7 @@ class Gathered(NamedTuple):
     """Items on which as many said one thing as another; they have no label."""
 
     def columns(self) -> dict[str, Sequence[object]]:
-        """The table that ``--labelled`` takes."""
+        """The table that ``--labeled`` takes."""
         names: list[object] = [int(name) if self.key == ROW else name for name in self.names]
         return {self.key: names, "label": self.labels, "annotators": self.votes, "agreement": self.agreements}
 

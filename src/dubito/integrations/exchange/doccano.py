@@ -15,7 +15,7 @@ def write_lines(items: Sequence[Item], classes: Sequence[str]) -> bytes:
 def read_lines_back(path: str) -> Iterator[Said]:
     """Labels of an export, in its present form (``label``, metadata beside it) and the older (``labels``, ``meta``).
 
-    An item without a label was not labelled, or was skipped: doccano does not tell.
+    An item without a label was not labeled, or was skipped: doccano does not tell.
     """
     for line in read_lines(path):
         name, key = name_in(path, line, line.get("meta"), line.get("metadata"))

@@ -1,4 +1,4 @@
-"""What goes to a labelling tool, and what comes back."""
+"""What goes to a labeling tool, and what comes back."""
 
 import json
 import os

@@ -37,8 +37,8 @@ def task_data(item: Item, field: str | None = None) -> dict[str, object]:
     return {**dict(item.more), **item.payload, field or item.kind: item.shown}
 
 
-def labelling_config(kind: str, classes: Sequence[str]) -> str:
-    """The labelling config of a project for such tasks."""
+def labeling_config(kind: str, classes: Sequence[str]) -> str:
+    """The labeling config of a project for such tasks."""
     from xml.sax.saxutils import quoteattr
 
     tag = "Image" if kind == "image" else "Text"

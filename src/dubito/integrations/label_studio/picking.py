@@ -35,7 +35,7 @@ class Picker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PoolPicker:
-    """Picks from a pool as `dubito.select` does, with what is asked already among the labelled.
+    """Picks from a pool as `dubito.select` does, with what is asked already among the labeled.
 
     Parameters
     ----------
@@ -45,13 +45,13 @@ class PoolPicker:
         What people see of each row.
     known : mapping, optional
         Labels from elsewhere, by the names of items.
-    labelled : sequence of int
-        Rows that are labelled elsewhere, with or without a label in ``known``.
+    labeled : sequence of int
+        Rows that are labeled elsewhere, with or without a label in ``known``.
     model : str
         As `dubito.fit` has it; ``"none"`` for no guesses.
     guess : bool
         Whether the model's guesses go along.
-    strategy, metric, standardise, engine, memory_limit, seed
+    strategy, metric, standardize, engine, memory_limit, seed
         As `dubito.select` has them.
 
     Examples
@@ -67,12 +67,12 @@ class PoolPicker:
     features: Matrix
     items: Sequence[Item]
     known: Mapping[str, str] = field(default_factory=dict)
-    labelled: Sequence[int] = ()
+    labeled: Sequence[int] = ()
     model: str = "linear"
     guess: bool = True
     strategy: str | Strategy = "auto"
     metric: Metric = "euclidean"
-    standardise: bool | None = None
+    standardize: bool | None = None
     engine: str = "auto"
     memory_limit: int | str | None = None
     seed: int = 0
@@ -85,14 +85,14 @@ class PoolPicker:
             problem = f"the project has an item {stranger!r} that this pool has not"
             raise InvalidData(problem, hint="pass the pool that its items came from, or another project.")
         said = {rows[name]: label for name, label in {**self.known, **labels}.items() if name in rows}
-        is_labelled = np.zeros(len_of(self.features), dtype=np.bool_)
-        is_labelled[[*said, *self.labelled, *(rows[name] for name in asked)]] = True
-        values = np.full(len(is_labelled), None, dtype=object)
+        is_labeled = np.zeros(len_of(self.features), dtype=np.bool_)
+        is_labeled[[*said, *self.labeled, *(rows[name] for name in asked)]] = True
+        values = np.full(len(is_labeled), None, dtype=object)
         values[list(said)] = list(said.values())
-        n_picks = min(budget, int((~is_labelled).sum()))
+        n_picks = min(budget, int((~is_labeled).sum()))
         if not n_picks:
             return []
-        picked = self._select(n_picks, is_labelled, values if said else None)
+        picked = self._select(n_picks, is_labeled, values if said else None)
         guesses = self._guesses(said)
         return [Suggestion(self.items[row], *guesses.get(row, (None, None))) for row in picked]
 
@@ -105,17 +105,17 @@ class PoolPicker:
     def _rows(self) -> dict[str, int]:
         return {item.name: row for row, item in enumerate(self.items)}
 
-    def _select(self, budget: int, is_labelled: BoolArray, labels: AnyArray | None) -> list[int]:
+    def _select(self, budget: int, is_labeled: BoolArray, labels: AnyArray | None) -> list[int]:
         found = select(
             self.features,
             budget,
-            labelled=is_labelled,
+            labeled=is_labeled,
             labels=labels,
             model=self.model,
             no_label=EMPTY,
             strategy=self.strategy,
             metric=self.metric,
-            standardise=self.standardise,
+            standardize=self.standardize,
             engine=self.engine,
             memory_limit=self.memory_limit,
             seed=self.seed,
@@ -129,7 +129,7 @@ class PoolPicker:
             return {}
         rows = sorted(said)
         labels = [said[row] for row in rows]
-        found = fit(self.features, labels, labelled=np.array(rows), model=self.model, no_label=EMPTY, seed=self.seed)
+        found = fit(self.features, labels, labeled=np.array(rows), model=self.model, no_label=EMPTY, seed=self.seed)
         if found.probabilities is None:
             return {}
         best = found.probabilities.argmax(axis=1)

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from dubito.errors import DubitoError, InvalidArgument
 from dubito.integrations.exchange.answers import Gathered, gather_answers
 from dubito.integrations.exchange.items import ID, INDEX, Said, label_keys_of
-from dubito.integrations.exchange.label_studio import labelling_config, said_in_tasks
+from dubito.integrations.exchange.label_studio import labeling_config, said_in_tasks
 from dubito.integrations.label_studio.client import AnswerLost, Server, ServerRefused, Unreachable
 from dubito.io.source import nearest
 
-# The labelling config of a project, read before anything is sent: which control takes a class, and which classes.
+# The labeling config of a project, read before anything is sent: which control takes a class, and which classes.
 
 MULTIPLE = re.compile(r"<Choices\b[^>]*\bchoice\s*=\s*[\"']multiple[\"']")
 MOST_SHOWN = 8
@@ -44,7 +44,7 @@ class Control:
         if self.choices and label not in self.choices:
             shown = ", ".join(self.choices[:MOST_SHOWN]) + (", ..." if len(self.choices) > MOST_SHOWN else "")
             hint = f"there are {shown};{nearest(label, self.choices)} add a Choice to the config, or fix the label."
-            raise InvalidArgument(f"the class {label!r} is no choice of the project's labelling config", hint=hint)
+            raise InvalidArgument(f"the class {label!r} is no choice of the project's labeling config", hint=hint)
 
     def check_kind(self, kind: str) -> None:
         """Refuse pictures for a project that shows texts, and the other way round."""
@@ -57,7 +57,7 @@ def find_control(project: Mapping[str, Any]) -> Control:
     """The one control of choices that a project has; raises InvalidArgument where it has none, or several."""
     parsed = project.get("parsed_label_config") or {}
     found = {name: each for name, each in parsed.items() if each.get("type") == "Choices"}
-    where = f"the labelling config of project {project.get('id')}"
+    where = f"the labeling config of project {project.get('id')}"
     if len(found) != 1:
         has = "no <Choices>" if not found else f"{len(found)} <Choices> ({', '.join(sorted(found)[:MOST_SHOWN])})"
         raise InvalidArgument(f"{where} has {has}", hint="give it one, or let dubito make a project: --classes a,b.")
@@ -262,7 +262,7 @@ def _make(server: Server, title: str, classes: Sequence[str], kind: str | None) 
     if len(title.strip()) < SHORTEST_TITLE:
         hint = f"pass one of {SHORTEST_TITLE} to {LONGEST_TITLE} letters for a new project."
         raise InvalidArgument("is too short for a title", argument="project", value=title, hint=hint)
-    body = {"title": title, "description": MARK, "label_config": labelling_config(kind, classes)}
+    body = {"title": title, "description": MARK, "label_config": labeling_config(kind, classes)}
     for tried in range(server.patience.tries):
         try:
             server.add("/api/projects/", body)

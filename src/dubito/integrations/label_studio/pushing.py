@@ -53,7 +53,7 @@ def push(project: StudioProject, picks: Sequence[Suggestion], *, jump_ahead: boo
     project : StudioProject
         Where to.
     picks : sequence of Suggestion
-        Items with the model's guesses, if any, the first to be labelled first.
+        Items with the model's guesses, if any, the first to be labeled first.
     jump_ahead : bool
         People are to see these before what is left of earlier ones: the project is set to uncertainty sampling with
         ranks as scores. Where it has several members, Label Studio then hands out tasks at random.

@@ -112,11 +112,11 @@ class LabelAnswer(BaseModel):
     """A stored event."""
 
     event: int
-    labelled: int
+    labeled: int
 
 
 Responses = dict[int | str, dict[str, Any]]
-LABELLED: Responses = {
+LABELED: Responses = {
     200: {"model": LabelAnswer, "description": "The key was sent before; nothing new is stored."},
     404: {"model": Refusal},
     409: {"model": Refusal},
@@ -235,18 +235,18 @@ def read_routes(service: LabelingService, pictures: Pictures, is_stopping: async
 def write_routes(service: LabelingService) -> APIRouter:
     api = APIRouter(prefix="/api")
 
-    @api.post("/labels", status_code=201, response_model=LabelAnswer, responses=LABELLED)
+    @api.post("/labels", status_code=201, response_model=LabelAnswer, responses=LABELED)
     async def label(body: OneLabel) -> Response:
         """Store a label or a skip."""
         (stored,) = await asyncio.wrap_future(service.answer([_to_answer(body, body.annotator)]))
-        facts = {"event": stored.event.number, "labelled": stored.labelled}
+        facts = {"event": stored.event.number, "labeled": stored.labeled}
         return JSONResponse(facts, status_code=201 if stored.is_new else 200)
 
-    @api.post("/labels/many", status_code=201, responses=LABELLED)
+    @api.post("/labels/many", status_code=201, responses=LABELED)
     async def labels(body: ManyLabels) -> Response:
         """Store several labels, all or none."""
         stored = await asyncio.wrap_future(service.answer([_to_answer(each, body.annotator) for each in body.labels]))
-        facts = {"events": [each.event.number for each in stored], "labelled": stored[-1].labelled}
+        facts = {"events": [each.event.number for each in stored], "labeled": stored[-1].labeled}
         return JSONResponse(facts, status_code=201 if any(each.is_new for each in stored) else 200)
 
     @api.post("/undo", responses={409: {"model": Refusal}})
@@ -258,7 +258,7 @@ def write_routes(service: LabelingService) -> APIRouter:
             "event": stored.event.number,
             "row": item,
             "item": views.one_item(service, item),
-            "labelled": stored.labelled,
+            "labeled": stored.labeled,
         }
 
     @api.post("/classes", status_code=201, responses=ADDED)

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dubito.experiments.plots.learning import learning_figure
-from dubito.experiments.plots.style import FAINT, INK, QUIET, calm, strategy_colour
+from dubito.experiments.plots.style import FAINT, INK, QUIET, calm, strategy_color
 from dubito.experiments.statistics import area, paired_test
 from dubito.paper.appendix import ALGORITHM_2, HARD, VARIANTS, Acquisitions, Negative, Toy
 from dubito.paper.learning import EXPLOITIVE
@@ -52,8 +52,8 @@ def acquisitions_figure(finding: Acquisitions) -> Figure:
         is_hard = finding.noise > HARD
         draw_points(axes, finding.points[~is_hard], FAINT)
         draw_points(axes, finding.points[is_hard], NOISE)
-        draw_picks(axes, finding.points[finding.picked[name]], strategy_colour(name), size=13)
-        bare(axes, shown, f"{hard[name]:.0%} in noise", strategy_colour(name))
+        draw_picks(axes, finding.points[finding.picked[name]], strategy_color(name), size=13)
+        bare(axes, shown, f"{hard[name]:.0%} in noise", strategy_color(name))
     return figure
 
 
@@ -84,12 +84,12 @@ def _draw_gains(axes: Axes, finding: Negative) -> None:
         base = next(area(curve) for curve in curves if curve.name == "random")
         for place, name in enumerate(names):
             interval, _ = paired_test(next(area(curve) for curve in curves if curve.name == name) - base)
-            height, colour = place + (0.16 if which else -0.16), strategy_colour(name)
+            height, color = place + (0.16 if which else -0.16), strategy_color(name)
             axes.plot(
-                [100 * interval.low, 100 * interval.high], [height, height], color=colour, linewidth=1.6, alpha=0.6
+                [100 * interval.low, 100 * interval.high], [height, height], color=color, linewidth=1.6, alpha=0.6
             )
-            face = "white" if which else colour
-            axes.plot(100 * interval.estimate, height, marker, color=colour, markerfacecolor=face, markersize=6)
+            face = "white" if which else color
+            axes.plot(100 * interval.estimate, height, marker, color=color, markerfacecolor=face, markersize=6)
     axes.set_yticks(range(len(names)), [_shown(name) for name in names])
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0, labelsize=9, labelcolor=INK)
@@ -104,7 +104,7 @@ def _draw_costs(axes: Axes, finding: Negative) -> None:
     names = sorted(mean, key=lambda name: mean[name])
     for place, name in enumerate(names):
         axes.plot([min(mean.values()) / 3, mean[name]], [place, place], color=FAINT, linewidth=1.4, zorder=1)
-        axes.plot(mean[name], place, "o", color=strategy_colour(name), markersize=8)
+        axes.plot(mean[name], place, "o", color=strategy_color(name), markersize=8)
         axes.annotate(
             f"{1000 * mean[name]:,.3g} ms",
             (mean[name], place),

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from dubito.experiments.plots.learning import spread_apart
-from dubito.experiments.plots.style import FAINT, INK, calm, strategy_colour
+from dubito.experiments.plots.style import FAINT, INK, calm, strategy_color
 from dubito.paper.concentration import HARD, Concentration
 from dubito.paper.plots.panels import bare, draw_classes, draw_picks, draw_points, headline_of
 
@@ -45,9 +45,9 @@ def _headline(finding: Concentration) -> str:
 def _draw_asked(axes: Axes, finding: Concentration, name: str) -> None:
     rows = finding.picked[name].ravel()
     draw_points(axes, finding.points, FAINT, size=3.5)
-    draw_picks(axes, finding.points[rows], strategy_colour(name), size=15)
+    draw_picks(axes, finding.points[rows], strategy_color(name), size=15)
     hard = float((finding.noise[rows] > HARD).mean())
-    bare(axes, NAMES[name], f"{hard:.0%} in noise", strategy_colour(name))
+    bare(axes, NAMES[name], f"{hard:.0%} in noise", strategy_color(name))
 
 
 def _draw_curves(axes: Axes, finding: Concentration) -> None:
@@ -55,11 +55,11 @@ def _draw_curves(axes: Axes, finding: Concentration) -> None:
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     for curve in finding.curves:
-        colour = strategy_colour(curve.name)
+        color = strategy_color(curve.name)
         low, high = curve.mean - curve.spread, curve.mean + curve.spread
-        axes.fill_between(curve.labels, low, high, color=colour, alpha=0.12, linewidth=0)
+        axes.fill_between(curve.labels, low, high, color=color, alpha=0.12, linewidth=0)
         axes.plot(
-            curve.labels, curve.mean, color=colour, linewidth=2.2, marker="o", markersize=4.5, markeredgecolor="white"
+            curve.labels, curve.mean, color=color, linewidth=2.2, marker="o", markersize=4.5, markeredgecolor="white"
         )
     floor, roof = axes.get_ylim()
     ends = np.array([curve.mean[-1] for curve in finding.curves])
@@ -71,7 +71,7 @@ def _draw_curves(axes: Axes, finding: Concentration) -> None:
             last + 0.012 * (last - first),
             height,
             text,
-            color=strategy_colour(curve.name),
+            color=strategy_color(curve.name),
             fontweight="bold",
             va="center",
         )

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from dubito.experiments.plots.style import strategy_colour
+from dubito.experiments.plots.style import strategy_color
 from dubito.paper.plots.panels import bare, draw_crosses, draw_points, square_figure
 from dubito.paper.radii import Radii
 
@@ -29,7 +29,7 @@ def radii_figure(finding: Radii) -> Figure:
         _draw_cover(axes, finding, name)
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         times = "" if name == "optimal-coreset" else f", {radii[name] / first:.2f}×"
-        bare(axes, NAMES[name], f"δ = {radii[name]:.2f}{times}", strategy_colour(name))
+        bare(axes, NAMES[name], f"δ = {radii[name]:.2f}{times}", strategy_color(name))
     return figure
 
 
@@ -44,9 +44,9 @@ def _limits(finding: Radii) -> tuple[list[float], list[float]]:
 
 
 def _draw_cover(axes: Axes, finding: Radii, name: str) -> None:
-    colour, cover = strategy_colour(name), finding.covers[name]
+    color, cover = strategy_color(name), finding.covers[name]
     for x, y in finding.pool[cover.picks]:
-        axes.add_patch(Circle((x, y), cover.radius, facecolor=colour, alpha=0.13, linewidth=0))
-        axes.add_patch(Circle((x, y), cover.radius, fill=False, edgecolor=colour, linewidth=1.0, alpha=0.7))
+        axes.add_patch(Circle((x, y), cover.radius, facecolor=color, alpha=0.13, linewidth=0))
+        axes.add_patch(Circle((x, y), cover.radius, fill=False, edgecolor=color, linewidth=1.0, alpha=0.7))
     draw_points(axes, finding.pool, "#9A9A9A", size=10)
     draw_crosses(axes, finding.pool[cover.picks], size=46)

@@ -30,29 +30,29 @@ def mixture_figure(finding: MixtureFit) -> Figure:
         f"{len(finding.points):,} numbers, to be told apart by their sign",
     )
     _draw_points(panels[0], finding)
-    for axes, values, colour, name in (
+    for axes, values, color, name in (
         (panels[1], finding.true, TRUE, "the true density"),
         (panels[2], finding.fitted, FITTED, f"a mixture of {finding.components}"),
     ):
-        axes.fill_between(LINE, values, color=colour, alpha=0.12, linewidth=0)
-        axes.plot(LINE, values, color=colour, linewidth=1.8)
+        axes.fill_between(LINE, values, color=color, alpha=0.12, linewidth=0)
+        axes.plot(LINE, values, color=color, linewidth=1.8)
         axes.set_ylim(0, 1.12 * max(finding.fitted.max(), finding.true.max()))
-        _name(axes, name, colour)
+        _name(axes, name, color)
     panels[2].plot(LINE, finding.true, color=TRUE, linewidth=1.0, linestyle=(0, (4, 3)))
     return figure
 
 
-def _name(axes: Axes, name: str, colour: str = INK, note: str = "") -> None:
+def _name(axes: Axes, name: str, color: str = INK, note: str = "") -> None:
     calm(axes)
-    axes.set_title(name, loc="left", color=colour, fontsize=10, fontweight="bold")
+    axes.set_title(name, loc="left", color=color, fontsize=10, fontweight="bold")
     if note:
         axes.set_title(note, loc="right", color=QUIET, fontsize=9)
 
 
 def _draw_points(axes: Axes, finding: MixtureFit) -> None:
     heights = np.random.default_rng(HEIGHTS).uniform(0.0, 1.0, len(finding.points))
-    colours = np.array(SIDES)[finding.labels]
-    axes.scatter(finding.points, heights, s=8, c=colours.tolist(), alpha=0.55, linewidths=0, rasterized=True)
+    colors = np.array(SIDES)[finding.labels]
+    axes.scatter(finding.points, heights, s=8, c=colors.tolist(), alpha=0.55, linewidths=0, rasterized=True)
     axes.axvline(0.0, color=QUIET, linewidth=0.9, linestyle=(0, (4, 3)))
     axes.set_yticks([])
     axes.set_ylim(-0.05, 1.05)

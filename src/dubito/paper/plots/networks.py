@@ -9,7 +9,7 @@ from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, n
 from dubito.paper.networks import PASSED, Ablation, Epochs, MainExperiments
 from dubito.paper.plots.panels import headline_of
 
-COLOURS = {
+COLORS = {
     "CIFAR-10": OKABE_ITO["blue"],
     "CIFAR-100": OKABE_ITO["orange"],
     "SVHN": OKABE_ITO["green"],
@@ -58,14 +58,14 @@ def epochs_figure(finding: Epochs) -> Figure:
     axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.axhline(PASSED, color=QUIET, linewidth=1.0, linestyle=(0, (4, 2)))
     for name, means in finding.accuracy.items():
-        colour = COLOURS.get(name, INK)
-        axes.plot(range(1, len(means) + 1), means, color=colour, linewidth=2.2, marker="o", markeredgecolor="white")
+        color = COLORS.get(name, INK)
+        axes.plot(range(1, len(means) + 1), means, color=color, linewidth=2.2, marker="o", markeredgecolor="white")
         axes.annotate(
             f"{name}  {means[-1]:.1%}",
             xy=(len(means), means[-1]),
             xytext=(8, 0),
             textcoords="offset points",
-            color=colour,
+            color=color,
             fontweight="bold",
             va="center",
             annotation_clip=False,

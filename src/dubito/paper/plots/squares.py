@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dubito.experiments.plots.style import INK, OKABE_ITO, strategy_colour
+from dubito.experiments.plots.style import INK, OKABE_ITO, strategy_color
 from dubito.paper.beams import Beams
 from dubito.paper.plots.panels import SHADES, bare, draw_crosses, draw_doubt, draw_picks, square_figure
 from dubito.paper.quadrants import VIEWS, Quadrants, farthest_in
@@ -27,18 +27,18 @@ def quadrants_figure(finding: Quadrants) -> Figure:
         f"warped space; {finding.uniform:.0%} of the pool lie so near",
     )
     for row, (name, shown), view in zip(rows, ROWS.items(), FROM, strict=True):
-        _draw_start(row[0], finding, shown, strategy_colour(name))
+        _draw_start(row[0], finding, shown, strategy_color(name))
         for step in range(steps):
             _draw_step(row[step + 1], finding, name, step)
         _draw_view(row[-1], finding, view)
     return figure
 
 
-def _draw_start(axes: Axes, finding: Quadrants, name: str, colour: str) -> None:
+def _draw_start(axes: Axes, finding: Quadrants, name: str, color: str) -> None:
     draw_doubt(axes, finding.pool, finding.doubt)
     draw_crosses(axes, finding.pool[finding.initial])
     axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
-    bare(axes, name, "at first", colour)
+    bare(axes, name, "at first", color)
 
 
 def _draw_step(axes: Axes, finding: Quadrants, name: str, step: int) -> None:
@@ -46,8 +46,8 @@ def _draw_step(axes: Axes, finding: Quadrants, name: str, step: int) -> None:
     draw_crosses(axes, finding.pool[finding.initial])
     steps = finding.acquired[name]
     before = steps[:step].ravel()
-    draw_picks(axes, finding.pool[before], strategy_colour(name), size=17, alpha=0.42)
-    draw_picks(axes, finding.pool[steps[step]], strategy_colour(name), size=26)
+    draw_picks(axes, finding.pool[before], strategy_color(name), size=17, alpha=0.42)
+    draw_picks(axes, finding.pool[steps[step]], strategy_color(name), size=26)
     axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))
     bare(axes, f"step {step + 1}")
 
@@ -83,11 +83,11 @@ def beams_figure(finding: Beams) -> Figure:
 def _draw_rank(axes: Axes, finding: Beams, picked: list[int], shared: set[int]) -> None:
     draw_doubt(axes, finding.pool, finding.doubt)
     draw_crosses(axes, finding.pool[finding.initial])
-    colour = strategy_colour("doubt-coreset")
+    color = strategy_color("doubt-coreset")
     common = finding.pool[np.array([row for row in picked if row in shared], dtype=np.int64)]
     own = finding.pool[np.array([row for row in picked if row not in shared], dtype=np.int64)]
     axes.scatter(
-        common[:, 0], common[:, 1], marker="s", s=24, facecolor="white", edgecolors=colour, linewidths=1.4, zorder=4
+        common[:, 0], common[:, 1], marker="s", s=24, facecolor="white", edgecolors=color, linewidths=1.4, zorder=4
     )
-    draw_picks(axes, own, colour, size=34)
+    draw_picks(axes, own, color, size=34)
     axes.set(xlim=(-EDGE, EDGE), ylim=(-EDGE, EDGE))

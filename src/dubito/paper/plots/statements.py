@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MultipleLocator, NullLocator
 
-from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, strategy_colour, title
+from dubito.experiments.plots.style import FAINT, INK, OKABE_ITO, QUIET, calm, strategy_color, title
 from dubito.matrix import FloatArray, IntArray
 from dubito.paper.beta import Beta
 from dubito.paper.discussion import Discussion
@@ -17,7 +17,7 @@ COLUMNS = 3
 
 
 def beta_figure(finding: Beta) -> Figure:
-    """A panel for each doubt; coloured are the values β may have, at or above the bound."""
+    """A panel for each doubt; colored are the values β may have, at or above the bound."""
     rows = -(-len(finding.z) // COLUMNS)
     figure = Figure(figsize=(10.0, 2.35 * rows + 0.85), facecolor="white")
     panels = figure.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
@@ -27,7 +27,7 @@ def beta_figure(finding: Beta) -> Figure:
     headline_of(
         figure,
         "surer points have the higher bound on β, and keep it farther out",
-        f"coloured: what β may be (λ_c = {finding.lambda_c:g}, λ_ε = {finding.lambda_epsilon:g}); orange: quadratic "
+        f"colored: what β may be (λ_c = {finding.lambda_c:g}, λ_ε = {finding.lambda_epsilon:g}); orange: quadratic "
         "convergence; blue: at least as good as the core-set; pale: past δ*, nothing can be said",
     )
     for place, axes in enumerate(panels[: len(finding.z)]):
@@ -43,14 +43,14 @@ def _draw_slice(axes: Axes, finding: Beta, place: int) -> None:
     calm(axes)
     deltas, bound, star = finding.deltas, finding.slices[place], float(finding.stars[place])
     turn = min(1.0 / finding.lambda_c, star)
-    for low, high, colour, alpha in (
+    for low, high, color, alpha in (
         (0.0, turn, QUADRATIC, 0.5),
         (turn, star, CERTAIN, 0.45),
         (star, deltas[-1], UNKNOWN, 0.16),
     ):
-        # The edges themselves, so that neighbours meet.
+        # The edges themselves, so that neighbors meet.
         inside = np.unique(np.clip(deltas, low, high))
-        axes.fill_between(inside, np.interp(inside, deltas, bound), 1.0, color=colour, alpha=alpha, linewidth=0)
+        axes.fill_between(inside, np.interp(inside, deltas, bound), 1.0, color=color, alpha=alpha, linewidth=0)
     axes.plot(deltas, bound, color=INK, linewidth=1.6, clip_on=False)
     axes.axvline(star, color=INK, linewidth=0.9, linestyle=(0, (3, 2)))
     is_far = star > 0.8 * deltas[-1]
@@ -64,9 +64,9 @@ def _draw_slice(axes: Axes, finding: Beta, place: int) -> None:
 
 def timing_figure(finding: Timing) -> Figure:
     """Every run as a point, the least of each size joined, beside the paper's two numbers; a panel more for picks."""
-    panels = [("points labelled", finding.sizes, finding.seconds)]
+    panels = [("points labeled", finding.sizes, finding.seconds)]
     if len(finding.budgets):
-        panels.append((f"picks, {finding.sizes[0]:,} labelled", finding.budgets, finding.picking))
+        panels.append((f"picks, {finding.sizes[0]:,} labeled", finding.budgets, finding.picking))
     figure = Figure(figsize=(8.0, 4.4) if len(panels) == 1 else (11.0, 4.6), layout="constrained", facecolor="white")
     drawn = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (asked, sizes, seconds) in zip(drawn, panels, strict=True):
@@ -78,7 +78,7 @@ def timing_figure(finding: Timing) -> Figure:
     title(
         drawn[0],
         f"a core-set of {finding.budget:,} takes {slowest:.2g} s at most on this {finding.device}",
-        f"a generated pool of {finding.n:,} × {finding.d}, the labelled among them; dots: runs, line: the least",
+        f"a generated pool of {finding.n:,} × {finding.d}, the labeled among them; dots: runs, line: the least",
     )
     return figure
 
@@ -98,15 +98,15 @@ def _draw_seconds(axes: Axes, sizes: IntArray, seconds: dict[str, FloatArray]) -
         ha="right",
     )
     for name, shown, side in (("coreset", "core-set", "bottom"), ("doubt-coreset", "scaled core-set", "top")):
-        taken, colour = seconds[name], strategy_colour(name)
-        axes.plot(np.repeat(sizes, taken.shape[1]), taken.ravel(), "o", color=colour, alpha=0.3, markersize=4.5)
-        axes.plot(sizes, taken.min(axis=1), color=colour, linewidth=2.2)
+        taken, color = seconds[name], strategy_color(name)
+        axes.plot(np.repeat(sizes, taken.shape[1]), taken.ravel(), "o", color=color, alpha=0.3, markersize=4.5)
+        axes.plot(sizes, taken.min(axis=1), color=color, linewidth=2.2)
         axes.annotate(
             f"{shown}  {taken[-1].min():.2g} s",
             (float(sizes[-1]), float(taken[-1].min())),
             xytext=(0, 6 if side == "bottom" else -6),
             textcoords="offset points",
-            color=colour,
+            color=color,
             fontweight="bold",
             ha="right",
             va=side,
@@ -146,12 +146,12 @@ def _draw_gain(axes: Axes, finding: Discussion) -> None:
     calm(axes)
     gains = 100.0 * finding.gains
     mean, error = gains.mean(axis=0), _standard_error(gains)
-    colour = strategy_colour("doubt-coreset")
+    color = strategy_color("doubt-coreset")
     axes.axhline(0.0, color=QUIET, linewidth=0.9)
-    axes.fill_between(finding.labels, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
-    axes.plot(finding.labels, mean, color=colour, linewidth=2.2)
+    axes.fill_between(finding.labels, mean - error, mean + error, color=color, alpha=0.15, linewidth=0)
+    axes.plot(finding.labels, mean, color=color, linewidth=2.2)
     peak = int(mean.argmax())
-    axes.plot(finding.labels[peak], mean[peak], "o", color=colour, markersize=7, markeredgecolor="white")
+    axes.plot(finding.labels[peak], mean[peak], "o", color=color, markersize=7, markeredgecolor="white")
     axes.set_ylabel("points over the core-set", color=INK)
     axes.text(
         1.0, 0.97, "mean ± standard error", transform=axes.transAxes, color=QUIET, fontsize=9, ha="right", va="top"

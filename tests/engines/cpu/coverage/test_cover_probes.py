@@ -100,7 +100,7 @@ def test_kernels_are_bounded_from_above() -> None:
 
 
 @given(st.integers(0, 10_000))
-def test_distances_to_what_is_labelled_are_exact(seed: int) -> None:
+def test_distances_to_what_is_labeled_are_exact(seed: int) -> None:
     rng = np.random.default_rng(seed)
     d = int(rng.choice([1, 3, 60]))
     pool = np.asarray(rng.integers(-4, 5, (40, d)) * 1.1, dtype=np.float64)

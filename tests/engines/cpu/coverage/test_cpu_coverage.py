@@ -116,12 +116,12 @@ def test_storage_does_not_matter() -> None:
         assert found.priorities.tobytes() == first.priorities.tobytes()
 
 
-@pytest.mark.parametrize(("strength", "n_labelled"), [(1.0, 0), (0.0, 10), (1.0, 300)])
-def test_real_digits_are_covered_as_the_reference_covers_them(strength: float, n_labelled: int) -> None:
+@pytest.mark.parametrize(("strength", "n_labeled"), [(1.0, 0), (0.0, 10), (1.0, 300)])
+def test_real_digits_are_covered_as_the_reference_covers_them(strength: float, n_labeled: int) -> None:
     digits: AnyArray = load_digits().data
     pool = digits[300:800].astype(np.float32)
     weights = np.random.default_rng(0).beta(0.3, 2.0, len(pool)) ** strength
-    assert_same(made_of(pool, digits[:n_labelled], weights, 100, largest=16.0))
+    assert_same(made_of(pool, digits[:n_labeled], weights, 100, largest=16.0))
 
 
 def test_copies_are_reported_from_near_copies() -> None:
@@ -154,18 +154,18 @@ def test_a_whole_pool_can_be_picked() -> None:
 
 def test_a_second_round_of_a_pool_is_a_first_one_elsewhere() -> None:
     rng = np.random.default_rng(4)
-    features, labelled = rng.standard_normal((300, 5)), np.arange(20)
+    features, labeled = rng.standard_normal((300, 5)), np.arange(20)
     pool = dubito.Pool(features)
-    pool.label(rows=labelled)
+    pool.label(rows=labeled)
     for turn in range(3):
         doubt = np.random.default_rng(turn).random(300)
         picked = pool.select(15, doubt=doubt, strategy="doubt-coverage", engine="cpu")
         oracle = dubito.select(
-            features, 15, labelled=labelled, doubt=doubt, strategy="doubt-coverage", engine="reference"
+            features, 15, labeled=labeled, doubt=doubt, strategy="doubt-coverage", engine="reference"
         )
         assert picked.indices.tolist() == oracle.indices.tolist()
         pool.label(picked)
-        labelled = np.concatenate([labelled, picked.indices])
+        labeled = np.concatenate([labeled, picked.indices])
         pool.select(5, doubt=doubt, strategy="doubt-coreset")
 
 

@@ -6,13 +6,13 @@ import torch
 
 from dubito.errors import InvalidData
 from dubito.experiments.models.networks.learner import Learner, Split, state_of
-from dubito.experiments.models.networks.training import Steps, Training, colour_units, normalised
+from dubito.experiments.models.networks.training import Steps, Training, color_units, normalized
 
 ADAM = Training(epochs=3, later_epochs=2, learning_rate=1e-3, decay=False, batch=8, device="cpu")
 
 
 def small(n_classes: int) -> torch.nn.Module:
-    """A convolution, batch normalisation and a linear layer, on images of any size."""
+    """A convolution, batch normalization and a linear layer, on images of any size."""
     return torch.nn.Sequential(
         torch.nn.Conv2d(3, 8, 3, padding=1, bias=False),
         torch.nn.BatchNorm2d(8),
@@ -65,7 +65,7 @@ def test_the_steps_are_those_of_plain_adam_at_the_rate_of_each(decay: bool) -> N
     for rows, rate in zip(steps.order, steps.rates, strict=True):
         optimizer.param_groups[0]["lr"] = float(rate)
         optimizer.zero_grad()
-        given = normalised(images[rows], *colour_units("cpu"))
+        given = normalized(images[rows], *color_units("cpu"))
         torch.nn.functional.cross_entropy(network(given), labels[rows]).backward()
         optimizer.step()
     for name, expected in network.state_dict().items():

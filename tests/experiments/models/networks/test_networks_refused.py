@@ -85,7 +85,7 @@ def test_a_network_that_cannot_be_trained_like_others_is_refused_and_leaves_noth
 
 
 @pytest.mark.usefixtures("either_way")
-def test_minibatches_of_one_are_refused_for_batch_normalisation_and_for_no_other_network(tmp_path: Path) -> None:
+def test_minibatches_of_one_are_refused_for_batch_normalization_and_for_no_other_network(tmp_path: Path) -> None:
     with pytest.raises(
         (InvalidArgument, InvalidData), match=r"batch ?= ?1 is too small for this .* (pass|set) batch >= 2"
     ):
@@ -98,7 +98,7 @@ def test_a_last_minibatch_of_one_is_no_trouble(tmp_path: Path) -> None:
     assert len(played("Normed", tmp_path, batch=8, initial=9)) == 6
 
 
-def test_a_single_first_label_is_refused_for_batch_normalisation(tmp_path: Path) -> None:
+def test_a_single_first_label_is_refused_for_batch_normalization(tmp_path: Path) -> None:
     with pytest.raises((InvalidArgument, InvalidData), match=r"initial ?= ?1 is too small for .* set initial >= 2"):
         played("Normed", tmp_path, initial=1)
 

@@ -1,7 +1,7 @@
 """Coverage over shards: the candidates are cut, what is to be covered is not.
 
 1. `ground`: the rows that are to be covered (all that count, or a sample of them) are gathered from the shards, each
-   with its distance to what is labelled, and so is the reach.
+   with its distance to what is labeled, and so is the reach.
 2. `holder`: every shard hears the whole ground and finds the pairs of its own candidates with it, as one machine does
    of all (`dubito.engines.cpu.coverage`); `bounds` brings its first candidates up to date.
 3. `driver`: a round goes once around. Shards hear where cover has grown, and answer with their first candidates, each

@@ -107,7 +107,7 @@ class CoverFront:
         self.cover[candidate.places] = np.maximum(self.cover[candidate.places], candidate.kernels)
 
 
-# What is to be covered, gathered from all shards: rows, weights, distances to what is labelled, and the reach.
+# What is to be covered, gathered from all shards: rows, weights, distances to what is labeled, and the reach.
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Laid:
 
     ground: Terrain
     squared: FloatArray
-    """(k,) from each row to what is labelled."""
+    """(k,) from each row to what is labeled."""
     reach: float
     """R²."""
     sampled: int | None
@@ -172,12 +172,12 @@ class Surveyor:
         return np.concatenate(parts) if parts else np.empty((0, self.problem.pool.shape[1]))
 
     def _distances(self, rows: IntArray) -> tuple[FloatArray, float]:
-        """(r,) squared distances of rows to what is labelled, and R²."""
+        """(r,) squared distances of rows to what is labeled, and R²."""
         problem, references = self.problem, np.asarray(self.problem.references[:])
         given = None if problem.radius is None else problem.radius * problem.radius
         if len(references) == 0:
             return np.full(len(rows), np.inf), self._cold_reach() if given is None else given
-        # All at once: what is labelled goes to the shards once.
+        # All at once: what is labeled goes to the shards once.
         both = rows if given is not None else np.union1d(rows, problem.sample)
         squared = self.nearest(both, references)
         if given is None:
@@ -190,8 +190,8 @@ class Surveyor:
         self.traffic.received += points.nbytes
         return cold_reach(_of_points(self.problem, points))
 
-    def unlabelled_sample(self) -> IntArray:
-        """The rows that give the reach, where every row that is not labelled is a candidate."""
+    def unlabeled_sample(self) -> IntArray:
+        """The rows that give the reach, where every row that is not labeled is a candidate."""
         starts = np.cumsum([0, *self.placed.n_candidates.tolist()])
         ranks = sample_rows(np.arange(starts[-1]))
         edges = np.searchsorted(ranks, starts)
@@ -239,7 +239,7 @@ def cover(
     """
     surveyor = Surveyor(problem, workers, placed, Traffic())
     if n_ground is not None:
-        surveyor.problem = replace(problem, sample=surveyor.unlabelled_sample())
+        surveyor.problem = replace(problem, sample=surveyor.unlabeled_sample())
     laid = surveyor.lay(n_ground)
     solution = CoverRun(surveyor, laid, journal).solve()
     return Covered(solution, surveyor.traffic, laid.sampled)

@@ -53,11 +53,11 @@ class CoverStart:
 
     ground: Terrain
     squared: FloatArray
-    """(k,) from each row of the ground to what is labelled."""
+    """(k,) from each row of the ground to what is labeled."""
     radius: float
     """The reach."""
     largest: float
-    """No feature of the pool or of what is labelled is larger in magnitude."""
+    """No feature of the pool or of what is labeled is larger in magnitude."""
 
     @property
     def nbytes(self) -> int:

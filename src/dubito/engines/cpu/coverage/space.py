@@ -18,7 +18,7 @@ FIT_ROWS = 2048
 
 
 class Space:
-    """Rows of the pool and of what is labelled, moved and scaled alike; see `dubito.engines.cpu.sketch.Sketch`."""
+    """Rows of the pool and of what is labeled, moved and scaled alike; see `dubito.engines.cpu.sketch.Sketch`."""
 
     def __init__(self, problem: CoverageProblem) -> None:
         self.problem, self.metric = problem, problem.metric
@@ -189,7 +189,7 @@ class Probed:
         return self.probes.left(shifted, self.sizes[rows], threads=1)
 
 
-# The exact squared distance of rows of the pool to what is labelled.
+# The exact squared distance of rows of the pool to what is labeled.
 #
 # Probes bound every distance from below, the nearest by probes bounds it from above; float32 differences of what is
 # left rule out nearly all the rest, and `settle` decides. What a `Pool` knows from earlier rounds is not looked at
@@ -198,7 +198,7 @@ class Probed:
 ROWS = 512
 """Rows of the pool in a block."""
 REFERENCES = 8192
-"""Labelled points in a block."""
+"""Labeled points in a block."""
 PAIR_ROWS = 256
 """Pairs whose differences are taken at once."""
 
@@ -213,7 +213,7 @@ class Nearest:
         self.known = known or Known(np.full(n_pool, np.inf), np.zeros(n_pool, np.int32), np.empty(0, np.int64))
 
     def of(self, rows: IntArray, probes: Probes) -> FloatArray:
-        """(r,) exact; infinite where nothing is labelled."""
+        """(r,) exact; infinite where nothing is labeled."""
         known, problem = self.known, self.space.problem
         missing = rows[known.seen[rows] < self.n_references]
         for first in np.unique(known.seen[missing]).tolist():

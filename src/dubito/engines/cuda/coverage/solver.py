@@ -44,7 +44,7 @@ class Ground:
             self.cover = torch.where(self.is_wanted, self.kernel(self.nearest), 0.0)
 
     def _nearest(self, points: DevicePoints, references: DeviceReferences, plan: DeviceCoverPlan) -> Tensor:
-        """(n,) exact squared distances to what is labelled, of the rows that want covering and of the sample."""
+        """(n,) exact squared distances to what is labeled, of the rows that want covering and of the sample."""
         problem, n_pool = self.problem, len_of(self.problem.pool)
         nearest = torch.full((n_pool,), torch.inf, dtype=torch.float64, device=self.exact.device)
         rows = np.union1d(np.flatnonzero(problem.weights > 0.0), problem.sample)
@@ -87,7 +87,7 @@ class Ground:
 
 
 def settled(bounds: DeviceBounds) -> Tensor:
-    """(n,) exact squared distances of all candidates to what is labelled."""
+    """(n,) exact squared distances of all candidates to what is labeled."""
     bounds.start(np.empty(0, dtype=np.int64))
     bounds.tighten_all()
     for span in blocks(len(bounds.value), bounds.sizes.rows):

@@ -22,7 +22,7 @@ from dubito.experiments.models.networks.refusals import (
     copied,
     whole_state,
 )
-from dubito.experiments.models.networks.training import Steps, Training, colour_units, normalised, on_device, steady
+from dubito.experiments.models.networks.training import Steps, Training, color_units, normalized, on_device, steady
 from dubito.experiments.seeds import draw
 from dubito.matrix import AnyArray, FloatArray
 
@@ -65,7 +65,7 @@ class Split:
         """Names of what the body holds, one where several share a tensor."""
         self.device, self.batch = training.device, training.batch
         self.is_narrow = training.stated_precision == "bfloat16"
-        self.units = colour_units(self.device)
+        self.units = color_units(self.device)
 
     def __call__(self, weights: Weights, rows: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
         """(b, ...) features and (b, c) logits, both float32, of rows as the data has them."""
@@ -74,7 +74,7 @@ class Split:
         own = self.head_name + "."
         of_head = {name.removeprefix(own): each for name, each in weights.items() if name.startswith(own)}
         of_body = {name: weights[name] for name in self.of_body}
-        given = normalised(rows, *self.units) if rows.dtype == torch.uint8 else rows.float()
+        given = normalized(rows, *self.units) if rows.dtype == torch.uint8 else rows.float()
         with torch.autocast(self.device.partition(":")[0], torch.bfloat16, enabled=self.is_narrow):
             features = torch.func.functional_call(self.body, of_body, (given,))
         features = features.float()
@@ -95,7 +95,7 @@ class Split:
         import torch
 
         whole = copied(network).to(self.device).eval()
-        given = normalised(rows, *self.units) if rows.dtype == torch.uint8 else rows.float()
+        given = normalized(rows, *self.units) if rows.dtype == torch.uint8 else rows.float()
         check_network(whole, given, n_classes)
         check_head(whole, self.head_name, given)
         with torch.no_grad():

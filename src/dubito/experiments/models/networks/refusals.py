@@ -180,7 +180,7 @@ def _step(network: Any, inputs: "torch.Tensor", n_classes: int, batch: int) -> "
             raise InvalidArgument(f"the network cannot be trained: {why}. Fix the network.") from error
         name = "batch" if batch == 1 else "initial"
         raise InvalidArgument(
-            f"is too small for this network: it cannot learn from a single item, as batch normalisation cannot ({why})",
+            f"is too small for this network: it cannot learn from a single item, as batch normalization cannot ({why})",
             argument=name,
             value=1,
             hint=f"{PASS} {named(name)} >= 2.",

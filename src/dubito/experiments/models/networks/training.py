@@ -75,7 +75,7 @@ class Steps:
     Parameters
     ----------
     rows : array (m,)
-        The labelled rows.
+        The labeled rows.
     training : Training
         How to train.
     is_first : bool
@@ -115,10 +115,10 @@ def minibatches(rows: IntArray, epochs: int, batch: int, seed: int) -> "torch.Te
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    labelled = torch.from_numpy(rows)
+    labeled = torch.from_numpy(rows)
     count = n_steps(len(rows), epochs, batch)
     passes = max(epochs, -(-count * batch // len(rows)))
-    stream = torch.cat([labelled[torch.randperm(len(rows), generator=generator)] for _ in range(passes)])
+    stream = torch.cat([labeled[torch.randperm(len(rows), generator=generator)] for _ in range(passes)])
     return stream[: count * batch].view(count, batch)
 
 
@@ -144,16 +144,16 @@ def on_device(array: AnyArray, device: str) -> "torch.Tensor":
     return torch.from_numpy(np.array(array)).to(device)
 
 
-def colour_units(device: str) -> "tuple[torch.Tensor, torch.Tensor]":
-    """What to multiply pixels by, and what to take away then, for each colour."""
+def color_units(device: str) -> "tuple[torch.Tensor, torch.Tensor]":
+    """What to multiply pixels by, and what to take away then, for each color."""
     import torch
 
     deviation = torch.tensor(DEVIATION)
     return (1.0 / (255.0 * deviation)).to(device), (torch.tensor(MEAN) / deviation).to(device)
 
 
-def normalised(images: "torch.Tensor", scale: "torch.Tensor", shift: "torch.Tensor") -> "torch.Tensor":
-    """(n, 3, h, w) in ImageNet's units, out of pixels (n, h, w, 3); in memory the colours stay last."""
+def normalized(images: "torch.Tensor", scale: "torch.Tensor", shift: "torch.Tensor") -> "torch.Tensor":
+    """(n, 3, h, w) in ImageNet's units, out of pixels (n, h, w, 3); in memory the colors stay last."""
     return (images.float() * scale - shift).permute(0, 3, 1, 2)
 
 

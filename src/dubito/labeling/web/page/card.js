@@ -21,8 +21,8 @@ export function hoverCard() {
   }
 
   function standing(item) {
-    if (item.label !== null && item.label !== undefined) return ["Labelled ", own(item.label, { class: "said" })];
-    return [item.skipped ? "Skipped" : "Not labelled"];
+    if (item.label !== null && item.label !== undefined) return ["Labeled ", own(item.label, { class: "said" })];
+    return [item.skipped ? "Skipped" : "Not labeled"];
   }
 
   async function show(wanted, x, y) {

@@ -52,8 +52,8 @@ function table(curve) {
 
 /** The server's advice is of the last round; before the first model that knows of no labels. */
 function advised(curve) {
-  const { labelled, model } = known.project;
-  if (curve.points.length || model.labels || !labelled) return curve.advice.sentence;
+  const { labeled, model } = known.project;
+  if (curve.points.length || model.labels || !labeled) return curve.advice.sentence;
   return "go on: the model has not learnt yet.";
 }
 
@@ -105,11 +105,11 @@ export function makeCurveView(view) {
     advice.classList.toggle("stop", curve.advice.stop);
     changed.textContent = change(curve.points);
     if (curve.points.length === 0) {
-      const { labelled } = known.project;
+      const { labeled } = known.project;
       body.replaceChildren(h(
         "p",
         { class: "quiet" },
-        `The curve begins when the model has learnt for the first time. There ${labelled === 1 ? "is" : "are"} ${some(labelled, "label")} so far.`,
+        `The curve begins when the model has learnt for the first time. There ${labeled === 1 ? "is" : "are"} ${some(labeled, "label")} so far.`,
       ));
       return;
     }

@@ -1,4 +1,4 @@
-// The three dialogs: keys, export, and who is labelling.
+// The three dialogs: keys, export, and who is labeling.
 
 import { ask } from "./api.js";
 import { hasFinder } from "./classes.js";
@@ -50,7 +50,7 @@ function open(title, ...children) {
   const before = document.activeElement;
   const dialog = h(
     "dialog",
-    { "aria-labelledby": "dialog-title" },
+    { "aria-labeledby": "dialog-title" },
     h(
       "div",
       { class: "heading" },
@@ -111,7 +111,7 @@ export function openKeys() {
 export function openExport() {
   open(
     "Export labels",
-    h("p", { class: "quiet" }, `${some(known.project.labelled, "label")} so far. Skipped items are no labels.`),
+    h("p", { class: "quiet" }, `${some(known.project.labeled, "label")} so far. Skipped items are no labels.`),
     h(
       "ul",
       { class: "formats", role: "list" },
@@ -155,7 +155,7 @@ function agreement(overlap, people) {
   if (!overlap?.items) return "No item has labels of two people yet.";
   const whose = people.filter((each) => each.labels > 0).length === 2 ? "Cohen's" : "Fleiss'";
   const kappa = overlap.kappa === null ? "" : ` (${whose} kappa ${overlap.kappa.toFixed(2)})`;
-  return `On ${some(overlap.items, "item")} that several people labelled they agree in ${percent(overlap.agree)}${kappa}.`;
+  return `On ${some(overlap.items, "item")} that several people labeled they agree in ${percent(overlap.agree)}${kappa}.`;
 }
 
 export function openWho() {
@@ -170,7 +170,7 @@ export function openWho() {
     h("label", { for: "who" }, "Your name, as it stands beside your labels"),
     h("div", { class: "acts" }, field, h("button", { type: "submit", class: "main" }, "Save")),
   );
-  const dialog = open("Who is labelling", form, people);
+  const dialog = open("Who is labeling", form, people);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const name = field.value.trim();

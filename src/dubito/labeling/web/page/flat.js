@@ -22,10 +22,10 @@ export function makeFlat(canvas) {
   let points = { n: 0, xy: [], order: [] };
   let rgba = new Uint8Array();
 
-  function put(pixels, { width, height }, view, row, size, colour) {
+  function put(pixels, { width, height }, view, row, size, color) {
     const x = (((points.xy[2 * row] - view.x) * view.zoomX + 1) / 2) * width;
     const y = ((1 - (points.xy[2 * row + 1] - view.y) * view.zoomY) / 2) * height;
-    if (x > -size && y > -size && x < width + size && y < height + size) square(pixels, width, height, x, y, size, ...colour);
+    if (x > -size && y > -size && x < width + size && y < height + size) square(pixels, width, height, x, y, size, ...color);
   }
 
   return {
@@ -33,7 +33,7 @@ export function makeFlat(canvas) {
     set(given) {
       points = given;
     },
-    colour(given) {
+    color(given) {
       rgba = given;
     },
     draw(view, upTo, ring) {

@@ -135,7 +135,7 @@ export function makeGridView(view) {
         setAside.add(item.row);
         queue.putFirst(item);
       }
-      tell("labels", { labelled: answer.labelled });
+      tell("labels", { labeled: answer.labeled });
       const aside = strange.length ? ` ${some(strange.length, "odd one comes", "odd ones come")} first under Label.` : "";
       notice(`Saved ${some(rest.length, "label")}.${aside}`);
       await load();

@@ -34,7 +34,7 @@ export function guessBox() {
       told.replaceChildren(h(
         "p",
         { class: "quiet" },
-        "There is no guess yet: the model learns once a batch is labelled, of two classes at least.",
+        "There is no guess yet: the model learns once a batch is labeled, of two classes at least.",
       ));
       return;
     }

@@ -45,7 +45,7 @@ export function makeLabelView(view) {
   );
   view.replaceChildren(h(
     "div",
-    { class: "labelling" },
+    { class: "labeling" },
     work,
     h("div", { class: "side" }, panel.node, guess.node, guidelines.node),
   ));
@@ -73,7 +73,7 @@ export function makeLabelView(view) {
     tell("shown", shown.item);
   }
 
-  /** Nothing is labelled before it is on the screen, and what cannot be shown only if the person insists. */
+  /** Nothing is labeled before it is on the screen, and what cannot be shown only if the person insists. */
   function look(entry) {
     sight = "coming";
     since = performance.now();
@@ -96,14 +96,14 @@ export function makeLabelView(view) {
   }
 
   function isAllAnswered() {
-    const { labelled, skipped, items } = known.project;
-    return labelled + skipped >= items;
+    const { labeled, skipped, items } = known.project;
+    return labeled + skipped >= items;
   }
 
   function finished() {
-    const { labelled, skipped } = known.project;
+    const { labeled, skipped } = known.project;
     const aside = skipped ? ` ${some(skipped, "item was", "items were")} skipped.` : "";
-    const sentence = skipped ? `Every item is answered: ${some(labelled, "label")}.` : `${some(labelled, "item is", "items are")} labelled, all there are.`;
+    const sentence = skipped ? `Every item is answered: ${some(labeled, "label")}.` : `${some(labeled, "item is", "items are")} labeled, all there are.`;
     return h(
       "div",
       { class: "empty is-finished" },
@@ -134,7 +134,7 @@ export function makeLabelView(view) {
     const undone = item.label ? `undone: its label is ${quoted(item.label)} again` : "undone: label it again";
     const parts = [
       item.undone ? undone : WHY[item.why],
-      item.label && !item.undone ? `labelled ${quoted(item.label)} so far` : null,
+      item.label && !item.undone ? `labeled ${quoted(item.label)} so far` : null,
       item.round ? `round ${item.round}` : null,
       left ? `${count(left)} left` : null,
     ];
@@ -163,7 +163,7 @@ export function makeLabelView(view) {
     if (!entry) return;
     if (name !== null && !busy && sight === "coming") return hint("Too fast: this item is not on the screen yet.");
     if (name !== null && !busy && sight === "broken") {
-      return notice("Not labelled: nobody can see this picture. Skip it, or choose “Label it anyway” first.");
+      return notice("Not labeled: nobody can see this picture. Skip it, or choose “Label it anyway” first.");
     }
     once(async () => {
       panel.mark(name, "chosen");
@@ -174,7 +174,7 @@ export function makeLabelView(view) {
       const answer = await send("/api/labels", body, name === null ? "Skipping this item" : `Your label “${quoted(name)}”`);
       queue.finish(item.row);
       last = { id: item.id, name };
-      tell("labels", { labelled: answer.labelled });
+      tell("labels", { labeled: answer.labeled });
       drawTrail();
       tell("queue");
     });

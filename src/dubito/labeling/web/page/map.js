@@ -1,8 +1,8 @@
-// A map of the pool: where the model doubts, what is labelled, what was picked; a lasso says what to ask about.
+// A map of the pool: where the model doubts, what is labeled, what was picked; a lasso says what to ask about.
 
 import { ask } from "./api.js";
 import { refreshProject } from "./classes.js";
-import { css, ofClass, paint, scale } from "./colours.js";
+import { css, ofClass, paint, scale } from "./colors.js";
 import { button, h, own } from "./dom.js";
 import { known, on } from "./hub.js";
 import { hoverCard } from "./card.js";
@@ -30,7 +30,7 @@ export function makeMapView(view) {
     pick: card.pin,
     lasso: (polygon) => choose(inside(points, polygon)),
   });
-  const ways = h("fieldset", { class: "ways" }, h("legend", null, "Colour"), Object.entries(WAYS).map(way));
+  const ways = h("fieldset", { class: "ways" }, h("legend", null, "Color"), Object.entries(WAYS).map(way));
   const legend = h("div", { class: "scale" });
   const slider = h("input", { type: "range", id: "upto", min: "0", max: "0", value: "0", oninput: drawPicks });
   const told = h("output", { for: "upto" });
@@ -70,11 +70,11 @@ export function makeMapView(view) {
       "input",
       {
         type: "radio",
-        name: "colour",
+        name: "color",
         id: `by-${name}`,
         value: name,
         checked: name === by,
-        onchange: () => ((by = name), drawColours()),
+        onchange: () => ((by = name), drawColors()),
       },
     );
     return h("span", null, field, h("label", { for: `by-${name}` }, label));
@@ -97,14 +97,14 @@ export function makeMapView(view) {
     surface.set(points);
     slider.max = String(points.order.length);
     slider.value = slider.max;
-    drawColours();
+    drawColors();
     drawPicks();
     drawChoice();
   }
 
-  function drawColours() {
+  function drawColors() {
     if (!points) return;
-    surface.colour(paint(points, by, chosen));
+    surface.color(paint(points, by, chosen));
     legend.replaceChildren(...(scale(by) ? ramp() : swatches()));
   }
 
@@ -147,7 +147,7 @@ export function makeMapView(view) {
   function choose(rows) {
     chosen = rows;
     useLasso(false);
-    drawColours();
+    drawColors();
     drawChoice();
   }
 
@@ -200,7 +200,7 @@ export function makeMapView(view) {
 
   const reload = () => load().catch((error) => choice.replaceChildren(h("p", { class: "quiet" }, error.message)));
   const scheme = matchMedia("(prefers-color-scheme: dark)");
-  const repaint = () => (drawColours(), drawPicks());
+  const repaint = () => (drawColors(), drawPicks());
   scheme.addEventListener("change", repaint);
   reload();
   const ends = [

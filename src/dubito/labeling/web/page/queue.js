@@ -85,7 +85,7 @@ export function giveBack(rows) {
   for (const row of rows) done.delete(row);
 }
 
-/** Labelled elsewhere on the page. */
+/** Labeled elsewhere on the page. */
 export function drop(rows) {
   for (const row of rows) done.add(row);
   entries = entries.filter((entry) => !done.has(entry.item.row));

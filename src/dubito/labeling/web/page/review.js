@@ -41,7 +41,7 @@ export function makeReviewView(view) {
     const said = h(
       "p",
       { class: "verdict" },
-      "Labelled ",
+      "Labeled ",
       own(item.label, { class: "said" }),
       item.by ? h("span", { class: "quiet" }, " by ", own(item.by)) : null,
       h("br"),
@@ -97,7 +97,7 @@ export function makeReviewView(view) {
       settled.add(item.row);
       items = items.filter((each) => each !== item);
       place = Math.min(place, Math.max(0, items.length - 1));
-      tell("labels", { labelled: answer.labelled });
+      tell("labels", { labeled: answer.labeled });
       draw();
       say(name === item.label ? `Kept ${name}.` : `Changed from ${item.label} to ${name}.`);
     } catch (error) {
@@ -134,7 +134,7 @@ export function makeReviewView(view) {
     if (pressed === "ArrowDown" || pressed === "ArrowUp") {
       place = Math.min(items.length - 1, Math.max(0, place + (pressed === "ArrowDown" ? 1 : -1)));
       point();
-      if (items[place]) say(`Labelled ${items[place].label}, the model says ${items[place].guess}.`);
+      if (items[place]) say(`Labeled ${items[place].label}, the model says ${items[place].guess}.`);
       return true;
     }
     if (pressed === "Enter" && !isControl(event.target)) return event.repeat || (settle(place, items[place]?.label), true);

@@ -1,10 +1,10 @@
-// Points on a canvas by WebGL2: one buffer of places, one of colours, and the picks again on top in their order.
+// Points on a canvas by WebGL2: one buffer of places, one of colors, and the picks again on top in their order.
 
 import { makeFlat } from "./flat.js";
 
 const VERTEX = `#version 300 es
 in vec2 place;
-in vec4 colour;
+in vec4 color;
 uniform vec2 middle;
 uniform vec2 zoom;
 uniform float size;
@@ -12,7 +12,7 @@ out vec4 shade;
 void main() {
   gl_Position = vec4((place - middle) * zoom, 0.0, 1.0);
   gl_PointSize = size;
-  shade = colour;
+  shade = color;
 }`;
 
 const FRAGMENT = `#version 300 es
@@ -40,23 +40,23 @@ function compile(gl) {
   return gl.getProgramParameter(program, gl.LINK_STATUS) ? program : null;
 }
 
-function attribute(gl, program, name, size, kind, normalised) {
+function attribute(gl, program, name, size, kind, normalized) {
   const buffer = gl.createBuffer();
   const at = gl.getAttribLocation(program, name);
   gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
   gl.enableVertexAttribArray(at);
-  gl.vertexAttribPointer(at, size, kind, normalised, 0, 0);
+  gl.vertexAttribPointer(at, size, kind, normalized, 0, 0);
   return buffer;
 }
 
-/** {kind, set(points), colour(rgba), draw(view, upTo, ring), drop()}; on a plain canvas where there is no WebGL2. */
+/** {kind, set(points), color(rgba), draw(view, upTo, ring), drop()}; on a plain canvas where there is no WebGL2. */
 export function makeScatter(canvas) {
   const gl = canvas.getContext("webgl2", { antialias: false, alpha: true, premultipliedAlpha: true });
   const program = gl && compile(gl);
   if (!program) return makeFlat(canvas);
   gl.useProgram(program);
   const places = attribute(gl, program, "place", 2, gl.FLOAT, false);
-  const colours = attribute(gl, program, "colour", 4, gl.UNSIGNED_BYTE, true);
+  const colors = attribute(gl, program, "color", 4, gl.UNSIGNED_BYTE, true);
   const picks = gl.createBuffer();
   const uniform = Object.fromEntries(["middle", "zoom", "size", "ring"].map((name) => [
     name,
@@ -75,8 +75,8 @@ export function makeScatter(canvas) {
       gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, picks);
       gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, points.order, gl.STATIC_DRAW);
     },
-    colour(rgba) {
-      gl.bindBuffer(gl.ARRAY_BUFFER, colours);
+    color(rgba) {
+      gl.bindBuffer(gl.ARRAY_BUFFER, colors);
       gl.bufferData(gl.ARRAY_BUFFER, rgba, gl.STATIC_DRAW);
     },
     draw(view, upTo, ring) {

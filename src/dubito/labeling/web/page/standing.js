@@ -15,7 +15,7 @@ export function drawStanding() {
   const { project } = known;
   byId("project-name").textContent = plain(project.name);
   document.title = `${quoted(project.name)} · dubito`;
-  const labels = `${count(project.labelled)} of ${count(project.items)} labelled`;
+  const labels = `${count(project.labeled)} of ${count(project.items)} labeled`;
   const model = h(
     "span",
     { class: `model is-${project.model.state}`, title: project.model.message || "" },
@@ -32,7 +32,7 @@ export function drawStanding() {
 export function followStanding() {
   on("labels", (data) => {
     if (!data) return;
-    known.project.labelled = data.labelled ?? known.project.labelled;
+    known.project.labeled = data.labeled ?? known.project.labeled;
     known.project.skipped = data.skipped ?? known.project.skipped;
     drawStanding();
   });

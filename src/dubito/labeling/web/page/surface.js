@@ -136,8 +136,8 @@ export function makeSurface(acts) {
     draw,
     zoom: zoomAt,
     set: (points) => (scatter.set(points), draw()),
-    colour: (rgba) => (scatter.colour(rgba), draw()),
-    show: (picks, colour) => ((upTo = picks), (ring = colour), draw()),
+    color: (rgba) => (scatter.color(rgba), draw()),
+    show: (picks, color) => ((upTo = picks), (ring = color), draw()),
     use: (name) => ((tool = name), node.classList.toggle("is-lasso", name === "lasso")),
     fit: () => (Object.assign(view, { x: 0, y: 0, zoom: 0.94 }), draw()),
     corners: () => {

@@ -5,7 +5,7 @@ import { send } from "./outbox.js";
 
 let screen = new Set();
 
-/** These rows were labelled at once, and nothing since. */
+/** These rows were labeled at once, and nothing since. */
 export function rememberScreen(rows) {
   screen = new Set(rows);
 }
@@ -14,7 +14,7 @@ export function rememberScreen(rows) {
 export async function undoOne() {
   const answer = await send("/api/undo", { annotator: known.annotator }, "Undoing your last label");
   if (!screen.delete(answer.row)) screen.clear();
-  tell("labels", { labelled: answer.labelled });
+  tell("labels", { labeled: answer.labeled });
   return answer.item;
 }
 

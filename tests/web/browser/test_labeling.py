@@ -11,22 +11,22 @@ from web.browser.server import Server
 Come = Callable[..., Person]
 
 
-def test_twenty_digits_are_labelled_by_keys_and_each_is_kept(demo: Server, come: Come) -> None:
+def test_twenty_digits_are_labeled_by_keys_and_each_is_kept(demo: Server, come: Come) -> None:
     ada = come(demo, "ada")
-    before = ada.labelled()
+    before = ada.labeled()
     seen = ada.label(20)
     assert len(set(seen)) == 20
-    assert ada.labelled() == before + 20
+    assert ada.labeled() == before + 20
     assert ada.mine() == 20
-    assert "labelled" in ada.page.locator("#standing").text_content()
+    assert "labeled" in ada.page.locator("#standing").text_content()
     assert ada.complaints == []
 
 
 def test_space_skips_and_no_label_comes_of_it(demo: Server, come: Come) -> None:
     bob = come(demo, "bob")
-    labelled, skipped = bob.standing()["labelled"], bob.standing()["skipped"]
+    labeled, skipped = bob.standing()["labeled"], bob.standing()["skipped"]
     bob.press(" ")
-    assert (bob.standing()["labelled"], bob.standing()["skipped"]) == (labelled, skipped + 1)
+    assert (bob.standing()["labeled"], bob.standing()["skipped"]) == (labeled, skipped + 1)
 
 
 def test_backspace_undoes_without_limit_and_across_a_reload(demo: Server, come: Come) -> None:
@@ -48,9 +48,9 @@ def test_a_click_labels_and_leaves_the_keyboard_to_the_page(demo: Server, come: 
     before = may.shown()
     may.page.get_by_role("button", name=may.answer(), exact=True).click()
     may.wait("before => document.querySelector('.caption .id')?.textContent !== before", before)
-    labelled = may.standing()["labelled"]
+    labeled = may.standing()["labeled"]
     may.press(" ")
-    assert may.standing()["labelled"] == labelled
+    assert may.standing()["labeled"] == labeled
 
 
 def test_a_key_that_is_held_down_labels_once(demo: Server, come: Come) -> None:
@@ -64,7 +64,7 @@ def test_a_key_that_is_held_down_labels_once(demo: Server, come: Come) -> None:
     assert pat.mine() == 1
 
 
-def test_a_class_added_while_labelling_has_a_key_at_once(demo: Server, come: Come) -> None:
+def test_a_class_added_while_labeling_has_a_key_at_once(demo: Server, come: Come) -> None:
     kim = come(demo, "kim")
     kim.page.keyboard.press("+")
     kim.page.keyboard.type("smudge")
@@ -124,7 +124,7 @@ def test_labels_are_exported(demo: Server, come: Come) -> None:
     with zoe.page.expect_download() as waiting:
         zoe.page.get_by_role("link", name="CSV").click()
     rows = list(csv.reader(io.StringIO(waiting.value.path().read_text(encoding="utf-8"))))
-    assert len(rows) - 1 >= zoe.labelled() > 0
+    assert len(rows) - 1 >= zoe.labeled() > 0
 
 
 def rename(person: Person, name: str) -> None:
@@ -142,7 +142,7 @@ def test_a_name_is_changed_and_stands_beside_later_labels(demo: Server, come: Co
     assert new.mine() == 2
 
 
-def test_what_was_asked_of_one_name_is_not_labelled_by_the_next(demo: Server, come: Come) -> None:
+def test_what_was_asked_of_one_name_is_not_labeled_by_the_next(demo: Server, come: Come) -> None:
     eve = come(demo, "eve")
     eve.shown()
     eve.page.route("**/api/next*", lambda _: None)

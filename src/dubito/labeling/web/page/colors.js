@@ -1,4 +1,4 @@
-// Colours of points. The first classes have those of Okabe and Ito, which colour-blind readers tell apart, and two that
+// Colors of points. The first classes have those of Okabe and Ito, which color-blind readers tell apart, and two that
 // go with them; further ones are spread over the wheel.
 
 const PALETTE = [
@@ -52,32 +52,32 @@ function ofWheel(number) {
   return [level(0), level(8), level(4)];
 }
 
-/** The colour of a class by its number, as [red, green, blue]. */
+/** The color of a class by its number, as [red, green, blue]. */
 export function ofClass(number) {
-  const colour = number < PALETTE.length ? parts(PALETTE[number]) : ofWheel(number);
-  return colour.map((part) => part + (255 - part) * theme().lighter);
+  const color = number < PALETTE.length ? parts(PALETTE[number]) : ofWheel(number);
+  return color.map((part) => part + (255 - part) * theme().lighter);
 }
 
-export function css(colour) {
-  return `rgb(${colour.slice(0, 3).join(" ")})`;
+export function css(color) {
+  return `rgb(${color.slice(0, 3).join(" ")})`;
 }
 
 function between(low, high, share) {
   return low.map((each, at) => each + (high[at] - each) * share);
 }
 
-/** The ends of the scale that a way of colouring has, or null for classes. */
+/** The ends of the scale that a way of coloring has, or null for classes. */
 export function scale(by) {
   const { low, high, first, last } = theme();
   return { doubt: [low, high], order: [first, last], label: null }[by];
 }
 
-/** A function from a row to its colour. A scale is drawn once, in 256 steps: there may be millions of rows. */
-function colouring(points, by) {
+/** A function from a row to its color. A scale is drawn once, in 256 steps: there may be millions of rows. */
+function coloring(points, by) {
   const { nothing } = theme();
   if (by === "label") {
-    const colours = points.classes.map((_, number) => ofClass(number));
-    return (row) => colours[points.label[row]] ?? nothing;
+    const colors = points.classes.map((_, number) => ofClass(number));
+    return (row) => colors[points.label[row]] ?? nothing;
   }
   const values = by === "doubt" ? points.doubt : points.picked;
   const most = values.reduce((high, each) => (each > high ? each : high), 1e-9);
@@ -89,17 +89,17 @@ function colouring(points, by) {
 /** RGBA of every point. Rows left out are faded, and so are all others while some are `chosen`. */
 export function paint(points, by, chosen) {
   const { faded } = theme();
-  const colourOf = colouring(points, by);
+  const colorOf = coloring(points, by);
   const isChosen = new Uint8Array(points.n);
   for (const row of chosen) isChosen[row] = 1;
   const out = new Uint8Array(4 * points.n);
   for (let row = 0; row < points.n; row += 1) {
     const isHidden = points.excluded[row] || (chosen.length > 0 && !isChosen[row]);
-    const colour = isHidden ? faded : colourOf(row);
-    out[4 * row] = colour[0];
-    out[4 * row + 1] = colour[1];
-    out[4 * row + 2] = colour[2];
-    out[4 * row + 3] = colour[3] ?? 225;
+    const color = isHidden ? faded : colorOf(row);
+    out[4 * row] = color[0];
+    out[4 * row + 1] = color[1];
+    out[4 * row + 2] = color[2];
+    out[4 * row + 3] = color[3] ?? 225;
   }
   return out;
 }
