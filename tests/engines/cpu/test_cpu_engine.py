@@ -16,14 +16,12 @@ from dubito.core.distances import settle
 from dubito.core.problem import Configuration, Problem, Scaling, Solution
 from dubito.doubt import beam_scores, scaling_weights
 from dubito.engines.cpu.engine import CpuEngine, can, pays, way_of
-from dubito.engines.cpu.plain import NotPlain, solve
 from dubito.matrix import AnyArray, FloatArray, Matrix, Stack
 from dubito.testing import check_engine
 from levels import examples
 
-SMALL, PLAIN, LAZY = CpuEngine("small"), CpuEngine("plain"), CpuEngine("lazy")
-BOTH = pytest.mark.parametrize("engine", [LAZY, PLAIN], ids=["lazy", "plain"])
-ALL = pytest.mark.parametrize("engine", [LAZY, PLAIN, SMALL], ids=["lazy", "plain", "small"])
+SMALL, LAZY = CpuEngine("small"), CpuEngine("lazy")
+BOTH = pytest.mark.parametrize("engine", [LAZY, SMALL], ids=["lazy", "small"])
 
 SetConstant = Callable[[str, float], None]
 
@@ -40,40 +38,29 @@ def assert_as(found: Solution, expected: Sequence[Configuration]) -> None:
         assert ours.radius == oracle.radius
 
 
-@ALL
+@BOTH
 def test_the_engine_meets_the_contract(engine: CpuEngine) -> None:
     check_engine(engine, examples=max(25, examples(150)))
 
 
-@BOTH
-def test_the_engine_meets_the_contract_without_compiled_steps(
-    engine: CpuEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_engine_meets_the_contract_without_compiled_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "steps", None)
-    check_engine(engine, examples=max(12, examples(80)))
+    check_engine(LAZY, examples=max(12, examples(80)))
 
 
-@pytest.mark.parametrize(("front", "block"), [(1, 1), (2, 5), (7, 1000)])
-def test_the_plain_way_does_not_depend_on_block_sizes(front: int, block: int, set_constant: SetConstant) -> None:
-    set_constant("FRONT", 1)
-    set_constant("LARGEST_FRONT", front)
-    set_constant("BLOCK", block)
-    check_engine(PLAIN, examples=examples(50))
-
-
-def test_small_problems_go_the_plain_way_and_large_ones_do_not() -> None:
+def test_the_small_way_pays_for_small_problems_only() -> None:
     pool = np.zeros((100_000, 64), dtype=np.float32)
     small = Problem(pool, pool[:100], np.arange(2000), 20)
     assert pays(small)
     assert not pays(replace(small, candidates=np.arange(100_000), references=pool[:5000], budget=1000))
-    assert can(small)
+    assert can(small) == (compiled.steps is not None)
     assert not can(replace(small, memory_limit=1 << 30))
     assert not can(replace(small, beam_width=2))
 
 
-@ALL
+@BOTH
 def test_ctrl_c_is_never_lost(engine: CpuEngine) -> None:
-    """Points that are all as far apart: so many pairs have to be settled that the plain way gives up at the end."""
+    """All points are equally far apart, so every pair has to be computed exactly."""
     described = list[int]()
 
     def interrupt(done: int, total: int, radius: float | None, seconds: float, /) -> None:
@@ -86,22 +73,13 @@ def test_ctrl_c_is_never_lost(engine: CpuEngine) -> None:
     assert not solution.complete
 
 
-def test_progress_never_goes_back(set_constant: SetConstant) -> None:
-    set_constant("REPORT_SECONDS", -1.0)
-    described = list[int]()
-    problem = Problem(np.eye(450), np.zeros((0, 450)), np.arange(450), 50)
-    PLAIN.solve(replace(problem, progress=lambda done, *_: described.append(done)))
-    assert len(described) > 1
-    assert described == sorted(described)
-
-
 def test_small_problems_are_solved_in_c_where_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = np.zeros((1000, 8))
     small = Problem(pool, pool[:5], np.arange(100), 5)
-    assert way_of(small) == ("plain" if compiled.steps is None else "small")
+    assert way_of(small) == ("lazy" if compiled.steps is None else "small")
     assert way_of(replace(small, beam_width=2)) == "lazy"
     monkeypatch.setattr(compiled, "steps", None)
-    assert way_of(small) == "plain"
+    assert way_of(small) == "lazy"
 
 
 @pytest.mark.parametrize("features", [np.int16, np.uint8, ">f8", bool], ids=str)
@@ -115,15 +93,14 @@ def test_small_problems_of_other_numbers(features: object) -> None:
         assert_same(SMALL.solve(problem), problem)
 
 
-def test_what_the_plain_way_cannot_do_is_done_the_lazy_way() -> None:
+@BOTH
+def test_level_priorities_and_tiny_weights(engine: CpuEngine) -> None:
     rng = np.random.default_rng(0)
     pool = rng.standard_normal((200, 3))
     level = Problem(np.tile(np.eye(3), (1500, 1)), np.zeros((1, 3)), np.arange(4500), 30)
-    with pytest.raises(NotPlain):
-        solve(level)
-    assert_same(PLAIN.solve(level), level)
+    assert_same(engine.solve(level), level)
     light = Problem(pool, pool[:1], np.arange(200), 30, weights=rng.uniform(1.0, 2.0, 200) * 1e-300)
-    assert_same(solve(light), light)
+    assert_same(engine.solve(light), light)
 
 
 @dataclass(frozen=True)
@@ -253,7 +230,7 @@ def test_real_digits_are_picked_as_the_reference_picks_them(scaling: Scaling, st
     weights = None if strength == 0 else scaling_weights(doubt, strength)
     problem = Problem(pool, references, np.arange(500), budget, doubt, weights, scaling=scaling, largest=16.0)
     expected = reference.solve(problem)
-    for engine in (LAZY, PLAIN):
+    for engine in (LAZY, SMALL):
         assert_as(engine.solve(problem), expected)
 
 
@@ -290,7 +267,7 @@ def test_an_outlier_changes_neither_the_picks_nor_their_cost_much(
         counts[-1] += len(points)
         return settle(points, others)
 
-    for module in ("cpu.plain", "cpu.kernels", "lazy.front"):
+    for module in ("cpu.kernels", "lazy.front"):
         monkeypatch.setattr(f"dubito.engines.{module}.settle", counting)
     rng = np.random.default_rng(0)
     pool, doubt = rng.standard_normal((600, 40)), rng.random(600)

@@ -22,12 +22,6 @@ memory = import_module("dubito.engines.cuda.memory")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ENGINE = CudaEngine(device=DEVICE)
 SetConstant = Callable[[str, float], None]
-SLOW = [pytest.mark.slow]
-QUICK = {("normal", "respective", "grid"), ("grid", "acquired", "grid")}
-"""Of beams stepped across the GPU, which takes the interpreter its time."""
-IN_ONE_BLOCK_FIRST = pytest.mark.parametrize(
-    "steps_in", ["block", pytest.param("grid", marks=SLOW if DEVICE == "cpu" else [])], indirect=True
-)
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +32,10 @@ def large_tiles(set_constant: SetConstant) -> None:
             set_constant(name, value)
 
 
-@pytest.fixture(params=["grid", "block"], autouse=True)
-def steps_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps across the GPU, or in one block."""
-    program = request.getfixturevalue("block_program") if request.param == "block" else None
-    monkeypatch.setattr("dubito.engines.cuda.beam.block_program", lambda _: program)
+@pytest.fixture(autouse=True)
+def use_program(block_program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program that steps a beam, on the CPU where there is no GPU."""
+    monkeypatch.setattr("dubito.engines.cuda.beam.block_program", lambda _: block_program)
 
 
 @pytest.fixture
@@ -97,16 +90,9 @@ def assert_same(problem: Problem) -> Solution:
     return found
 
 
-EVERY_KIND = [
-    pytest.param(points, scaling, steps, marks=[] if (points, scaling, steps) in QUICK or steps == "block" else SLOW)
-    for points in ("normal", "grid", "twins")
-    for scaling in ("respective", "acquired")
-    for steps in ("grid", "block")
-]
-
-
 @pytest.mark.usefixtures("narrow")
-@pytest.mark.parametrize(("points", "scaling", "steps_in"), EVERY_KIND, indirect=["steps_in"])
+@pytest.mark.parametrize("points", ["normal", "grid", "twins"])
+@pytest.mark.parametrize("scaling", ["respective", "acquired"])
 def test_beams_in_small_fronts_are_the_references(points: str, scaling: Any, on_host: list[Problem]) -> None:
     assert_same(replace(make(1, points=points), scaling=scaling))
     assert not on_host
@@ -117,35 +103,29 @@ def test_the_whole_pool_is_picked_zeros_last() -> None:
     assert_same(make(2, n=7, width=2, budget=7, points="grid"))
 
 
-@IN_ONE_BLOCK_FIRST
 def test_doubts_that_are_all_the_same_are_ties_of_every_kind() -> None:
     problem = make(3, n=10, points="grid")
     doubt = np.full(10, 0.5)
     assert_same(replace(problem, doubt=doubt, weights=doubt**2, scores=beam_scores(doubt), budget=4))
 
 
-@pytest.mark.parametrize(
-    ("scaling", "steps_in"), [("respective", "block"), ("acquired", "block")], indirect=["steps_in"]
-)
+@pytest.mark.parametrize("scaling", ["respective", "acquired"])
 def test_tiny_features_and_no_doubt_are_no_trouble(scaling: Any) -> None:
     problem = make(2, n=7, width=2, budget=7, points="grid")
     pool, references = (1e-100 * np.asarray(matrix[:]) for matrix in (problem.pool, problem.references))
     assert_same(replace(problem, pool=pool, references=references, largest=2e-100, scaling=scaling))
 
 
-@IN_ONE_BLOCK_FIRST
 def test_a_beam_may_be_wider_than_the_pool() -> None:
     assert_same(make(4, n=3, width=5, budget=2))
     assert_same(make(4, n=1, width=2, budget=1))
 
 
-@IN_ONE_BLOCK_FIRST
 @pytest.mark.usefixtures("narrow")
 def test_a_cold_start_near_the_mean_is_the_references() -> None:
     assert_same(replace(make(5, m=0, budget=4), weights=None))
 
 
-@IN_ONE_BLOCK_FIRST
 def test_candidates_that_differ_by_an_ulp_are_told_apart() -> None:
     rng = np.random.default_rng(0)
     pool = np.array([[3.0, 4.0], [4.0, 3.0], [-3.0, 4.0], [0.0, 5.0]])[np.arange(16) % 4]
@@ -154,24 +134,7 @@ def test_candidates_that_differ_by_an_ulp_are_told_apart() -> None:
     assert_same(replace(problem, pool=pool, references=np.zeros((1, 2)), weights=None, largest=5.1))
 
 
-# Fronts that one block does not take, or of which too much is near
-
-
-def test_configurations_with_more_of_their_own_than_a_list_holds_are_stepped_all_the_same(
-    set_constant: SetConstant, on_host: list[Problem]
-) -> None:
-    set_constant("MOST_OWN", 0)
-    assert_same(make(11, n=20, width=3, budget=5))
-    assert not on_host
-
-
-def test_a_front_too_large_for_either_is_made_smaller(set_constant: SetConstant) -> None:
-    for name, value in {"MOST_OWN": 0, "LARGEST_FRONT": 8, "BEAM_FRONT": 2, "LEAST_ROOM": 2}.items():
-        set_constant(name, value)
-    assert_same(make(12, n=20, width=2, budget=5))
-
-
-@pytest.mark.parametrize(("few", "steps_in"), [(0, "block"), (1000, "block"), (1000, "grid")], indirect=["steps_in"])
+@pytest.mark.parametrize("few", [0, 1000])
 def test_a_front_of_many_near_pairs_is_made_smaller_and_larger_again(few: int, set_constant: SetConstant) -> None:
     for name, value in {"MOST_PAIRS": 1, "FEW_PAIRS": few, "BEAM_FRONT": 3, "LEAST_ROOM": 2}.items():
         set_constant(name, value)
@@ -181,8 +144,20 @@ def test_a_front_of_many_near_pairs_is_made_smaller_and_larger_again(few: int, s
 # What is left to the host
 
 
-def test_a_beam_too_wide_is_stepped_on_the_host(set_constant: SetConstant, on_host: list[Problem]) -> None:
-    set_constant("WIDEST", 2)
+@pytest.mark.parametrize(("name", "value"), [("WIDEST_BLOCK", 2), ("MOST_OWN", 0)])
+def test_a_beam_that_the_block_cannot_step_is_stepped_on_the_host(
+    name: str, value: int, set_constant: SetConstant, on_host: list[Problem], narrow: None
+) -> None:
+    set_constant(name, value)
+    problem = make(7)
+    assert_same(problem)
+    assert on_host == [problem]
+
+
+def test_a_beam_is_stepped_on_the_host_without_a_compiler_for_the_device(
+    monkeypatch: pytest.MonkeyPatch, on_host: list[Problem]
+) -> None:
+    monkeypatch.setattr("dubito.engines.cuda.beam.block_program", lambda _: None)
     problem = make(7)
     assert_same(problem)
     assert on_host == [problem]
@@ -191,8 +166,7 @@ def test_a_beam_too_wide_is_stepped_on_the_host(set_constant: SetConstant, on_ho
 def test_a_front_that_would_grow_too_large_is_left_to_the_host(
     set_constant: SetConstant, on_host: list[Problem], narrow: None
 ) -> None:
-    for name in ("LARGEST_FRONT", "LARGEST_BLOCK_FRONT"):
-        set_constant(name, 4)
+    set_constant("LARGEST_BLOCK_FRONT", 4)
     problem = make(8, n=12, width=2, points="twins", budget=6)
     assert_same(problem)
     assert on_host == [problem]

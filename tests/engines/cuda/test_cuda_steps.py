@@ -13,14 +13,13 @@ from dubito.matrix import BoolArray, IntArray
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 beam = import_module("dubito.engines.cuda.beam")
-board = import_module("dubito.engines.cuda.beam")
-block = import_module("dubito.engines.cuda.beam")
-tables = import_module("dubito.engines.cuda.beam")
 fronts = import_module("dubito.engines.cuda.bounds")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SetConstant = Callable[[str, float], None]
 Tensor = Any
+NEVER = 2**31 - 1
+"""The key of a candidate that a pick leaves alone."""
 Runner = Callable[["Beam", int, int], Any]
 
 
@@ -31,18 +30,15 @@ def there(array: object, dtype: object = None) -> Tensor:
 # The kernels
 
 
-@pytest.fixture(params=["grid", "block"])
-def run_steps(request: pytest.FixtureRequest) -> Runner:
-    """Steps of a beam from where it stands, across the GPU or in one block; a bar and a limit are given."""
-    program = request.getfixturevalue("block_program") if request.param == "block" else None
+@pytest.fixture
+def run_steps(block_program: Any) -> Runner:
+    """Makes steps of a beam from its current state, given a bar and a limit."""
 
     def run(plain: "Beam", bar: int, limit: int) -> Any:
         own, is_held = plain.held()
         held = there(is_held).reshape(len(plain.sets), len(own))
-        beam = plain.make_board(bar), there(own), held, there(plain.totals, torch.int64), plain.width, limit
-        if program is None:
-            return tables.run_steps(*beam, max(16, 1 << (plain.n - 1).bit_length()))
-        steps, is_stuck = block.run_in_block(program, *beam)
+        state = plain.make_board(bar), there(own), held, there(plain.totals, torch.int64), plain.width, limit
+        steps, is_stuck = beam.run_in_block(block_program, *state)
         assert not is_stuck
         return steps
 
@@ -69,7 +65,7 @@ class Beam:
         # Each key belongs to one candidate: what picks leave are keys that no start is.
         free = np.setdiff1d(lower, self.start)
         owner = rng.integers(0, n, len(free))
-        self.lowered = np.full((n, n), board.NEVER)
+        self.lowered = np.full((n, n), NEVER)
         for key, candidate in zip(free, owner, strict=True):
             self.lowered[rng.random(n) < share, candidate] = key
         self.gains = rng.integers(0, n_scores, n)
@@ -104,12 +100,12 @@ class Beam:
         return lowered
 
     def make_board(self, bar: int) -> Any:
-        picks, others = np.nonzero(self.lowered < board.NEVER)
+        picks, others = np.nonzero(self.lowered < NEVER)
         order = np.random.default_rng(0).permutation(len(picks))
         picks, others = picks[order], others[order]
         left = self.lowered[picks, others]
         n_keys = 1 + int(max(self.start.max(), left.max(initial=0)))
-        return board.DeviceBoard(
+        return beam.DeviceBoard(
             there(self.start, torch.int32), there(picks), there(others), there(left, torch.int32),
             there(self.gains), there([bar], torch.int32), n_keys,
         )  # fmt: skip
@@ -120,19 +116,12 @@ class Beam:
         return own, np.array([[place in picks for place in own.tolist()] for picks in self.sets], dtype=np.bool_)
 
 
-def each_way(n_seeds: int, n_quick: int) -> list[Any]:
-    """Seeds in one block, and across the GPU: fewer of these in the quick level, as the interpreter takes its time."""
-    across = [pytest.param(seed, "grid", marks=[pytest.mark.slow] * (seed >= n_quick)) for seed in range(n_seeds)]
-    return [*((seed, "block") for seed in range(n_seeds)), *across]
-
-
-@pytest.mark.parametrize(("seed", "run_steps"), each_way(6, 3), indirect=["run_steps"])
-def test_steps_are_those_of_a_beam_that_compares_sets(seed: int, set_constant: SetConstant, run_steps: Runner) -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_steps_are_those_of_a_beam_that_compares_sets(seed: int, run_steps: Runner) -> None:
     rng = np.random.default_rng(seed)
     width, n = int(rng.integers(2, 6)), int(rng.integers(6, 15))
     # Few scores: many children score alike.
     plain = Beam(rng, n, width, n_scores=int(rng.choice([1, 3, 1000])))
-    set_constant("CHILDREN", int(rng.choice([8, 512])))
     for _ in range(int(rng.integers(0, 3))):
         plain.step()
     plain.past.clear()
@@ -142,7 +131,7 @@ def test_steps_are_those_of_a_beam_that_compares_sets(seed: int, set_constant: S
     assert_same(made, plain)
 
 
-@pytest.mark.parametrize(("seed", "run_steps"), each_way(4, 2), indirect=["run_steps"])
+@pytest.mark.parametrize("seed", range(4))
 def test_a_front_stops_before_a_proposal_that_something_outside_may_come_before(seed: int, run_steps: Runner) -> None:
     rng = np.random.default_rng(seed)
     plain = Beam(rng, 14, 3, n_scores=50)
@@ -175,7 +164,7 @@ def test_a_row_whose_highest_keys_crowd_together_is_searched_all_the_same(run_st
     # The first quarter holds everything: of four groups of sixteen one has as many as are to be listed.
     plain.start = np.arange(60)[::-1].copy()
     plain.start[16:] = -1
-    plain.lowered[:] = board.NEVER
+    plain.lowered[:] = NEVER
     plain.rows = [plain.start.copy()]
     made = run_steps(plain, -1, 2)
     plain.step()
@@ -183,22 +172,19 @@ def test_a_row_whose_highest_keys_crowd_together_is_searched_all_the_same(run_st
     assert_same(made, plain)
 
 
-# In one block
-
-
 @pytest.mark.parametrize(("width", "n_scores", "share"), [(3, 1000, 0.002), (20, 10**6, 0.01), (32, 5, 0.05)])
 def test_a_list_that_is_too_short_is_drawn_again(width: int, n_scores: int, share: float, block_program: Any) -> None:
-    plain, limit = Beam(np.random.default_rng(width), 300, width, n_scores, share), block.SLOTS - width + 5
+    plain, limit = Beam(np.random.default_rng(width), 300, width, n_scores, share), beam.SLOTS - width + 5
     for _ in range(5):
         plain.step()
     plain.past.clear()
     own, is_held = plain.held()
-    beam = there(own), there(is_held), there(plain.totals, torch.int64), width, limit
-    made, is_stuck = block.run_in_block(block_program, plain.make_board(40), *beam)
+    state = there(own), there(is_held), there(plain.totals, torch.int64), width, limit
+    made, is_stuck = beam.run_in_block(block_program, plain.make_board(40), *state)
     while len(plain.past) < limit and min(plain.last_keys()) >= 40:
         plain.step()
     # Each step takes one candidate at least from the list of every configuration.
-    assert len(plain.past) > block.SLOTS - width
+    assert len(plain.past) > beam.SLOTS - width
     assert not is_stuck
     assert_same(made, plain)
 
@@ -207,8 +193,8 @@ def test_scores_of_very_different_sizes_are_told_apart(block_program: Any) -> No
     rng = np.random.default_rng(7)
     plain = Beam(rng, 200, 8, 3, 0.01)
     plain.gains = rng.choice([0, 1, 2, 3, 1 << 30, (1 << 30) + 1, 1 << 33, 1 << 36], 200)
-    beam = there(np.zeros(0, dtype=np.int64)), there(np.zeros((1, 0), dtype=np.bool_)), there([0]), 8, 60
-    made, _ = block.run_in_block(block_program, plain.make_board(-1), *beam)
+    state = there(np.zeros(0, dtype=np.int64)), there(np.zeros((1, 0), dtype=np.bool_)), there([0]), 8, 60
+    made, _ = beam.run_in_block(block_program, plain.make_board(-1), *state)
     for _ in range(60):
         plain.step()
     assert_same(made, plain)
@@ -224,8 +210,8 @@ def test_own_picks_that_lower_most_of_the_front_are_reckoned_with(block_program:
     plain.sets, plain.totals = [frozenset({0, 1}), frozenset({2, 3}), frozenset({4, 5})], [9, 8, 7]
     plain.rows = [plain.extend(plain.extend(plain.start, min(picks)), max(picks)) for picks in plain.sets]
     own, is_held = plain.held()
-    beam = there(own), there(is_held), there(plain.totals, torch.int64), 3, 20
-    made, is_stuck = block.run_in_block(block_program, plain.make_board(-1), *beam)
+    state = there(own), there(is_held), there(plain.totals, torch.int64), 3, 20
+    made, is_stuck = beam.run_in_block(block_program, plain.make_board(-1), *state)
     assert not is_stuck
     for _ in range(20):
         plain.step()
@@ -239,25 +225,25 @@ def test_a_list_that_own_picks_would_fill_is_reported_as_such(block_program: Any
     plain.rows = [np.where(np.isin(np.arange(300), list(picks)), -1, plain.start) for picks in plain.sets]
     plain.totals = [5, 3]
     own, is_held = plain.held()
-    beam = there(own), there(is_held), there(plain.totals, torch.int64), 2, 5
-    made, is_stuck = block.run_in_block(block_program, plain.make_board(-1), *beam)
+    state = there(own), there(is_held), there(plain.totals, torch.int64), 2, 5
+    made, is_stuck = beam.run_in_block(block_program, plain.make_board(-1), *state)
     assert is_stuck
     assert_same(made, plain)
 
 
 def test_there_is_no_block_without_a_gpu() -> None:
-    assert block.block_program(torch.device("cpu")) is None
+    assert beam.block_program(torch.device("cpu")) is None
 
 
 def test_a_front_that_fits_in_a_block_leaves_room_for_all_else() -> None:
     for width in (2, 20, 32):
         for most in (100_000, 166_912, 232_448):
-            n = block.largest_front(most, width)
-            assert n <= block.LARGEST_BLOCK_FRONT
-            assert n == 0 or block.shared_bytes(width, n) <= most
-            assert n == block.LARGEST_BLOCK_FRONT or block.shared_bytes(width, n + 1) > most
-    assert block.largest_front(232_448, 33) == 0
-    assert block.largest_front(65_536, 2) == 0
+            n = beam.largest_front(most, width)
+            assert n <= beam.LARGEST_BLOCK_FRONT
+            assert n == 0 or beam.shared_bytes(width, n) <= most
+            assert n == beam.LARGEST_BLOCK_FRONT or beam.shared_bytes(width, n + 1) > most
+    assert beam.largest_front(232_448, 33) == 0
+    assert beam.largest_front(65_536, 2) == 0
 
 
 # Between fronts
@@ -278,7 +264,7 @@ def test_the_first_that_are_not_picked_are_as_many_as_asked_for(seed: int) -> No
 
 def test_keys_are_in_the_order_in_which_candidates_are_picked() -> None:
     values, candidates = np.array([2.0, 1.0, 2.0, 0.0, 1.0]), np.array([0, 1, 2, 3, 0])
-    order = board.in_order(there(values), there(candidates))
+    order = beam.in_order(there(values), there(candidates))
     assert order.tolist() == [3, 1, 4, 2, 0]
 
 

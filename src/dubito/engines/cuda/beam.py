@@ -1,10 +1,9 @@
-"""The beam on a device: fronts as `dubito.engines.lazy.beam` has them, whose steps one kernel makes.
+"""The beam on a GPU: fronts as in `dubito.engines.lazy.beam`, with all steps in a front made by one block of threads.
 
-What all configurations hold is the base: references like any other. A configuration's own few picks stand in every
-front. Each front says how many steps it allowed; one that allowed none, though all in it was fresh, grows.
-
-Steps are made in one block of threads where the device lets it (`dubito.engines.cuda.beam`), or else across the GPU
-(`dubito.engines.cuda.beam`): slower by far, and for smaller fronts.
+Picks that all configurations hold are references like any other; a configuration's own few picks are part of every
+front. A front that allowed no step, although all its candidates were fresh, grows. Where the block cannot go on (the
+beam is too wide, no NVRTC, configurations that differ in too many picks), the steps are made on the host by
+`dubito.engines.lazy.beam`, over fronts whose distances come from the device.
 """
 
 import ctypes
@@ -15,25 +14,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import triton
 
 from dubito.core.problem import Configuration, Problem, Solution
 from dubito.engines.cuda.bounds import DeviceBounds, Fronts, first_unpicked
 from dubito.engines.cuda.points import Tensor, to_device
 from dubito.engines.cuda.programs import native
-from dubito.engines.cuda.programs.grid import multiprocessors
 from dubito.engines.cuda.programs.pairs import near_pairs
 from dubito.engines.cuda.programs.settling import settle
-from dubito.engines.cuda.programs.steps import ALIVE, CONTROLS, HIGHEST_KEY, PLACES, STEPS_MADE, make_steps, start_rows
 from dubito.engines.lazy.configurations import finished_beam
 from dubito.engines.lazy.front import Threshold
 from dubito.engines.lazy.frontier import Reporter
 from dubito.matrix import FloatArray, IntArray
 
-# A front of a beam on a device: exact priorities turned into keys.
-
-NEVER = HIGHEST_KEY.value
-"""A key above all: a pick that leaves a candidate alone."""
+# A front of a beam on a device. Every squared priority that a candidate of the front can have is known in advance: the
+# one it starts with, or what a single pick leaves to it. Sorted by (priority; index, highest first), their positions
+# are keys: integers that compare as the reference compares, ties included.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +49,6 @@ class DeviceBoard:
     """(1,) int32 keys from here on come before everything outside; -1 where nothing is outside."""
     n_keys: int
     """Above all keys."""
-
-    def lowered(self, n_columns: int) -> Tensor:
-        """(n, columns) int32 keys that a pick leaves to each candidate; `NEVER` where it leaves it alone."""
-        rows = torch.full((len(self.start), n_columns), NEVER, dtype=torch.int32, device=self.start.device)
-        rows.view(-1)[self.picks * n_columns + self.others] = self.left
-        return rows
 
     def by_pick(self) -> tuple[Tensor, Tensor, Tensor]:
         """Whom picks lower and to which keys, int32, in the order of picks; and (n + 1,) where each pick's begin."""
@@ -153,124 +142,8 @@ def in_order(values: Tensor, candidates: Tensor) -> Tensor:
     return by_candidate[torch.sort(values[by_candidate], stable=True).indices]
 
 
-# Steps of a beam inside a front: the tables that programs share, and the launch that makes the steps.
-
-CHILDREN = 512
-"""Children looked through at a time."""
-STEP_WARPS = 8
-LEAST = -(2**62)
-"""Below what every child is worth."""
-
-
-class Tables(NamedTuple):
-    """What the programs of `dubito.engines.cuda.programs.steps` share, in the order they take it.
-
-    W is the width, and children its square, filled up to powers of two. Where there are two of a table, the one is as
-    the last step left it and the other is being made.
-    """
-
-    keys: Tensor
-    """(2, width, columns) int32 of each configuration; -1 where it picked."""
-    lowered: Tensor
-    """(n, columns) int32, of the board."""
-    gains: Tensor
-    """(columns,) int64, of the board, and 0 beyond it."""
-    totals: Tensor
-    """(2, width) int64 scores of the configurations."""
-    apart: Tensor
-    """(2, W, W) int32 how many picks of the one the other lacks."""
-    odd: Tensor
-    """(2, W, W) int32 the sum of their places: where there is one such pick, its place."""
-    short: Tensor
-    """(width, 2·W) int64 a configuration's highest candidates: key, then place."""
-    short_gains: Tensor
-    """(width, 2·W) int64 scores of these."""
-    proposals: Tensor
-    """(children + W,) int32 the place that each child would pick; the last configuration reads W of them, too."""
-    worth: Tensor
-    """(children + W,) int64 what children are ranked by; negative where there is none."""
-    twins: Tensor
-    """(W, W) int32 what a later configuration must not pick, lest it be the same set; -1 where it may."""
-    order: Tensor
-    """(children,) int32 children by rank: child, then place, then a bit that is 1 where it does not live on."""
-    parents: Tensor
-    """(limit, width) int32, of `StepsTaken`."""
-    picks: Tensor
-    """(limit, width) int32, of `StepsTaken`."""
-    heights: Tensor
-    """(limit, width) int32, of `StepsTaken`."""
-    bar: Tensor
-    """(1,) int32, of the board."""
-    control: Tensor
-    """(4,) int32 by which programs meet, stop and say what came of it."""
-
-
-def run_steps(
-    board: DeviceBoard, own: Tensor, is_held: Tensor, totals: Tensor, width: int, limit: int, n_columns: int
-) -> StepsTaken:
-    """Step at most ``limit`` times, while all proposals of all configurations come before what is outside.
-
-    ``own`` (u,) are places that some configurations picked before, ``is_held`` (configurations, u) says which did,
-    and ``totals`` are their scores, small enough to be multiplied by the number of children. ``n_columns`` has room for
-    the board: a power of two, from twice that of the width to `PLACES`.
-    """
-    n, n_live, n_slots = len(board.start), len(totals), triton.next_power_of_2(width)
-    n_children = max(triton.next_power_of_2(width * width), 2 * n_slots)
-    tables = _lay_out(board, width, limit, n_slots, n_columns, n_children)
-    start = torch.nn.functional.pad(board.start, (0, n_columns - n), value=-1)
-    start_rows[(n_live,)](tables.keys, tables.lowered, start, own, is_held.int(), len(own), n_columns)
-    tables.totals[0, :n_live] = totals
-    only = is_held[:, None] & ~is_held[None]
-    tables.apart[0, :n_live, :n_live] = only.sum(dim=2)
-    tables.odd[0, :n_live, :n_live] = (only * own).sum(dim=2)
-    make_steps[(min(width, multiprocessors(totals.device)),)](
-        *tables, width, n_live, limit,
-        n_slots, n_columns, n_children, min(CHILDREN, n_children), num_warps=STEP_WARPS,
-    )  # fmt: skip
-    control = tables.control.tolist()
-    made, n_live = control[STEPS_MADE.value], control[ALIVE.value]
-    last = made % 2
-    return StepsTaken(
-        tables.keys[last, :n_live, :n],
-        tables.totals[last, :n_live],
-        tables.parents[:made],
-        tables.picks[:made],
-        tables.heights[:made],
-    )
-
-
-def _lay_out(board: DeviceBoard, width: int, limit: int, n_slots: int, n_columns: int, n_children: int) -> Tables:
-    """Tables as they are before the first step, but for what the configurations bring."""
-
-    # One by one, since a kernel is compiled anew for an address that is not aligned.
-    def full(*shape: int, value: int = 0, dtype: Tensor = torch.int32) -> Tensor:
-        return torch.full(shape, value, dtype=dtype, device=board.start.device)
-
-    return Tables(
-        keys=full(2, width, n_columns),
-        lowered=board.lowered(n_columns),
-        gains=torch.nn.functional.pad(board.gains, (0, n_columns - len(board.gains))),
-        totals=full(2, width, dtype=torch.int64),
-        apart=full(2, n_slots, n_slots),
-        odd=full(2, n_slots, n_slots),
-        short=full(width, 2 * n_slots, dtype=torch.int64),
-        short_gains=full(width, 2 * n_slots, dtype=torch.int64),
-        proposals=full(n_children + n_slots),
-        worth=full(n_children + n_slots, value=LEAST, dtype=torch.int64),
-        twins=full(n_slots, n_slots, value=-1),
-        order=full(n_children, value=1),
-        parents=full(limit, width),
-        picks=full(limit, width),
-        heights=full(limit, width),
-        bar=board.bar,
-        control=full(CONTROLS),
-    )
-
-
-# Steps of a beam inside a front, in one block of threads: for beams no wider than a block has warps.
-#
-# The threads of a block meet in a fraction of the time that programs across a GPU take, and have memory of their own.
-# `programs/block/` has the program; a front may be larger here than there.
+# Steps of a beam inside a front, in one block of threads: for beams no wider than a block has warps. The program is in
+# `programs/block/`. The threads of a block synchronize fast and share memory.
 
 SLOTS = 128
 """Candidates on the short list."""
@@ -336,7 +209,11 @@ def largest_front(most_shared: int, width: int) -> int:
 def run_in_block(
     program: Any, board: DeviceBoard, own: Tensor, is_held: Tensor, totals: Tensor, width: int, limit: int
 ) -> tuple[StepsTaken, bool]:
-    """See `dubito.engines.cuda.beam.run_steps`; and whether the list was too short to go on."""
+    """Step at most ``limit`` times, while all proposals of all configurations come before everything outside the front.
+
+    ``own`` (u,) are positions that some configurations picked before, ``is_held`` (configurations, u) says which did,
+    and ``totals`` are their scores. Also returns whether the short list was too short to go on.
+    """
     n, n_live, device = len(board.start), len(totals), totals.device
     base, control = torch.empty(n, dtype=torch.int32, device=device), torch.empty(3, dtype=torch.int32, device=device)
     keys = torch.empty((width, n), dtype=torch.int32, device=device)
@@ -359,19 +236,17 @@ def run_in_block(
 BLOCK_FRONT = 8192
 """Candidates in a front for one block: most of them are picked before it is left."""
 BEAM_FRONT = 2048
-"""The same across the GPU, where each step goes through all of them; and for one block where most pairs are near."""
+"""The same where most pairs are near."""
 MOST_PAIRS, FEW_PAIRS = 1 << 21, 1 << 16
 """Near pairs in a front, from which on it is made smaller, and under which it may be as large as it should be."""
 LEAST_ROOM = 8
 """Candidates in a front for each configuration, at least."""
-LARGEST_FRONT = PLACES.value
-WIDEST = 64
 HIGHEST_SCORE = 1 << 37
-"""Within these, scores of children times their number stay below 2^63, and their places fit in `PLACE_BITS` each."""
+"""Scores of children times their number stay below 2^63."""
 
 
-class FrontTooLarge(Exception):
-    """Too many candidates are in the running at once for keys on the device."""
+class CannotStep(Exception):
+    """The block cannot make the steps of this beam; the host can."""
 
 
 class Past(NamedTuple):
@@ -396,25 +271,19 @@ class DeviceBeam:
         self.totals = torch.zeros(1, dtype=torch.int64, device=bounds.device)
         self.past: list[Past] = []
         self.n_steps = 0
+        width = problem.beam_width
         self.program = block_program(bounds.device)
-        self.room = self.usual = self.wanted = self.largest = 0
-        """Candidates that a front has room for: now, unless one had to grow, where pairs are few, and at most."""
-        self._size_for(0 if self.program is None else largest_front(self.program.most_shared, problem.beam_width))
-
-    def _size_for(self, largest: int) -> None:
-        """Fronts for one block, of so many candidates at most; where that is too few, across the GPU."""
-        width, budget, front = self.problem.beam_width, self.problem.budget, self.bounds.sizes.front
-        least = min(len(self.bounds.value), LEAST_ROOM * width)
-        if largest < least:
-            self.program = None
-        if self.program is None:
-            n_wanted = min(len(self.bounds.value), max(least, min(BEAM_FRONT, front, 4 * budget + 64)))
-            self.wanted, self.largest = n_columns(n_wanted, width), LARGEST_FRONT
-        else:
-            self.wanted, self.largest = max(least, min(BLOCK_FRONT, 2 * front, largest, 2 * budget + 64)), largest
-        # Of few references, most candidates are near each other.
-        is_sparse = self.bounds.references.n_labeled >= BEAM_FRONT
+        self.largest = 0 if self.program is None else largest_front(self.program.most_shared, width)
+        """Maximum number of candidates in a front."""
+        least = min(len(bounds.value), LEAST_ROOM * width)
+        if self.largest < least:
+            raise CannotStep
+        self.wanted = max(least, min(BLOCK_FRONT, 2 * bounds.sizes.front, self.largest, 2 * problem.budget + 64))
+        """Candidates in a front where pairs are few."""
+        # With few references, most candidates are near each other.
+        is_sparse = bounds.references.n_labeled >= BEAM_FRONT
         self.room = self.usual = self.wanted if is_sparse else min(self.wanted, BEAM_FRONT)
+        """Candidates in a front: now, and unless one had to grow."""
 
     def start_cold(self, first: IntArray) -> None:
         """The first step had no distances to go by: each of these candidates is a configuration, best first."""
@@ -454,8 +323,6 @@ class DeviceBeam:
             return None
         board = front.board(threshold, self.scores)
         steps = self._run(board, torch.searchsorted(rows, self.own), limit)
-        if steps is None:
-            return None
         if self.usual < self.wanted and front.n_pairs < FEW_PAIRS:
             self.room = self.usual = self.wanted
         highest = steps.keys.amax(dim=1)
@@ -469,27 +336,19 @@ class DeviceBeam:
             self._grow(self.room + 1)
         return tops
 
-    def _run(self, board: DeviceBoard, places: Tensor, limit: int) -> StepsTaken | None:
-        """Steps in a front; None where one block cannot make any, and the front is too large for more."""
-        n, width = len(board.start), self.problem.beam_width
-        beam = places, self.is_held, self.totals, width, limit
-        if self.program is None:
-            return run_steps(board, *beam, n_columns(self.room, width))
-        if len(places) <= MOST_OWN:
-            steps, is_stuck = run_in_block(self.program, board, *beam)
-            if len(steps.picks) or not is_stuck:
-                return steps
-        if n <= LARGEST_FRONT:
-            return run_steps(board, *beam, n_columns(n, width))
-        if self.room > self.usual:
-            raise FrontTooLarge
-        self.room = self.usual = BEAM_FRONT
-        return None
+    def _run(self, board: DeviceBoard, places: Tensor, limit: int) -> StepsTaken:
+        if len(places) > MOST_OWN:
+            raise CannotStep
+        beam = places, self.is_held, self.totals, self.problem.beam_width, limit
+        steps, is_stuck = run_in_block(self.program, board, *beam)
+        if is_stuck and not len(steps.picks):
+            raise CannotStep
+        return steps
 
     def _grow(self, n_rows: int) -> None:
         if n_rows > self.largest:
-            raise FrontTooLarge
-        self.room = min(triton.next_power_of_2(n_rows), self.largest)
+            raise CannotStep
+        self.room = min(1 << (n_rows - 1).bit_length(), self.largest)
 
     def _note(self, front: DeviceFront, steps: StepsTaken) -> None:
         """The steps made in a front."""
@@ -513,11 +372,6 @@ class DeviceBeam:
     def _configurations(self, tops: FloatArray) -> tuple[Configuration, ...]:
         picks, squared = trace(self.past, len(tops))
         return finished_beam(self.problem, self.problem.candidates[picks], squared, np.sqrt(tops))
-
-
-def n_columns(n_rows: int, width: int) -> int:
-    """Of tables for so many candidates, as programs across the GPU share them."""
-    return int(max(triton.next_power_of_2(n_rows), 2 * triton.next_power_of_2(width)))
 
 
 def trace(past: list[Past], n_live: int) -> tuple[IntArray, FloatArray]:

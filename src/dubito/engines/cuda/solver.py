@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from dubito.core.problem import Problem, Solution
-from dubito.engines.cuda.beam import HIGHEST_SCORE, WIDEST, DeviceBeam, FrontTooLarge
+from dubito.engines.cuda.beam import HIGHEST_SCORE, CannotStep, DeviceBeam
 from dubito.engines.cuda.bounds import DeviceBounds
 from dubito.engines.cuda.greedy import DeviceGreedy
 from dubito.engines.cuda.memory import SHARE, SMALLEST_FRONT, DevicePlan, out_of_memory, plan_memory
@@ -63,7 +63,7 @@ def farthest_from(bounds: DeviceBounds, exact: Tensor, weights: Tensor) -> Tenso
 
 # The kernels of `dubito.engines.lazy.algorithm` on a device.
 #
-# A beam too wide for a kernel of its own steps on the host, over fronts whose distances come from the device.
+# A beam that the device cannot step is stepped on the host, over fronts whose distances come from the device.
 
 HOST_FRONT = 1024
 
@@ -177,10 +177,10 @@ def free_bytes(limit: int | None, device: str) -> int:
 def _solve(problem: Problem, device: str, plan: DevicePlan) -> Solution:
     bounds = _bounds(problem, device, plan)
     if problem.scores is not None and problem.beam_width > 1:
-        if problem.beam_width <= WIDEST and 0 <= problem.scores.min() <= problem.scores.max() < HIGHEST_SCORE:
+        if 0 <= problem.scores.min() <= problem.scores.max() < HIGHEST_SCORE:
             try:
                 return _beam(problem, bounds, problem.scores).solve()
-            except FrontTooLarge:
+            except CannotStep:
                 bounds = _bounds(problem, device, plan)
         return lazy.solve(problem, DeviceKernels(bounds))
     bounds.start(cold_order(bounds, 1) if len_of(problem.references) == 0 else np.empty(0, dtype=np.int64))
