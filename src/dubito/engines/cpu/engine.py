@@ -19,7 +19,7 @@ from dubito.matrix import OnDevice, len_of
 
 # Small problems are solved in C (`dubito.engines.cpu.small`) when that is faster than the lazy algorithm. The costs in
 # seconds were fitted on two cores to 804 runs: 500 to 60,000 rows of 8 to 512 features, up to 32 MB, 10 to 2,000
-# labeled, 5 to 1,000 picks. Of 324 other runs, one in 20 takes more than 1.15 times as long as the faster way, the worst
+# labeled, 5 to 1,000 picks. Of 324 other runs, one in 20 takes more than 1.15 times as long as the faster way, at most
 # 2.6 times (10 labeled, 300 picks). Only the crossing point matters, and both are mostly products, so a faster machine
 # moves it little.
 
