@@ -101,11 +101,11 @@ faults-files: .venv/.ready ## Try kills, full disks, damaged files and bombs, an
 	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m faults \
 	  --minutes $(MINUTES) --record $(CURDIR)/docs/results/faults.json $(ARGS)
 
-faults-labeling: .venv/.dev ## Kill, cut off, fill, crowd and fuzz the labeling server, and write docs/results/labelling.md
+faults-labeling: .venv/.dev ## Kill, cut off, fill, crowd and fuzz the labeling server, and write docs/results/labeling.md
 	@$(need_postgresql)
 	@test "$$(uname)" != Linux || { $(need_strace); }
 	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m endurance \
-	  --record $(CURDIR)/docs/results/labelling.json $(ARGS)
+	  --record $(CURDIR)/docs/results/labeling.json $(ARGS)
 
 label-studio-test: .venv/.ready .venv-studio/.ready-$(LABEL_STUDIO_VERSION) ## Try everything against a real Label Studio: two people, kills, lost answers; write docs/results/label-studio.md
 	@cd tests && OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(CURDIR)/.venv/bin/python -m studio_live \

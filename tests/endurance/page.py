@@ -28,7 +28,7 @@ TITLES = OUTAGES | {
 
 
 def page(record: Record) -> str:
-    """docs/results/labelling.md."""
+    """docs/results/labeling.md."""
     check(record)
     crowd, postgres, hour, large = record["crowd"], record["crowd_postgres"], record["hour"], record["large"]
     return f"""# What labels live through
@@ -53,7 +53,7 @@ Measured by `make faults-labeling`, with clients and server on the same machine.
 ## A crowd
 
 {crowd["people"]} people label {crowd["items"]:,} items, each of which {crowd["overlap"]} of them answer, as fast as the
-server lets them: nobody pauses to look. Rounds of learning and picking run meanwhile.
+server lets them: without pauses. Rounds of learning and picking run meanwhile.
 
 | | SQLite | PostgreSQL |
 | --- | --- | --- |
