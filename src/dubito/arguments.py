@@ -66,7 +66,7 @@ def check_points(
     if is_standardized:
         matrix, seen, largest, _ = standardize_points(matrix, seen)
     elif is_standardized is None:
-        warn_of_scales(pool, matrix, stacklevel=3)
+        warn_of_scales(pool, matrix, stacklevel=4)  # Through american_keywords.
     if known_metric == "cosine":
         refuse_zero_rows("pool", matrix)
         refuse_zero_rows("labeled", seen.references)

@@ -66,13 +66,13 @@ def test_a_label_column_of_the_pool_may_be_missing_in_what_is_labeled(run: Progr
     write_items("items.csv", ["cat"])
     Path("seen.csv").write_text("index,label\n3,a\n5,\n")
     ran = run("select", "items.csv", *CORESET, "--labeled", "seen.csv", "--label-column", "Label", "--dry-run")
-    assert "labeled    2\n" in ran.out
+    assert "labeled     2\n" in ran.out
 
 
 def test_a_parquet_of_labels_may_have_gaps_and_names_of_its_own(pool: Pool, run: Program) -> None:
     pq.write_table(pa.table({"index": [3, 5, 7], "kind": [1.0, None, float("nan")]}), "seen.parquet")
     ran = run("select", "features.npy", *CORESET, "--labeled", "seen.parquet", "--label-column", "kind", "--dry-run")
-    assert "labeled    1\n" in ran.out
+    assert "labeled     1\n" in ran.out
 
 
 def test_a_table_without_labels_counts_whole_and_says_so(pool: Pool, run: Program) -> None:
@@ -105,7 +105,7 @@ def test_an_id_that_belongs_to_another_row_than_the_index_wins_with_a_note(pool:
     Path("seen.csv").write_text("index,id,label\n4,img004,a\n7,img012,b\n")
     ran = run("select", "pool.npz", *CORESET, "--labeled", "seen.csv", "--dry-run")
     assert "seen.csv: in row 2 the id 'img012' is row 12 of the pool, but index says 7; the id counts" in ran.err
-    assert "labeled    3\n" in ran.out
+    assert "labeled     3\n" in ran.out
 
 
 def test_a_format_that_contradicts_the_suffix_is_refused(pool: Pool, run: Program) -> None:

@@ -118,7 +118,7 @@ def test_a_test_file_a_pool_and_targets_are_taken(run: Program) -> None:
     assert described["targets"] == [0.9, 0.8]
     assert described["about"]["facts"]["pool"] == "redundant:2+mislabelled:0.1"
     assert "150 rows to test on" in described["about"]["facts"]["data"]
-    assert "standardize = true" in described["about"]["settings"]
+    assert "standardise = true" in described["about"]["settings"]
     records = [json.loads(line) for line in Path("out/journal.jsonl").read_text().splitlines()]
     assert max(row for record in records for row in record.get("picked", ())) >= 150
 

@@ -131,7 +131,7 @@ def test_simulate_standardizes_tables_too_and_its_file_says_so(run: Program, tmp
     for place, (given, expected) in enumerate(said.items()):
         ran = run("simulate", *given, *small, "-o", f"out{place}")
         assert ran.code == 0, ran.err
-        assert ("standardize = true" in Path(f"out{place}/experiment.toml").read_text()) is expected
+        assert ("standardise = true" in Path(f"out{place}/experiment.toml").read_text()) is expected
         assert (NOTE in ran.err) is (given == ("data.csv",))
 
 

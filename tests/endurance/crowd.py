@@ -82,7 +82,7 @@ def gather(project: Path, n_people: int, overlap: int, pause: float = 0.0) -> di
         "items": facts["items"],
         "overlap": overlap,
         "labels": n_labels,
-        "labelled": facts["labeled"],
+        "labeled": facts["labeled"],
         "rounds": facts["round"],
         "seconds": round(seconds, 1),
         "labels_per_s": round(n_labels / seconds, 1),

@@ -413,7 +413,7 @@ def fill_in_values(arguments: Sequence[str]) -> list[str]:
     Examples
     --------
     >>> fill_in_values(["select", "--standardise", "-b", "5"]), fill_in_values(["--standardise", "no"])
-    (['select', '--standardize', 'yes', '-b', '5'], ['--standardize', 'no'])
+    (['select', '--standardise', 'yes', '-b', '5'], ['--standardise', 'no'])
     """
     spelled: list[str] = []
     for i, each in enumerate(arguments):

@@ -231,7 +231,7 @@ def _object_bytes(selection: Picks) -> bytes:
     more = {"covered": covered, "reach": selection.reach, "sampled": selection.sampled, "spent": selection.spent}
     content |= {name: _plain(value) for name, value in more.items() if value is not None}
     if selection.standardized:
-        content["standardised"] = True
+        content["standardized"] = True
     content["picks"] = _records(selection.columns())
     if selection.notes:
         content["notes"] = list(selection.notes)
