@@ -82,7 +82,7 @@ postgres: .venv/.dev ## Run the tests of the labeling store in a PostgreSQL of t
 	.venv/bin/python -m pytest tests/postgres $(ARGS)
 
 docs: .venv-docs/.ready ## Build the documentation site into site/
-	.venv-docs/bin/python docs/generate.py
+	.venv-docs/bin/python tools/docs/generate.py
 	.venv-docs/bin/python -m zensical build --clean --strict
 
 bench: $(if $(BENCHMARKS),.venv-bench/.ready) ## Run the benchmarks

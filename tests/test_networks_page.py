@@ -28,8 +28,8 @@ SMALL = Mlp(hidden=(8,), epochs=4, later_epochs=2, learning_rate=0.02, features=
 @pytest.fixture(scope="module")
 def script() -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "docs"))
-        return runpy.run_path(str(ROOT / "docs" / "networks.py"))
+        patch.syspath_prepend(str(ROOT / "tools" / "docs"))
+        return runpy.run_path(str(ROOT / "tools" / "docs" / "networks.py"))
 
 
 @pytest.fixture(scope="module")

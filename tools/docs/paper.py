@@ -1,7 +1,7 @@
-"""Make the page of the paper's figures out of what ``dubito reproduce all -o FOLDER`` left in a folder.
+"""Write the page of the paper's figures from the output of ``dubito reproduce all -o FOLDER``.
 
-Run it as ``python docs/paper.py FOLDER``. It writes the record that the package ships, the pictures and the page;
-without a folder the page alone.
+``python tools/docs/paper.py FOLDER`` writes the record that the package ships, the figures and the page; without a
+folder, only the page.
 """
 
 import json
@@ -13,7 +13,7 @@ from PIL import Image
 
 from dubito.paper import Exhibit, Measured, exhibits, read_measured, shipped
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "src" / "dubito" / "paper" / "measured.json"
 PAGE = ROOT / "docs" / "results" / "paper.md"
 PICTURES = PAGE.parent / "images"
