@@ -1,8 +1,8 @@
 """Write the board of regret: points of accuracy below the best strategy, for every strategy and recorded pool.
 
 ``python tools/docs/regret.py RUN...`` stores the curves of runs, as written by ``dubito run``, in
-``docs/results/regret`` (one file per pool, to which later runs add strategies). It then writes the page from these files and the records of the
-studies on features and networks; without a run it writes only the page.
+``docs/results/regret`` (one file per pool, to which later runs add strategies). It then writes the page from these
+files and the records of the studies on features and networks; without a run it writes only the page.
 """
 
 import json
