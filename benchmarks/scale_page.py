@@ -186,7 +186,7 @@ def cover_runs(record: dict[str, Any]) -> str:
         for run in record["coverage"]
     ]  # fmt: skip
     return table(
-        ["workers", "seconds", "finding pairs, s", "rounds, s", "rounds", "MB to each", "MB from all", "KB per pick"],
+        ["workers", "seconds", "pairs, s", "rounds, s", "rounds", "MB to each", "MB from all", "KB per pick"],
         rows,
     )
 

@@ -11,29 +11,33 @@ from dubito.matrix import FloatArray
 
 POOLS = {
     "clean": "The 50,000 items as they are.",
-    "ambiguous": "25,000 blends of two items of different classes beside the 50,000, with the label of either.",
-    "imbalanced": "Class sizes fall from 5,000 to 500, in another order for each seed: 20,434 items, of "
-    "which half are labeled in the end. The test set stays balanced.",
-    "mislabelled": "A tenth of the labels is wrong, and comes wrong when asked for. The test set is right.",
-    "redundant": "Each item and two near-copies: 150,000 items.",
+    "ambiguous": "The 50,000 items and 25,000 blends of two items of different classes, with the label of either.",
+    "imbalanced": "Class sizes fall from 5,000 to 500, in another order for each seed: 20,434 items, half of them "
+    "labeled in the end. The test set stays balanced.",
+    "mislabelled": "A tenth of the labels is wrong. The test set is correct.",
+    "redundant": "Each item and two near-duplicates: 150,000 items.",
 }
 
 INTRODUCTION = """\
 # Frozen features and a linear probe
 
-Five experiments on real features: CIFAR-10 through a VGG16 trained on ImageNet and left as it is, and on top of it a
-linear model that is trained after every round of labels. This is the cheapest way to learn from few labels, and a
-common one. In short: **`margin` is what to take here, by a small lead; the plain core-set is worse than random; scaling
-by doubt brings it back to random's level, seldom above.**
+On frozen CIFAR-10 features with a linear probe, **`margin` is best, by a small lead; the plain core-set is worse than
+random; scaling by doubt brings it back to the level of random.** The features come from a VGG16 trained on ImageNet;
+the probe is trained after every round of labels. [Method and data](#method) are at the end.
 
-## What was run
+Every number comes from a report: [clean](features/clean/report.html), [ambiguous](features/ambiguous/report.html),
+[imbalanced](features/imbalanced/report.html), [mislabelled](features/mislabelled/report.html),
+[redundant](features/redundant/report.html), [badge](features/badge/report.html).
+"""
+
+METHOD = """\
+## Method
 
 - **Data.** 50,000 × 512 features in float16, 10,000 test items, 10 classes. The network's 13 convolutions with
-  torchvision's weights see the 32 × 32 image (scaled to 0 to 1, then by ImageNet's mean and deviation), and leave
-  one value in each of 512 channels.
-- **Model.** `probe`, 100 iterations of L-BFGS a training, going on from the last weights. Its penalty was chosen on
-  5,000 training items set apart, with random labels alone: 0.003 has the best mean of three sizes, by a hair. Accuracy
-  in percent there:
+  torchvision's weights get the 32 × 32 image (scaled to [0, 1] and normalized with ImageNet's mean and deviation) and
+  return one value in each of 512 channels.
+- **Model.** `probe` with 100 iterations of L-BFGS per training, warm-started. Its penalty was chosen on 5,000 held-out
+  training items with random labels: 0.003 has the best mean of three sizes, by a small margin. Accuracy in percent:
 
   | `c` | 1 | 0.1 | 0.03 | 0.01 | **0.003** | 0.001 | 0.0003 |
   | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -41,70 +45,65 @@ by doubt brings it back to random's level, seldom above.**
   | 3,000 labels | 55.3 | 59.6 | 62.8 | 64.1 | 64.5 | 63.0 | 60.7 |
   | 10,000 labels | 62.3 | 64.6 | 66.1 | 67.5 | 67.3 | 66.2 | 64.7 |
 
-- **Schedule.** 1,000 labels at random, then nine rounds of 1,000.
-- **Pools and seeds.** A clean pool with 10 seeds, four flawed ones with 5. Five seeds tell less.
+- **Schedule.** 1,000 random labels, then nine rounds of 1,000.
+- **Pools and seeds.** A clean pool with 10 seeds and four flawed ones with 5, which is less reliable.
 - **Statistics.** As in every report of `dubito`: the mean accuracy over the curve, paired by seed, with 95% intervals;
-  p is Holm's, over the strategies held against the same baseline on one pool. *Beyond chance* is p under 0.05. Nothing
-  is corrected over the five pools. *Labels saved* is how much sooner a strategy reaches what random learns from 10,000.
-  A picture's headline names the best of the strategies that beat random beyond chance.
+  p is Holm-corrected over the strategies compared with the same baseline on one pool, not over the five pools. *Beyond
+  chance* is p under 0.05. *Labels saved* is how much earlier a strategy reaches the level of random at 10,000 labels.
+  The headline of a figure names the best of the strategies that beat random beyond chance.
 - **What was seen before.** A short trial on the same data and test set (one seed, `c` = 1, up to 3,000 labels:
-  `random`, `coreset`, `doubt-coreset`, `margin`) was looked at first, and that `random` did not rise there is why
-  the penalty was chosen anew, on the items set apart alone. Strategies, pools, schedule and seeds were not changed
-  after the study's own results were seen. Steps between strengths, and the relation to δ, were not among the
-  planned comparisons.
+  `random`, `coreset`, `doubt-coreset`, `margin`) came first. Because `random` did not improve there, the penalty was
+  chosen again, on the held-out items alone. Strategies, pools, schedule and seeds were not changed after the study's
+  own results were seen. Steps between strengths and the relation to δ were not planned comparisons.
 - **Machine.** 16 cores of an Intel Xeon, 16 workers of one thread; dubito 0.1.0 before its release, NumPy 2.5.2, SciPy
   1.18.1, scikit-learn 1.9.1, torch 2.11.0, Python 3.12.3. Time: clean 105 s, ambiguous 53 s, imbalanced 41 s,
-  mislabelled 48 s, redundant 105 s. `badge` was begun there and its last rounds were played on two slower cores with
-  NumPy 2.4.6 and torch 2.13.0. What takes long was begun there beside other work and ended on
-  those two cores, half of it each: times of its selections are the mean of both.
-
-Every number below comes from a report:
-[clean](features/clean/report.html), [ambiguous](features/ambiguous/report.html),
-[imbalanced](features/imbalanced/report.html), [mislabelled](features/mislabelled/report.html),
-[redundant](features/redundant/report.html), [badge](features/badge/report.html).
+  mislabelled 48 s, redundant 105 s. The last rounds of `badge` ran on two slower cores with NumPy 2.4.6 and torch
+  2.13.0. The slow strategies started there next to other work and finished on those two cores, half of it each: times
+  of their selections are the mean of both.
 """
 
 AFTER_RADII = """\
-δ is the largest distance of an item to its nearest label, δ̂ the same with distances times doubt; both are recorded
-before each round's picks. Below: their means at 2,000, 5,000 and 10,000 labels, the *gain* of `doubt-coreset` over
-`coreset` in points there, and how the gain goes with `coreset`'s δ: the rank correlation over the nine rounds, and the
-correlation over seeds (each seed's mean). Chance alone reaches 0.70 over nine rounds, 0.88 over 5 seeds and 0.63 over
-10, in one of twenty cases.
+δ is the largest distance of an item to its nearest label, δ̂ the same with distances times doubt, both before each
+round's picks. The table has their means at 2,000, 5,000 and 10,000 labels, the *gain* of `doubt-coreset` over `coreset`
+in points there, and the correlation of the gain with `coreset`'s δ: the rank correlation over the nine rounds, and the
+correlation over seeds (each seed's mean). By chance alone, one case in twenty exceeds 0.70 over nine rounds, 0.88 over
+5 seeds and 0.63 over 10.
 
-**No relation that holds across pools.** The gain is made in the first rounds and shrinks slowly at the end, while
-`coreset`'s δ only falls, so over the rounds they go together weakly or not at all. Over seeds
-the correlation exceeds chance on the imbalanced pool alone (one of five looks, uncorrected), where every seed has other
-rare classes; on the ambiguous pool its sign is the opposite.
+**No relation holds across pools.** The gain arises in the first rounds and shrinks slowly at the end, while `coreset`'s
+δ only falls, so over the rounds they are related weakly or not at all. Over seeds the correlation exceeds chance on the
+imbalanced pool alone (one of five tests, uncorrected), where every seed has other rare classes; on the ambiguous pool
+it has the opposite sign.
 
-Nor do the radii order the strategies. `coreset` has by far the smallest δ of all, and the lowest or second lowest
-accuracy. Under `doubt-coreset` δ hardly shrinks: some items stay far from every label, and the model is sure of
-them (on the clean pool, δ̂ of 15 at a δ of 84 means a doubt of at most 0.18 there). δ̂ ends smallest at strengths 0.5
-and 1, as it should, and `margin`, whose δ̂ is about twice as large, does best. On these features coverage is not what
-a linear probe lacks."""
+The radii do not order the strategies either. `coreset` has by far the smallest δ, and the lowest or second lowest
+accuracy. Under `doubt-coreset` δ hardly shrinks: some items stay far from every label, and the model is sure of them
+(on the clean pool, δ̂ of 15 at a δ of 84 means a doubt of at most 0.18 there). δ̂ ends smallest at strengths 0.5 and 1,
+as it should, but `margin`, whose δ̂ is about twice as large, does best. On these features, coverage is not what limits
+a linear probe."""
 
 SLOW = """\
-What takes long was measured in a run of its own ([report](features/slow/report.html)), with the same data, probe,
-schedule and seeds, planned once the results above were known. `random` was played again there, and its mean accuracy is
-within {apart} points of the row above under every seed. *Against coreset* pairs the two runs seed by seed; p is Holm's
-over the rows of this table. `bald` and `batchbald` ask ten probes, each trained on a bootstrap resample of the labels;
-*a selection* has their training in it. On one core a process, with {versions}.
+Slow strategies were measured in a separate run ([report](features/slow/report.html)) with the same data, probe,
+schedule and seeds, planned after the results above were known. `random` was run again there; its mean accuracy is
+within {apart} points of the row above under every seed. *Against coreset* pairs the two runs by seed; p is
+Holm-corrected over the rows of this table. `bald` and `batchbald` use ten probes, each trained on a bootstrap resample
+of the labels, and *a selection* includes their training. One core per process, with {versions}.
 
-Ten probes have ln 10 = 2.3 nats to tell. `batchbald` has them after some 70 of its 1,000 picks: what follows tells less
-than a millionth of a nat, and after some 130 picks nothing, so that most of its batch goes by index.
+Ten probes carry at most ln 10 = 2.3 nats of information. `batchbald` reaches that after about 70 of its 1,000 picks:
+later picks add less than a millionth of a nat, and after about 130 picks nothing, so most of its batch is in the order
+of the rows.
 """
 
 COSTS = """
 ## What was not run
 
-- `badge` and what takes long on the flawed pools, and the beam and `acquired` there.
-- Networks that are trained through: the features do not change here. What the paper says of them is not tested by this.
+- `badge` and the slow strategies on the flawed pools, and the beam and `acquired` there.
+- Trained networks: the features are fixed here, so this does not test what the paper says about networks.
 """
 
 RERUN = """\
 ## Run it again
 
-The experiments come with the package. Make `cifar10_vgg16_frozen.npz` as told above, with arrays `features`, `labels`,
-`test_features` and `test_labels`, and write the file of an experiment beside it:
+The experiments come with the package. Create `cifar10_vgg16_frozen.npz` as described above, with arrays `features`,
+`labels`, `test_features` and `test_labels`, and write the file of an experiment next to it:
 
 ```python
 from pathlib import Path
@@ -116,7 +115,7 @@ names = [name for name in shipped_experiments() if name.startswith("features-")]
 print(names[:2])  # ['features-ambiguous', 'features-badge']
 ```
 
-`dubito run clean.toml` then plays it, and `dubito report` makes its report.
+`dubito run clean.toml` runs it, and `dubito report` writes its report.
 """
 
 
@@ -134,7 +133,7 @@ HEADS = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Record:
-    """What is kept of one experiment: its results, and δ and δ̂ of each strategy as (seeds, trainings)."""
+    """The results of one experiment, and δ and δ̂ of each strategy as (seeds, trainings)."""
 
     part: str
     results: dict
@@ -177,7 +176,7 @@ def beside(study: Study, part: str) -> Record:
 
 
 def claim(is_true: bool, sentence: str) -> str:
-    """The sentence; the page is not written where the numbers do not bear it out."""
+    """Return the sentence, or exit if the numbers do not support it."""
     if not is_true:
         raise SystemExit(f"The numbers do not say this: {sentence}")
     return sentence
@@ -208,7 +207,7 @@ def emphasised(p: float) -> str:
     return f"**{shown_p(p)}**" if p < 0.05 else shown_p(p)
 
 
-def held_against(record: Record, baseline: str, name: str) -> list[str]:
+def compared_with(record: Record, baseline: str, name: str) -> list[str]:
     if name == baseline:
         return ["–", "–"]
     described = record.against(baseline, name)
@@ -223,7 +222,7 @@ def shown_saved(described: dict) -> str:
 
 
 def slow_table(study: Study) -> Iterator[str]:
-    """The strategies that take long; `coreset` is the clean run's, seed by seed."""
+    """The slow strategies; `coreset` is from the clean run, paired by seed."""
     slow, coreset = study["slow"], beside(study, "slow").area("coreset")
     names = [name for name in slow.names if name != "random"]
     apart = [difference(slow.area(name), coreset) for name in names]
@@ -231,14 +230,14 @@ def slow_table(study: Study) -> Iterator[str]:
     yield from heads([*HEADS, "a selection"])
     for name, (text, _), p in zip(names, apart, corrected, strict=True):
         described, seconds = slow.strategy(name), Steady(slow.strategy(name)["select_seconds"])
-        cells = [*reached(described), *held_against(slow, "random", name), text, emphasised(float(p))]
+        cells = [*reached(described), *compared_with(slow, "random", name), text, emphasised(float(p))]
         yield f"| `{name}` | {' | '.join(cells)} | {shown_saved(slow.saved(name))} | {seconds:.1f} s |"
 
 
 def about_slow(study: Study) -> str:
-    """Which of the slow strategies is above random, which below, and how the best of them stands to margin."""
+    """The slow strategies above and below random, and the difference of the best to margin."""
     slow, margin = study["slow"], beside(study, "slow").area("margin")
-    verdicts = {1: "above random beyond chance", 0: "not distinguishable from it", -1: "below it beyond chance"}
+    verdicts = {1: "above random beyond chance", 0: "not distinguishable from random", -1: "below random beyond chance"}
     found = {
         sign: [
             f"`{name}` ({Steady(100 * slow.against('random', name)['difference']['estimate']):+.2f})"
@@ -247,17 +246,17 @@ def about_slow(study: Study) -> str:
         ]
         for sign in verdicts
     }
-    said = "; ".join(f"{verdicts[sign]}: {', '.join(names) or 'none'}" for sign, names in found.items())
+    text = "; ".join(f"{verdicts[sign]}: {', '.join(names) or 'none'}" for sign, names in found.items())
     best = max((name for name in slow.names if name != "random"), key=lambda name: slow.area(name).mean())
-    text, p = difference(slow.area(best), margin)
+    apart, p = difference(slow.area(best), margin)
     return (
-        f"- **What takes long**, on the clean pool: {said}. The best of them, `{best}`, is {text} points from "
+        f"- **Slow strategies**, on the clean pool: {text}. The best of them, `{best}`, is {apart} points from "
         f"`margin` (p = {shown_p(p)})."
     )
 
 
 def slow_section(study: Study) -> Iterator[str]:
-    """The table of the strategies that take long, and how it was made."""
+    """The table of the slow strategies, and how it was made."""
     again = study["slow"].area("random") - beside(study, "slow").area("random")
     versions = study["slow"].results["about"]["facts"]["versions"]
     yield SLOW.format(apart=f"{Steady(100 * np.abs(again).max()):.2f}", versions=versions)
@@ -280,8 +279,8 @@ def pools_where(study: Study, name: str, verdict: int) -> tuple[str, ...]:
 def pool_table(record: Record) -> Iterator[str]:
     yield from heads(HEADS)
     for name in record.names:
-        cells = [*reached(record.strategy(name)), *held_against(record, "random", name)]
-        cells += held_against(record, "coreset", name)
+        cells = [*reached(record.strategy(name)), *compared_with(record, "random", name)]
+        cells += compared_with(record, "coreset", name)
         cells.append("–" if name == "random" else shown_saved(record.saved(name)))
         yield f"| `{name}` | {' | '.join(cells)} |"
 
@@ -341,14 +340,14 @@ def about_margin(study: Study, pools: Sequence[Record]) -> Iterator[str]:
     best = all(max(record.names, key=lambda name: record.area(name).mean()) == "margin" for record in pools)
     yield claim(
         best,
-        f"- **of these strategies `margin` is first on every pool, and even its gain is small**: {min(leads):+.1f} to "
-        f"{max(leads):+.1f} points over random. The curves are flat, so that little is still "
+        f"- **Of these strategies `margin` is first on every pool, but its gain is small**: {min(leads):+.1f} to "
+        f"{max(leads):+.1f} points over random. Because the curves are flat, that saves "
         f"{min(spared):,.0f} to {max(spared):,.0f} of 10,000 labels.",
     )
     amiss = study["ambiguous"].against("random", "margin")["p_holm"]
     yield claim(
         pools_where(study, "margin", 1) == ("clean", "imbalanced", "mislabelled", "redundant"),
-        f"  Beyond chance on four pools; not on the ambiguous one (p = {shown_p(amiss)}).",
+        f"  The gain is beyond chance on four pools, not on the ambiguous one (p = {shown_p(amiss)}).",
     )
     late = study["redundant"].accuracy(STRENGTHS[3])[:, -1], study["redundant"].accuracy("margin")[:, -1]
     text, p = difference(*late)
@@ -370,15 +369,15 @@ def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
     lifts = [record.verdict(name, "coreset") for record in pools for name in STRENGTHS]
     yield claim(
         all(each == 1 for each in lifts) and all(record.verdict(DOUBT) == 0 for record in pools),
-        "- **Scaling by doubt lifts it to random's level, hardly above**: at every strength it is above the plain "
-        "core-set beyond chance, on every pool; at strength 1 it cannot be distinguished from random on any.",
+        "- **Scaling by doubt brings it to the level of random**: it is above the plain core-set beyond chance at "
+        "every strength and on every pool, but at strength 1 not distinguishable from random on any.",
     )
     above = Steady(100 * study["ambiguous"].against("random", STRENGTHS[3])["difference"]["estimate"])
     tempered = [pools_where(study, name, -1) for name in STRENGTHS[:2]]
     yield claim(
         pools_where(study, STRENGTHS[3], 1) == ("ambiguous",)
         and set(tempered) == {("clean", "mislabelled", "redundant")},
-        f"  Strength 2 beats random on the ambiguous pool alone ({above:+.2f} points); 0.25 and 0.5 stay below "
+        f"  Strength 2 beats random only on the ambiguous pool ({above:+.2f} points); 0.25 and 0.5 stay below "
         "random on the clean, the mislabelled and the redundant pool.",
     )
     rising = [
@@ -387,8 +386,8 @@ def about_coreset(study: Study, pools: Sequence[Record]) -> Iterator[str]:
     yield claim(
         all(rising),
         "- **More strength is better here**: 2 before 1 before 0.5 before 0.25 on every pool, though not every step is "
-        "beyond chance (below). The probe is penalized strongly; nothing says that this carries over to a network that "
-        "fits its labels perfectly.",
+        "beyond chance (below). The probe has a strong penalty; this may not carry over to a network that fits its "
+        "labels perfectly.",
     )
 
 
@@ -400,7 +399,7 @@ def about_doubts(study: Study) -> Iterator[str]:
         and pools_where(study, "least-confidence", 1) == ("imbalanced",),
         f"- **`least-confidence` falls below random where items repeat** ({low['redundant']:+.2f} points) and where "
         f"they are ambiguous ({low['ambiguous']:+.2f}). On the imbalanced pool it is above random "
-        f"({low['imbalanced']:+.2f}); on the other two it cannot be distinguished from it.",
+        f"({low['imbalanced']:+.2f}); on the other two it is not distinguishable from it.",
     )
     clean = study["clean"]
     beam, p_beam = difference(clean.area(f"{DOUBT}:beam_width=10"), clean.area(DOUBT))
@@ -408,7 +407,7 @@ def about_doubts(study: Study) -> Iterator[str]:
     yield claim(
         min(p_beam, p_other) > 0.05,
         f"- **A beam of 10 changes nothing measurable**: {beam} points over `{DOUBT}` (p = {shown_p(p_beam)}); nor "
-        f"does the other reading of the paper's line 11, `scaling=acquired`: {other} (p = {shown_p(p_other)}).",
+        f"does `scaling=acquired`, the literal reading of the paper's line 11: {other} (p = {shown_p(p_other)}).",
     )
     yield about_badge(study)
     if "slow" in study:
@@ -425,19 +424,19 @@ def about_badge(study: Study) -> str:
         f"- **`badge`**, on the clean pool with {summary['seeds']} seeds: {shown(summary['difference'])} points over "
         f"random (p = {shown_p(summary['p'])}), not distinguishable from `margin` ({behind} points, "
         f"p = {shown_p(p)}), for "
-        f"{Steady(slow):.0f} s a selection (mean over two machines; it has become quicker since) where `{DOUBT}` takes "
+        f"{Steady(slow):.0f} s per selection (mean over two machines; it is faster now), while `{DOUBT}` takes "
         f"{Steady(quick):.1f} s.",
     )
 
 
-def place_from_below(record: Record, name: str) -> int:
+def rank_from_below(record: Record, name: str) -> int:
     return sorted(record.names, key=lambda each: record.area(each).mean()).index(name)
 
 
 def radii_reading(study: Study) -> list[str]:
-    """What stands above the table, and what below it."""
+    """The text above the table and the text below it."""
     ends = [{name: each["radius"][:, -1].mean() for name, each in study[pool].radii.items()} for pool in POOLS]
-    places = [place_from_below(study[pool], "coreset") for pool in POOLS]
+    places = [rank_from_below(study[pool], "coreset") for pool in POOLS]
     over_rounds, over_seeds = zip(*(related(study[pool]) for pool in POOLS), strict=True)
     chance = [0.63 if len(study[pool].results["seeds"]) == 10 else 0.88 for pool in POOLS]
     beyond = [pool for pool, each, limit in zip(POOLS, over_seeds, chance, strict=True) if abs(each) > limit]
@@ -448,7 +447,7 @@ def radii_reading(study: Study) -> list[str]:
 
 def page(study: Study) -> str:
     """The whole page."""
-    lines = [INTRODUCTION, "## What came out", "", *reading(study), ""]
+    lines = [INTRODUCTION, "## Results", "", *reading(study), ""]
     for pool, title in POOLS.items():
         seeds = len(study[pool].results["seeds"])
         lines += [f"### {pool.capitalize()}", "", f"{title} {seeds} seeds.", ""]
@@ -463,5 +462,6 @@ def page(study: Study) -> str:
     ]
     lines += [*steps_table(study), "", "## Is the gain related to δ?", ""]
     above, below = radii_reading(study)
-    lines += [above, "", *radii_table(study), "", below, COSTS if "slow" in study else COSTS + RERUN]
+    lines += [above, "", *radii_table(study), "", below, COSTS, METHOD]
+    lines += [] if "slow" in study else [RERUN]
     return "\n".join(lines)

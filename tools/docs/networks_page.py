@@ -16,21 +16,21 @@ from dubito.paper.verdicts import Verdict
 
 
 class Words(NamedTuple):
-    """How an experiment is called."""
+    """Title and description of an experiment."""
 
     title: str
     short: str
-    """Below its picture's headline."""
+    """Subtitle of its figure."""
     about: str
 
 
 SEEDED = "Mean and one standard deviation over seeds."
 POOLS = {
     "clean": "The 10,000 images as they are.",
-    "redundant": "Five near-copies of each image, a little brighter or darker and with a little noise: 60,000.",
-    "ambiguous": "Beside the 10,000 as many blends of two images of different classes, with the label of either.",
-    "imbalanced": "Class sizes fall by a factor of ten, in another order for each seed: some 10,300 of 25,000 images.",
-    "mislabelled": "A tenth of the labels is wrong, and comes wrong when asked for.",
+    "redundant": "Five near-duplicates of each image, slightly brighter or darker and with noise: 60,000 images.",
+    "ambiguous": "The 10,000 images and as many blends of two images of different classes, with the label of either.",
+    "imbalanced": "Class sizes fall by a factor of ten, in another order for each seed: about 10,300 of 25,000 images.",
+    "mislabelled": "A tenth of the labels is wrong.",
 }
 SWEEP = (400, 1000, 2500, 5000)
 
@@ -38,94 +38,91 @@ EXPERIMENTS = {
     "cifar10-main": Words(
         "CIFAR-10, the paper's protocol",
         "CIFAR-10, constant learning rate",
-        "5,000 labels at random, then four rounds of 5,000; the learning rate is constant. Figure 6 of the paper.",
+        "5,000 random labels, then four rounds of 5,000, with a constant learning rate. Figure 6 of the paper.",
     ),
     "cifar10-low-noise": Words(
         "CIFAR-10 with less training noise",
         "CIFAR-10, learning rate falls to 0 in each round",
-        "The same, except that within each round the learning rate falls to 0 along a cosine. Not the paper's "
-        "protocol: it stands beside it, to tell what training noise hides.",
+        "The same with a cosine decay of the learning rate to 0 within each round. This is not the paper's protocol; "
+        "it shows what training noise hides.",
     ),
     "cifar10-ablation": Words(
         "CIFAR-10, ablation",
         "CIFAR-10, constant learning rate",
-        "1,000 labels at random, then eight rounds of 400. Figure 5 of the paper, and the update as it is printed. At "
-        "a constant learning rate equal labels end up to a few points apart, so five seeds leave intervals of about a "
-        "point to either side: smaller effects do not show here.",
+        "1,000 random labels, then eight rounds of 400. Figure 5 of the paper, and the update as printed. With a "
+        "constant learning rate, equal labels end up to a few points apart, so five seeds give intervals of about "
+        "± 1 point; smaller effects are not visible here.",
     ),
     **{
         f"images-strength-{pool}": Words(
-            f"Strength on a pool that is {pool}",
+            f"Strength on the {pool} pool",
             f"CIFAR-10, {pool} pool, accuracy on a hold-out",
-            f"{about} 1,000 labels at random, then four rounds of 1,000, the learning rate falling in each.",
+            f"{about} 1,000 random labels, then four rounds of 1,000, the learning rate decaying in each.",
         )
         for pool, about in POOLS.items()
     },
     **{
         f"cifar10-sweep-{budget}": Words(
-            f"CIFAR-10, {budget:,} labels at a time",
+            f"CIFAR-10, {budget:,} labels per round",
             f"CIFAR-10, {budget:,} labels a round, learning rate falls to 0 in each",
-            f"From 1,000 to 11,000 labels, {budget:,} at a time; the learning rate falls in each round.",
+            f"From 1,000 to 11,000 labels, {budget:,} per round; the learning rate decays in each round.",
         )
         for budget in SWEEP
     },
     "cifar100-main": Words(
         "CIFAR-100, the paper's protocol",
         "CIFAR-100, constant learning rate",
-        "5,000 labels at random, then four rounds of 5,000. Figure 6 of the paper.",
+        "5,000 random labels, then four rounds of 5,000. Figure 6 of the paper.",
     ),
     "svhn-main": Words(
         "SVHN, the paper's protocol",
         "SVHN, constant learning rate",
-        "5,000 labels at random, then four rounds of 5,000. Figure 6 of the paper.",
+        "5,000 random labels, then four rounds of 5,000. Figure 6 of the paper.",
     ),
 }
 
 INTRODUCTION = """\
 # Networks trained on images
 
-The paper's own experiments: VGG16 on CIFAR-10, CIFAR-100 and SVHN, trained through, and trained on after every round
-of labels. Every number on this page is computed from the records of the rounds, which lie beside it in
-`docs/results/networks`, and so is every verdict: claims that do not hold are said not to hold, and what was not run
-reads *not measured*.
+This page repeats the paper's experiments: VGG16 on CIFAR-10, CIFAR-100 and SVHN, with all layers trained after every
+round of labels. All numbers and verdicts are computed from the records in `docs/results/networks`; what was not run
+is *not measured*.
 """
 
 PROTOCOL = """\
-## How it was run
+## Method
 
 - **Network.** The 13 convolutions of VGG16 with torchvision's ImageNet weights, on 32 × 32 images, and one linear layer
-  on the 512 features after the last pooling. Distances are measured between these features.
-- **Training.** Cross-entropy, Adam with PyTorch's defaults, batches of 64, no augmentation. The weights go on from
-  round to round and the optimizer starts anew. Epochs in the first round and after: CIFAR-10 30 and 12, CIFAR-100 80
-  and 20, SVHN 50 and 20, as in table 1 of the paper. On a GPU in bfloat16, many networks side by side.
-- **Departures from the paper.** The learning rate is 1e-4, where the paper prints 0.01 (0.005 for SVHN): with these
-  weights and no batch norm 0.01 diverges on CIFAR-10. The paper does not say whether its VGG16 has batch norm; ours has
-  none. Which doubt scales an update is read from the paper's text and figures, not from the printed line
+  on the 512 features after the last pooling, between which distances are measured.
+- **Training.** Cross-entropy, Adam with PyTorch's defaults, batches of 64, no augmentation. Weights are kept from round
+  to round and the optimizer is reset. Epochs in the first and in later rounds: CIFAR-10 30 and 12, CIFAR-100 80 and 20,
+  SVHN 50 and 20, as in table 1 of the paper. On a GPU in bfloat16, many networks side by side.
+- **Differences to the paper.** The learning rate is 1e-4, while the paper prints 0.01 (0.005 for SVHN): with these
+  weights and without batch norm, 0.01 diverges on CIFAR-10. The paper does not say whether its VGG16 has batch norm;
+  this one has none. Which doubt scales an update follows the paper's text and figures, not the printed line
   ([why](../explanation/algorithms.md)); `scaling=acquired` is the printed line.
-- **Pairs.** Strategies of a seed share first labels, weights of the head, and, as long as their labels are equal, the
-  order of batches. On a GPU numbers differ in the last digits from run to run.
-- **Statistics.** As in every report of `dubito`: the mean accuracy over the curve, which is the area under it divided
-  by its width in labels, paired by seed, with 95% intervals. In an experiment's table p is Holm's over all strategies
-  held against the same baseline. In the table of claims p is Holm's over the comparisons of that claim alone: two for
-  scaling with a beam, four for figure 5, and one, so without a correction, for the plain core-set and for the sweep.
-  Hence two p for one pair. *Beyond chance* is p under 0.05. *Labels saved* is how much sooner a strategy reaches what
-  random learns in the end. Nothing is corrected over experiments.
-- **Tested on** the test set. The study of strengths is for choosing, so it leaves that alone and is tested on a fifth
-  of the training set.
+- **Pairs.** Strategies of a seed share the first labels, the initial weights of the head and, as long as their labels
+  are equal, the order of batches. On a GPU numbers differ in the last digits from run to run.
+- **Statistics.** As in every report of `dubito`: the mean accuracy over the curve (the area under it divided by its
+  width in labels), paired by seed, with 95% intervals. In an experiment's table, p is Holm-corrected over all
+  strategies compared with the same baseline. In the table of claims, p is Holm-corrected over the comparisons of that
+  claim alone: two for scaling with a beam, four for figure 5, and one, so uncorrected, for the plain core-set and for
+  the sweep. A pair may therefore have two values of p. *Beyond chance* is p under 0.05. *Labels saved* is how much
+  earlier a strategy reaches the final level of random. Nothing is corrected over experiments.
+- **Tested on** the test set. The study of strengths is for choosing, so it uses a fifth of the training set instead.
 - **What was seen before.** Prototypes of the main experiment, of the one with less noise and of the study of strengths,
-  with three seeds, had been looked at on the test set before this code was written; they are why the last two are here.
-  The learning rate was set by which one trains at all. Strategies, schedules and seeds were fixed before these runs;
-  those of the sweep over labels a round after the others, when a constant rate had shown how much noise it leaves.
-- **Times.** `cifar10-main` had the GPU to itself but for its first minute, and shared the processor with twelve
-  processes of other work, so that its selections are slower than on an idle machine. The others shared the GPU, two at
-  a time: their times say little. The first training includes compiling, and so do first selections of a kind: the
-  time of a selection is therefore the median over rounds and seeds. Time spent selecting in all includes compiling.
-  In the records a first training that several strategies share stands in the round of each: to add up `train_seconds`
-  is to count it again, which the sums here do not. *Random and core-sets alone* counts training by their share of the
-  strategies.
-  The study of strengths but for its redundant pool, and the sweep, were run with a quicker `badge` than the others. By
-  themselves, on an idle machine and with that, all selections of a seed of `cifar10-main` take 1.1 s, so those of five
-  seeds 1.5% of training and selecting (`benchmarks/results/training.md` of the repository).
+  with three seeds, had been evaluated on the test set before this code was written; they are the reason for the last
+  two. The learning rate is one that trains at all. Strategies, schedules and seeds were fixed before these runs; those
+  of the sweep after the others, when a constant rate had shown how much noise it leaves.
+- **Times.** `cifar10-main` had the GPU to itself except for its first minute, and shared the processor with twelve
+  processes of other work, so its selections are slower than on an idle machine. The others shared the GPU, two at a
+  time: their times mean little. The first training and the first selection of a kind include compiling; the time of a
+  selection is therefore the median over rounds and seeds, while the total selection time includes compiling. In the
+  records, a first training shared by several strategies is in the round of each; the sums here count it once. *Random
+  and core-sets alone* counts training by their share of the strategies. The study of strengths except for its redundant
+  pool, and the sweep, used a faster `badge` than the others. On an idle machine with that version, all selections of a
+  seed of `cifar10-main` take 1.1 s, so those of five seeds 1.5% of training and selecting
+  (`benchmarks/results/training.md` of the repository).
 """
 
 RERUN = """\
@@ -136,14 +133,14 @@ dubito run cifar10-main --download        # brings CIFAR-10 (170 MB) and the wei
 dubito reproduce figure-5 figure-6        # the paper's figures with their claims
 ```
 
-`dubito run` takes the name of every experiment above. Stopped, it goes on where it was. [Images](../how-to/images.md)
-has the same for images and networks of your own.
+`dubito run` takes the name of every experiment above, and continues after an interruption. [Train networks on
+images](../how-to/images.md) shows how to use your own images and networks.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Record:
-    """What is kept of one experiment."""
+    """The record of one experiment."""
 
     name: str
     held: dict
@@ -200,7 +197,7 @@ def section(record: Record) -> Iterator[str]:
 def accuracy_table(record: Record) -> Iterator[str]:
     labels = record.summary.curves[0].labels
     if len(labels) > MOST_COLUMNS:
-        yield f"{MOST_COLUMNS} of the {len(labels)} numbers of labels; the picture has all.\n"
+        yield f"{MOST_COLUMNS} of the {len(labels)} numbers of labels; the figure has all.\n"
     places = sorted({round(each) for each in np.linspace(0, len(labels) - 1, min(MOST_COLUMNS, len(labels)))})
     yield from heads(["accuracy, %", *(f"{labels[place]:,} labels" for place in places)])
     for curve in record.summary.curves:
@@ -226,12 +223,12 @@ def statistics_table(record: Record) -> Iterator[str]:
     for curve in described.curves:
         cells = [f"{Steady(100 * area(curve).mean()):.2f}"]
         for baseline in (described.against_random, described.against_coreset):
-            cells += held_against(curve.name, baseline)
+            cells += compared_with(curve.name, baseline)
         cells.append(shown_saved(saved[curve.name]) if curve.name in saved else "–")
         yield f"| `{curve.name}` | {' | '.join(cells)} | {Steady(selection_seconds(record, curve.name)):.2f} s |"
 
 
-def held_against(name: str, baseline: Sequence[Comparison]) -> list[str]:
+def compared_with(name: str, baseline: Sequence[Comparison]) -> list[str]:
     described = next((each for each in baseline if each.name == name), None)
     return ["–", "–"] if described is None else [shown(described.difference), bold_p(described.p_holm)]
 
@@ -247,7 +244,7 @@ def shown_saved(saved: object) -> str:
 
 
 def times(record: Record) -> str:
-    """What training and selecting took; the first training of a seed, which its strategies share, counts once."""
+    """Times of training and selecting; the first training of a seed, which its strategies share, counts once."""
     trained = {(each.strategy if each.turn else "", each.seed, each.turn): each for each in record.rounds}
     model = record.experiment.model
     images = sum(each.labels * (model.later_epochs if each.turn else model.epochs) for each in trained.values())
@@ -255,7 +252,7 @@ def times(record: Record) -> str:
     selecting = sum(each.select_seconds for each in record.rounds)
     return (
         f"{len(trained)} trainings, {Steady(images / 1e6):,.1f} million images in {Steady(training):,.0f} s: "
-        f"{Steady(images / training):,.0f} images a second. Selecting took {Steady(selecting):,.1f} s in all, "
+        f"{Steady(images / training):,.0f} images per second. Selecting took {Steady(selecting):,.1f} s in total, "
         f"{Steady(selecting / (training + selecting)):.1%} of both; {paper_share(record, training)}"
     )
 
@@ -266,7 +263,7 @@ def selections(record: Record, name: str) -> list[float]:
 
 
 def selection_seconds(record: Record, name: str) -> float:
-    """The median: a first call compiles kernels, and is no measure."""
+    """The median, because a first call compiles kernels."""
     return float(np.median(selections(record, name)))
 
 
@@ -284,11 +281,11 @@ MAINS = {"CIFAR-10": "cifar10-main", "CIFAR-100": "cifar100-main", "SVHN": "svhn
 PLAIN, SCALED, PERMUTED = "coreset", "doubt-coreset", "doubt-coreset:permuted=true"
 BEAMED = f"{SCALED}:beam_width=10"
 
-# What was run, and what the paper's claims come to
+# Overview and claims
 
 
 def overview(study: Study) -> Iterator[str]:
-    yield from heads(["experiment", "what", "labels", "seeds", "in a sentence"])
+    yield from heads(["experiment", "title", "labels", "seeds", "finding"])
     for name, words in EXPERIMENTS.items():
         if name not in study:
             yield f"| `{name}` | {words.title} | | | not measured |"
@@ -300,14 +297,14 @@ def overview(study: Study) -> Iterator[str]:
 
 
 def claims(study: Study) -> Iterator[str]:
-    yield from heads(["claim", "here", "measured"])
+    yield from heads(["claim", "result", "measured"])
     for claim, verdict in verdicts(study):
         outcome = "not measured" if verdict is None else f"**{verdict.outcome}**"
         yield f"| {claim} | {outcome} | {'' if verdict is None else verdict.sentence} |"
 
 
 def verdicts(study: Study) -> Iterator[tuple[str, Verdict | None]]:
-    """Each claim of the paper and what came out; None where nothing was run for it."""
+    """Each claim of the paper and its verdict; None if nothing was run for it."""
     for collection, name in MAINS.items():
         claim = f"{collection}: scaled with a beam of 10 is above the plain core-set and random (figure 6)"
         yield claim, main_of({collection: study[name].rounds}).verdict() if name in study else None
@@ -319,14 +316,14 @@ def verdicts(study: Study) -> Iterator[tuple[str, Verdict | None]]:
         main_of({"CIFAR-10": study[low].rounds}).verdict() if low in study else None,
     )
     yield (
-        "a beam helps only where distances are scaled; both together end highest (figure 5)",
+        "a beam helps only with scaled distances; both together end highest (figure 5)",
         ablation_of(study[ablation].rounds).verdict() if ablation in study else None,
     )
     trained = {title: study[name].rounds for title, name in MAINS.items() if name in study}
     missing = [title for title in MAINS if title not in trained]
     epochs = epochs_of(trained, missing).verdict() if trained else None
     yield "the epochs of table 1 pass 99% training accuracy", epochs
-    yield "scaled with a beam gains more where more is asked for at once (abstract)", sweep_verdict(study)
+    yield "scaled with a beam gains more with larger batches (abstract)", sweep_verdict(study)
 
 
 def above(record: Record, name: str, over: str) -> Verdict:
@@ -335,7 +332,7 @@ def above(record: Record, name: str, over: str) -> Verdict:
 
 
 def sweep_verdict(study: Study) -> Verdict | None:
-    """Whether the method's gain over the plain core-set at equal labels is larger at 5,000 a round than at 400."""
+    """Whether the gain over the plain core-set at equal labels is larger with 5,000 per round than with 400."""
     few, many = (f"cifar10-sweep-{budget}" for budget in (SWEEP[0], SWEEP[-1]))
     if few not in study or many not in study:
         return None
@@ -343,8 +340,8 @@ def sweep_verdict(study: Study) -> Verdict | None:
     sentence = (
         f"at {last_labels(study[many]):,} labels the gain over the plain core-set is "
         f"{Steady(100 * last_gain(study[many]).mean()):+.2f} points with "
-        f"5,000 a round and {Steady(100 * last_gain(study[few]).mean()):+.2f} with 400, a difference of {shown(found)} "
-        f"(p = {shown_p(p)})"
+        f"5,000 per round and {Steady(100 * last_gain(study[few]).mean()):+.2f} with 400, "
+        f"a difference of {shown(found)} (p = {shown_p(p)})"
     )
     return Verdict(found.estimate > 0 and p < 0.05, {}, sentence)
 
@@ -362,12 +359,12 @@ BESIDES = [(BEAMED, SCALED), *((SCALED, name) for name in ("least-confidence", "
 
 
 def besides(study: Study) -> Iterator[str]:
-    """What the paper does not ask: a beam against none, and scaling against uncertainty alone."""
+    """Comparisons that the paper does not make: a beam with none, and scaling with uncertainty alone."""
     found = {name: study[name] for name in (*MAINS.values(), "cifar10-low-noise") if name in study}
     if not found:
         yield "Not measured.\n"
         return
-    yield "Points of the mean over the curve, paired by seed; p is Holm's over the four of an experiment.\n"
+    yield "Points of the mean over the curve, paired by seed; p is Holm-corrected over the four of an experiment.\n"
     yield from heads(["", *(f"`{name}`" for name in found)])
     differences = [gains(record.summary.curves, BESIDES) for record in found.values()]
     for place, (one, other) in enumerate(BESIDES):
@@ -409,7 +406,7 @@ def strengths(study: Study) -> Iterator[str]:
 def strength_steps(found: Study) -> Iterator[str]:
     """Each strength against the paper's, with Holm's correction over those of a pool."""
     others = [f"{SCALED}:strength={strength}" for strength in ("0.25", "0.5", "2")]
-    yield "Other strengths against the paper's, 1, in points of the mean over the curve; p is corrected over a pool.\n"
+    yield "Other strengths compared with 1, in points of the mean over the curve; p is corrected over a pool.\n"
     yield from heads(["pool", *(part for name in others for part in (f"`{name.split(':')[1]}`", "p"))])
     for pool, record in found.items():
         tests = [paired_test(record.area(name) - record.area(SCALED)) for name in others]
@@ -420,10 +417,10 @@ def strength_steps(found: Study) -> Iterator[str]:
 
 
 def control(found: Study) -> Iterator[str]:
-    """Doubt against doubt dealt out anew, with Holm's correction over the pools."""
+    """Doubt compared with permuted doubt, with Holm's correction over the pools."""
     yield (
-        "The control: what doubt is worth where it belongs to its image, over doubt permuted in the pool; and permuted "
-        "doubt over none. p is corrected over the pools.\n"
+        "As a control, doubt compared with doubt permuted over the pool, and permuted doubt with none. p is corrected "
+        "over the pools.\n"
     )
     yield from heads(["pool", "doubt over permuted", "p", "permuted over coreset", "p"])
     pairs = [(SCALED, PERMUTED), (PERMUTED, PLAIN)]
@@ -445,10 +442,10 @@ def sweep(study: Study) -> Iterator[str]:
         return
     names = next(iter(found.values())).summary.names
     labels = last_labels(next(iter(found.values())))
-    yield f"Test accuracy at {labels:,} labels, in percent, and gains in points; p is Holm's over a column.\n"
+    yield f"Test accuracy at {labels:,} labels, in percent, and gains in points; p is Holm-corrected over a column.\n"
     gained = [(f"`{BEAMED}` over `{over}`", over) for over in (PLAIN, "random")]
     yield from heads(
-        ["labels a round", *(f"`{name}`" for name in names), *(x for head, _ in gained for x in (head, "p"))]
+        ["labels per round", *(f"`{name}`" for name in names), *(x for head, _ in gained for x in (head, "p"))]
     )
     tests = [[paired_test(last_gain(record, over=over)) for record in found.values()] for _, over in gained]
     corrected = [holm([p for _, p in column]) for column in tests]
@@ -472,13 +469,13 @@ def machines(study: Study) -> Iterator[str]:
 
 def page(study: Study) -> str:
     """The whole page."""
-    lines = [INTRODUCTION, "## The paper's claims", "", *claims(study), "", "## What was run", "", *overview(study), ""]
+    lines = [INTRODUCTION, "## The paper's claims", "", *claims(study), "", "## Experiments", "", *overview(study), ""]
+    lines += ["## Other comparisons", "", *besides(study)]
+    lines += ["## Strength by pool", "", *strengths(study)]
+    lines += ["## Labels per round", "", *sweep(study), "## Each experiment", ""]
+    for record in study.values():
+        lines += section(record)
     lines += [PROTOCOL]
     if study:
         lines += ["Measured on:", "", *machines(study), ""]
-    lines += ["## Beside the paper's claims", "", *besides(study)]
-    lines += ["## How much strength, on which pool", "", *strengths(study)]
-    lines += ["## How many labels at a time", "", *sweep(study), "## Each experiment", ""]
-    for record in study.values():
-        lines += section(record)
     return "\n".join([*lines, RERUN])

@@ -33,34 +33,31 @@ TITLES = {
 FIXED = ("digits", "letter", "pendigits", "segment", "trec", "mr", *(
     f"images-{flaw}" for flaw in ("clean", "redundant", "ambiguous", "imbalanced", "mislabelled")
 ))  # fmt: skip
-"""Pools that were looked at while the rule was made."""
+"""Pools that were used to choose the rule."""
 NEAR = 0.3
-INTRODUCTION = """# The board of regret
+INTRODUCTION = """# Regret on 22 pools
 
-Which strategy would nobody have regretted? **Regret** is how far a strategy's mean accuracy over the curve lies below
-that of the best strategy on the same pool, in points. A strategy is judged by its worst.
+This page shows which strategy loses least in the worst case. **Regret** is how many points a strategy's mean accuracy
+over the curve is below that of the best strategy on the same pool; a strategy is judged by its largest regret.
 
-Every number is computed from records beside this page (`docs/results/regret`), from those of
-[frozen features](features.md) and from those of [networks](networks.md), by
-`python tools/docs/regret.py`; what was not run is left empty. Strategies of a pool share seeds and first labels, and a
-regret is over the seeds that all have. The best of many is best by luck, too, so regrets of some tenths mean little:
-the column *seeds* and the intervals say how much.
+Every number is computed by `python tools/docs/regret.py` from records (`docs/results/regret`, [frozen
+features](features.md), [networks](networks.md)); what was not run is left empty. Strategies of a pool share seeds and
+first labels, and regret is taken over the seeds that all of them have. The best of many is also the luckiest, so
+regrets of a few tenths mean little: see the column *seeds* and the intervals.
 """
 RULE = """## `auto`
 
-`strategy="auto"` asks one question, were the features trained with the labels, and takes `{trained}` where they were
-and `{frozen}` where they were not. The data answers it: features were trained if the model doubts labeled rows less
-than a hundredth as much as the others, and 99% of them have a labeled neighbor of their own class. On
-CIFAR-10 features trained through (5,000 labels) that is so; logistic regression on letters, questions, intents and pen
-digits, 200 and 1,000 labels, penalties from usual to next to none, was taken for frozen in all 24 cases tried. You may
-answer for it: `"auto:features=trained"`.
+`strategy="auto"` uses `{trained}` if the features were trained on the labels, and `{frozen}` if not. Features
+count as trained if the model doubts labeled rows less than a hundredth as much as the others, and 99% of them have a
+labeled neighbor of their own class. That is the case for CIFAR-10 features of a trained network (5,000 labels).
+Logistic regression on letters, questions, intents and pen digits, with 200 and 1,000 labels and penalties from usual
+to almost none, was classified as frozen in all 24 cases tried. `"auto:features=trained"` overrides the detection.
 
-The row `auto` is put together from the rows of the strategy that it takes on each pool. The strength was chosen
-between 2, 3 and 4 on {fixed}. On `banking`, `satimage` and `pageblocks` and on the five pools of frozen features of
-CIFAR-10 it was run after that choice, but its neighbors had been seen there. Not looked at before in any way were
-`clinc` and the networks on SVHN; on CIFAR-100 networks had been trained before, with another rate and schedule
-([networks](networks.md)), but none of what `auto` takes had been fixed by them. Where regrets of some tenths were in
-question there are 10 to 30 seeds.
+The row `auto` consists of the rows of the strategy that it uses on each pool. Its strength was chosen among 2, 3 and 4
+on {fixed}. On `banking`, `satimage`, `pageblocks` and the five pools of frozen CIFAR-10 features it was run after that
+choice, but similar strategies had been seen there. `clinc` and the networks on SVHN had not been looked at in any way.
+On CIFAR-100, networks had been trained before with another rate and schedule ([networks](networks.md)), but nothing
+about `auto` was decided by them. Where regrets of a few tenths mattered there are 10 to 30 seeds.
 """
 
 
@@ -80,13 +77,13 @@ def spelled(strategy: object) -> str:
 
 
 def with_auto(pool: str, areas: Areas) -> dict[str, FloatArray]:
-    """With what `auto` would have taken, where that was run."""
+    """Add the row `auto`, if the strategy that it uses was run."""
     taken = spelled(TRAINED if pool.startswith("images") else FROZEN)
     return {**areas, **({"auto": areas[taken]} if taken in areas else {})}
 
 
 def regrets_of(areas: Areas) -> dict[str, FloatArray]:
-    """(seeds,) of each strategy, against the one of best mean."""
+    """(seeds,) for each strategy, relative to the one with the best mean."""
     best = max((name for name in areas if name != "auto"), key=lambda name: float(areas[name].mean()))
     return {name: areas[best] - each for name, each in areas.items()}
 
@@ -99,41 +96,41 @@ def half_width(each: FloatArray) -> float:
 
 
 def worst(regrets: Mapping[str, Mapping[str, FloatArray]], name: str) -> tuple[float, str, int]:
-    """The largest regret of a strategy, where, and on how many pools it was run."""
+    """The largest regret of a strategy, its pool, and the number of pools."""
     found = {pool: float(each[name].mean()) for pool, each in regrets.items() if name in each}
     where = max(found, key=lambda pool: found[pool])
     return found[where], where, len(found)
 
 
 def verdict(regrets: Mapping[str, Mapping[str, FloatArray]]) -> Iterator[str]:
-    """What the board says of `auto`."""
+    """The regret of `auto` in a sentence."""
     at_most, where, n_pools = worst(regrets, "auto")
     others = {name for each in regrets.values() for name in each} - {"auto"}
     complete = {name: worst(regrets, name) for name in others if worst(regrets, name)[2] == len(regrets)}
     least = min(complete, key=lambda name: complete[name][0])
     interval = half_width(regrets[where]["auto"])
     yield (
-        f"**`auto` loses {at_most:.2f} points at worst** (± {interval:.2f}, on {where}), over the {n_pools} of "
-        f"{len(regrets)} pools on which what it takes was run. Of the strategies that were run on all, `{least}` loses "
-        f"least at worst: {complete[least][0]:.2f} points, on {complete[least][1]}. The aim, {NEAR} points, is "
+        f"**`auto` loses at most {at_most:.2f} points** (± {interval:.2f}, on {where}), over {n_pools} of "
+        f"{len(regrets)} pools. Of the other strategies that were run on all pools, `{least}` has the smallest "
+        f"maximum: {complete[least][0]:.2f} points, on {complete[least][1]}. The aim of {NEAR} points is "
         f"{'met' if at_most <= NEAR else 'not met'}; {beyond_chance(regrets)}."
     )
     yield ""
 
 
 def beyond_chance(regrets: Mapping[str, Mapping[str, FloatArray]]) -> str:
-    """Where `auto` loses more than the aim with the whole of its interval."""
+    """The pools where the whole interval of `auto` exceeds the aim."""
     known = {pool: each["auto"] for pool, each in regrets.items() if "auto" in each}
     over = [pool for pool, each in known.items() if float(each.mean()) - half_width(each) > NEAR]
-    return f"beyond chance it is missed on {', '.join(over)}" if over else "on no pool is it missed beyond chance"
+    return f"it is missed beyond chance on {', '.join(over)}" if over else "it is not missed beyond chance on any pool"
 
 
 def table(regrets: Mapping[str, Mapping[str, FloatArray]]) -> Iterator[str]:
-    """Strategies by pools; the best of a pool, and what is near it, in bold."""
+    """Strategies by pools, with regrets of at most `NEAR` in bold."""
     names = sorted({name for each in regrets.values() for name in each}, key=lambda name: _order(regrets, name))
     yield "## Regret"
     yield ""
-    yield f"Points below the best, least worst first; bold is at most {NEAR}."
+    yield f"Points below the best strategy, ordered by the largest regret; bold is at most {NEAR}."
     yield ""
     yield f"| strategy | worst | mean | pools | {' | '.join(regrets)} |"
     yield f"| --- |{' --- |' * (len(regrets) + 3)}"
@@ -153,16 +150,16 @@ def _cell(regret: float) -> str:
 
 
 def pools_section(board: Board, starts: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """What each pool is, and what was best there."""
+    """Each pool, its best strategy and the gain over random."""
     yield "## Pools"
     yield ""
     yield (
-        "Networks of two runs are not the same even with the same labels: a GPU adds in any order. *Head start* is how "
-        "far what `auto` takes was ahead of random before the first pick, in points; where it is large, a gain over "
-        "random shows little. It is 0 where both come from one run, or from one that repeats to the bit."
+        "Networks of two runs differ even with the same labels, because a GPU adds in any order. *Head start* is how "
+        "many points the strategy used by `auto` was ahead of random before the first pick; where it is large, a gain "
+        "over random means little. It is 0 if both come from one run, or from runs that are reproducible to the bit."
     )
     yield ""
-    yield "| pool | what | seeds | best | over random | `auto` over random | head start |"
+    yield "| pool | data | seeds | best | over random | `auto` over random | head start |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for pool, areas in board.items():
         best = max(areas, key=lambda name: float(areas[name].mean()))
@@ -184,14 +181,14 @@ def _gain(each: FloatArray) -> str:
 
 
 def experiments(settings: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """What was run, in full."""
-    yield "## What was run"
+    """The settings of all runs."""
+    yield "## Settings"
     yield ""
     yield (
         "Texts are unit vectors of the sentence encoder all-MiniLM-L6-v2 (int8); tables are standardized. "
-        "`tools/docs/regret_pools.py` makes both out of the files that their authors publish (it has their places and "
-        "licenses, and `sources.sha256` their sums); a quarter of the rows is the test set. Studies of features and "
-        "images go by name: `dubito run features-coverage-clean`, `dubito run images-coverage-clean`."
+        "`tools/docs/regret_pools.py` creates both from the published files (it has their addresses and licenses, and "
+        "`sources.sha256` their checksums); a quarter of the rows is the test set. The studies of features and images "
+        "are run by name: `dubito run features-coverage-clean`, `dubito run images-coverage-clean`."
     )
     for pool, runs in settings.items():
         if "-" not in pool:
