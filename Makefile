@@ -85,7 +85,7 @@ wheel: .venv-wheel/.ready ## Build the sdist and the wheel into dist/, and try b
 	.venv-wheel/bin/python tools/check_wheel.py $(ARGS)
 
 docs: .venv-docs/.ready ## Build the documentation site into site/
-	.venv-docs/bin/python docs/generate.py
+	.venv-docs/bin/python tools/docs/generate.py
 	.venv-docs/bin/python -m zensical build --clean --strict
 
 bench: $(if $(BENCHMARKS),.venv-bench/.ready) ## Run the benchmarks

@@ -1,9 +1,9 @@
-"""Make the page of the experiments on images out of their runs, and again out of the records it keeps.
+"""Write the page of the experiments on images.
 
-``python docs/networks.py FOLDER...`` takes folders of runs, as ``dubito run`` leaves them, or folders that hold some.
-Of every experiment that comes with dubito it keeps a small record (all rounds without the rows that were picked) in
-``docs/results/networks``, draws the curves, and writes the page. Without a folder only the page is written, out of the
-records kept. ``--machine TEXT`` says what the runs were made on.
+``python tools/docs/networks.py FOLDER...`` takes folders of runs, as written by ``dubito run``, or folders that contain
+such folders. For each shipped experiment it writes a small record (all rounds without the picked rows) to
+``docs/results/networks``, draws the curves, and writes the page. Without a folder, only the page is written, from the
+existing records. ``--machine TEXT`` describes the machine of the runs.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from dubito.experiments.report import curves_picture
 from dubito.experiments.runner import EXPERIMENT, is_finished, read_folder, read_headers, read_rounds
 from dubito.experiments.summary import summarize
 
-PAGE = Path(__file__).parent / "results" / "networks.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "networks.md"
 COLUMNS = (
     "strategy",
     "seed",

@@ -1,7 +1,6 @@
-"""Write the reference pages from the library itself: its docstrings and the real ``--help``.
+"""Write the reference pages from the docstrings and the output of ``--help``.
 
-Run by ``make docs``. The pages land in ``docs/reference``, or in the folder named on the command line; they are
-built, never edited, and so cannot disagree with the code.
+``make docs`` runs it. The pages are written to ``docs/reference``, or to the folder given on the command line.
 """
 
 import ast
@@ -40,12 +39,12 @@ MODULES = ("dubito.experiments", "dubito.strategies", "dubito.doubt", "dubito.th
 ENTRIES = ("Parameters", "Returns", "Yields", "Raises", "Attributes")
 """Numpydoc sections that list entries; all others are text."""
 
-GENERATED = "<!-- Built by docs/generate.py: edit the docstrings instead. -->"
+GENERATED = "<!-- Built by tools/docs/generate.py: edit the docstrings instead. -->"
 
 
 def main() -> None:
     """Write both pages."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "reference"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "docs" / "reference"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "api.md").write_text(api_page(), encoding="utf-8")
     (folder / "cli.md").write_text(cli_page(), encoding="utf-8")

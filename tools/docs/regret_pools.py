@@ -1,7 +1,7 @@
-"""Make the texts and tables of the board of regret out of files as their authors publish them.
+"""Convert the published files of texts and tables to the pools of the board of regret.
 
-``python docs/regret_pools.py RAW OUT [MODEL.onnx TOKENIZER.json]`` reads the files of `SOURCES` from a folder, checks
-each against its sum, and writes an ``.npz`` for each pool: features, labels, and a test set that no strategy sees.
+``python tools/docs/regret_pools.py RAW OUT [MODEL.onnx TOKENIZER.json]`` reads the files of `SOURCES` from a folder,
+compares their checksums, and writes one ``.npz`` per pool: features, labels, and a test set that no strategy sees.
 Texts need the sentence encoder all-MiniLM-L6-v2 as ONNX, its tokenizer, and the packages onnxruntime and tokenizers.
 """
 
@@ -29,7 +29,7 @@ SOURCES = {
     "page-blocks.txt": ("loremo/AdaBoost: data/page-blocks.txt (UCI)", "CC BY 4.0"),
 }
 """Where each file is from (GitHub repository and path) and its license."""
-SUMS = Path(__file__).parent / "results" / "regret" / "sources.sha256"
+SUMS = Path(__file__).parents[2] / "docs" / "results" / "regret" / "sources.sha256"
 TEST_SHARE = 0.25
 TOKENS = 64
 BATCH = 64

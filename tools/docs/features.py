@@ -1,9 +1,8 @@
-"""Make the page of the study on frozen features out of its runs, and again out of the records it keeps.
+"""Write the page of the study on frozen features.
 
-``python docs/features.py FOLDER`` reads the runs in a folder (one for each pool, as ``dubito run`` leaves them) and
-writes a report and ``results.json`` for each, the recorded radii, the pictures and the page. Of a part whose run is not
-there, what is kept stays as it is. Without a folder only the page is written, out of the records kept in
-``docs/results/features``. No sentence with a claim is written unless the numbers bear it out.
+``python tools/docs/features.py FOLDER`` reads the runs in a folder (one per pool, as written by ``dubito run``) and
+writes a report, ``results.json``, the recorded radii and a figure for each, and then the page. Records of parts without
+a run in the folder are kept. Without a folder, only the page is written, from the records in ``docs/results/features``.
 """
 
 import json
@@ -13,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from features_page import PARTS, page
-from features_record import Record
+from features_page import PARTS, Record, page
 from PIL import Image
 
 from dubito.cli.jobs.report import about_run
@@ -24,7 +22,7 @@ from dubito.experiments.report import About, curves_picture, render_report
 from dubito.experiments.runner import read_folder, read_rounds
 from dubito.experiments.summary import Summary, summarize
 
-PAGE = Path(__file__).parent / "results" / "features.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "features.md"
 RECORDS = PAGE.parent / "features"
 PICTURES = PAGE.parent / "images"
 DATA = "cifar10_vgg16_frozen.npz"

@@ -1,6 +1,7 @@
-"""Pictures of the labeling page, taken in a real Chromium before `dubito label --demo` after 120 labels.
+"""Take screenshots of the labeling page in Chromium, from `dubito label --demo` after 120 labels.
 
-``python docs/screenshots.py`` writes them into docs/images; it needs the extras ``label`` and ``page``, and Chromium.
+``python tools/docs/screenshots.py`` writes them to docs/images. It needs the extras ``label`` and ``page``, and
+Chromium.
 """
 
 import io
@@ -15,7 +16,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 from sklearn.datasets import load_digits
 
-IMAGES = Path(__file__).parent / "images"
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
 MOST = 140_000
 """Bytes of a picture."""
 TOKEN = "a-token-for-pictures-0123"

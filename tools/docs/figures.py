@@ -255,7 +255,7 @@ FIGURES = {
 
 def main() -> None:
     """Draw everything."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "images"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "docs" / "images"
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in FIGURES.items():
         save_figure(draw(), folder / name, formats=("png",), force=True)
