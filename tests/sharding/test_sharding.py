@@ -265,10 +265,10 @@ def test_a_journal_of_something_else_is_refused(pool: FloatArray, tmp_path: Path
     with pytest.raises(DubitoError, match="damaged in line 2"):
         choose(Shards(parts(pool), journal=str(path)), strategy="coreset")
     path.write_text("something\n")
-    with pytest.raises(DubitoError, match="no journal of picks"):
+    with pytest.raises(DubitoError, match="is not a journal of picks"):
         choose(Shards(parts(pool), journal=str(path)), strategy="coreset")
     doubt = parts(np.full(500, 0.5))
-    with pytest.raises(DubitoError, match="cannot keep the configurations of a beam"):
+    with pytest.raises(DubitoError, match="cannot store the configurations of a beam"):
         choose(Shards(parts(pool), doubt=doubt, journal=str(path)), strategy="doubt-coreset:beam_width=2")
     assert PickJournal(str(tmp_path / "new"), {}).earlier[0].tolist() == []
 

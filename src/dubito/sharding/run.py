@@ -72,7 +72,7 @@ def possible_strategies(strategy: Strategy, has_doubt: bool) -> list[Strategy]:
     """The strategy; for `auto`, its choice for many labeled rows, then that for few if it is a different one."""
     if not isinstance(strategy, Auto):
         return [strategy]
-    return list(dict.fromkeys(strategy.take_unasked(has_doubt, n_labeled)[0] for n_labeled in (FEWEST, 0)))
+    return list(dict.fromkeys(strategy.take_for_shards(has_doubt, n_labeled)[0] for n_labeled in (FEWEST, 0)))
 
 
 def empty_problem(strategy: Strategy, n_features: int, has_doubt: bool, metric: Metric) -> Problem | CoverageProblem:
@@ -323,7 +323,7 @@ def _choose_strategy(
     """The choice of `auto`, and the layout, with shards that solve its problem."""
     if not isinstance(strategy, Auto):
         return layout, strategy, ()
-    chosen, note = strategy.take_unasked(layout.infos[layout.lead].has_doubt, n_labeled)
+    chosen, note = strategy.take_for_shards(layout.infos[layout.lead].has_doubt, n_labeled)
     if n_labeled < FEWEST:
         layout = exclude(workers, layout, layout.excluded, is_early=True)
     return layout, chosen, (note,)

@@ -37,7 +37,7 @@ SetConstant = Callable[[str, float], None]
 def few_programs(set_constant: SetConstant) -> None:
     """The interpreter takes its time for each program, whatever its size."""
     if DEVICE == "cpu":
-        sizes = {"ROWS": 64, "REFERENCES": 64, "PAIRS": 1024, "SETTLE_VALUES": 1 << 14, "FULL_GRID": 1}
+        sizes = {"ROWS": 64, "REFERENCES": 64, "PAIRS": 1024, "EXACT_VALUES": 1 << 14, "FULL_GRID": 1}
         for name, value in (sizes | {"WITHIN_ROWS": 64, "WITHIN_COLUMNS": 64}).items():
             set_constant(name, value)
 

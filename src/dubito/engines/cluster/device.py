@@ -30,7 +30,7 @@ class DeviceCandidates:
         self.free = worker_memory(hardware, problem.memory_limit)
         n_references = len(start.references) + self.max_picks
         shape, itemsize = (len_of(problem.pool), problem.pool.shape[1]), bytes_of_feature(problem)
-        plan = plan_memory(shape, itemsize, n_references, self.free, is_there=False)
+        plan = plan_memory(shape, itemsize, n_references, self.free, on_device=False)
         while True:
             try:
                 self._open(plan)

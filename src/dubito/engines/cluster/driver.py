@@ -136,7 +136,7 @@ class ClusterFrontier:
         order = np.argsort(points.rows, kind="stable")
         self.picked = points.take(order[np.searchsorted(points.rows[order], rows)])
 
-    def open_apart(self, first: IntArray) -> None:
+    def open_cold_beam(self, first: IntArray) -> None:
         self.cold_starts = self.last_front.at(np.sort(first))
         self._start()
 

@@ -9,15 +9,15 @@ from dubito.engines.cluster.coverage.worker import Int32Array
 from dubito.engines.cluster.device import release_memory, worker_memory
 from dubito.engines.cluster.messages import Hardware, n_ranked, sample_ranks
 from dubito.engines.cuda.bounds import DeviceBounds, first_unpicked
-from dubito.engines.cuda.coverage.memory import plan_within
+from dubito.engines.cuda.coverage.planning import plan_memory
 from dubito.engines.cuda.coverage.solver import (
     FIRST_PAIRS,
-    ROOM,
+    SPARE,
+    CoverState,
     DeviceLists,
-    Ground,
     TooManyPairs,
+    exact_squared,
     open_lists,
-    settled,
     upper_bounds,
 )
 from dubito.engines.cuda.memory import SMALLEST_FRONT, DeviceSizes
@@ -34,18 +34,18 @@ class DeviceCoverBounds:
         """``cover`` (k,) is that of the first rows of the pool, the targets. The other rows have weight 0."""
         assert hardware.device is not None
         self.device, self.costs = hardware.device, None
-        plan = plan_within(problem, worker_memory(hardware, problem.memory_limit))
-        ground = self.ground = Ground(problem, self.device, plan)
-        ground.cover[: len(cover)] = to_device(cover, self.device)
+        plan = plan_memory(problem, worker_memory(hardware, problem.memory_limit))
+        state = self.state = CoverState(problem, self.device, plan)
+        state.cover[: len(cover)] = to_device(cover, self.device)
         self.numbers = to_device(problem.candidates, self.device)
-        self.bound = upper_bounds(ground, self.numbers)
+        self.bound = upper_bounds(state, self.numbers)
         self.n_updates, self.guess = 0, FIRST_PAIRS
         self.stamp = torch.full((len(self.bound),), -1, dtype=torch.int64, device=self.device)
         """(n,) the number of updates that each exact bound accounts for; -1 for bounds that are not exact."""
 
     def update(self, positions: Int32Array, cover: FloatArray) -> None:
         rows = to_device(positions, self.device).long()
-        self.ground.cover[rows] = torch.maximum(self.ground.cover[rows], to_device(cover, self.device))
+        self.state.cover[rows] = torch.maximum(self.state.cover[rows], to_device(cover, self.device))
         self.n_updates += 1
 
     def fresh(self, size: int) -> tuple[IntArray, Threshold]:
@@ -64,12 +64,12 @@ class DeviceCoverBounds:
         """The exact pairs of as many of the first candidates as fit in memory, and their number."""
         while True:
             try:
-                lists = open_lists(self.ground, self.numbers[candidates], self.guess)
+                lists = open_lists(self.state, self.numbers[candidates], self.guess)
             except (TooManyPairs, torch.OutOfMemoryError):
                 if len(candidates) == 1:
                     raise
             else:
-                self.guess = max(FIRST_PAIRS, ROOM * len(lists.rows))
+                self.guess = max(FIRST_PAIRS, SPARE * len(lists.rows))
                 return len(candidates), lists
             release_memory(self.device)
             candidates, self.guess = candidates[: len(candidates) // 2], FIRST_PAIRS
@@ -114,7 +114,7 @@ def nearest(points: AnyArray, references: AnyArray, metric: Metric, largest: flo
     sizes = DeviceSizes()
     while True:
         try:
-            squared: FloatArray = settled(DeviceBounds(problem, own, others, sizes)).cpu().numpy()
+            squared: FloatArray = exact_squared(DeviceBounds(problem, own, others, sizes)).cpu().numpy()
         except torch.OutOfMemoryError:
             if sizes.front < SMALLEST_FRONT:
                 raise
