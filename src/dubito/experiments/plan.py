@@ -29,7 +29,7 @@ from dubito.matrix import FloatArray, IntArray
 from dubito.request.arrays import check_choice, check_integer, check_real
 from dubito.strategies import STRATEGIES, Strategy, build_strategy
 from dubito.strategies import option_names as strategy_options
-from dubito.strategies.base import AsksCommittee, Option, spelled
+from dubito.strategies.base import NeedsSamples, Option, spelled
 
 # What an experiment's tables ``[data]`` and ``[schedule]`` hold.
 
@@ -238,7 +238,7 @@ class Arm:
     def needs_samples(self) -> bool:
         """Whether it wants probabilities of posterior samples."""
         strategy = self.build()
-        return isinstance(strategy, AsksCommittee) and strategy.needs_samples
+        return isinstance(strategy, NeedsSamples) and strategy.needs_samples
 
     def build(self) -> Strategy:
         """The strategy itself."""

@@ -1,6 +1,6 @@
-"""The Triton program that decides: squared distances in float64, in the order of `dubito.core.distances.settle`.
+"""The Triton kernel for exact squared distances: float64, with the bits of `dubito.core.distances.settle`.
 
-Added without fused multiply-add, so that they have its bits.
+It adds in the same order, without fused multiply-add.
 """
 
 from functools import cache
@@ -11,12 +11,12 @@ import triton.language as tl
 
 from dubito.engines.cuda.points import Tensor
 
-SETTLE_VALUES = 2048
-"""Features that one program holds."""
+EXACT_VALUES = 2048
+"""Number of features that one program holds."""
 
 
 @triton.jit(do_not_specialize=["n_pairs"])
-def _settle(
+def _exact(
     x, y, x_rows, y_rows, order, numbers, weights, out, n_pairs, d,
     LOWERS: tl.constexpr, BY_PICK: tl.constexpr, SLOTS: tl.constexpr, LEVELS: tl.constexpr, PAIRS: tl.constexpr,
 ):  # fmt: skip
@@ -49,29 +49,29 @@ def _settle(
 def settle(x: Tensor, y: Tensor, pairs: tuple[Tensor, Tensor]) -> Tensor:
     """Squared distances of pairs of rows, with the bits of `dubito.core.distances.settle`."""
     out = torch.empty(len(pairs[0]), dtype=torch.float64, device=x.device)
-    _launch_settle(x, y, pairs, out, out, out, lowers=False, by_pick=False)
+    _launch(x, y, pairs, out, out, out, lowers=False, by_pick=False)
     return out
 
 
-def settle_priorities(
+def lower_priorities(
     x: Tensor, y: Tensor, pairs: tuple[Tensor, Tensor], rows: Tensor, priorities: Tensor, weights: Tensor,
     *, by_pick: bool,
 ) -> None:  # fmt: skip
-    """Lower the squared priorities (n,) of ``rows``, which the points x are, to those that pairs leave.
+    """Lower the squared priorities (n,) of ``rows``, the points x, by the distances of pairs.
 
-    Weights are those of all candidates, or with ``by_pick`` those of the points y.
+    ``weights`` belong to the candidates (n,), or with ``by_pick`` to the points y.
     """
-    _launch_settle(x, y, pairs, rows, weights, priorities, lowers=True, by_pick=by_pick)
+    _launch(x, y, pairs, rows, weights, priorities, lowers=True, by_pick=by_pick)
 
 
-def _launch_settle(
+def _launch(
     x: Tensor, y: Tensor, pairs: tuple[Tensor, Tensor], numbers: Tensor, weights: Tensor, out: Tensor,
     *, lowers: bool, by_pick: bool,
 ) -> None:  # fmt: skip
     order, found = _slots(x.shape[1], x.device), len(pairs[0])
-    n_pairs = max(1, SETTLE_VALUES // len(order))
+    n_pairs = max(1, EXACT_VALUES // len(order))
     if found:
-        _settle[(triton.cdiv(found, n_pairs),)](
+        _exact[(triton.cdiv(found, n_pairs),)](
             x, y, *pairs, order, numbers, weights, out, found, x.shape[1],
             lowers, by_pick, len(order), len(order).bit_length() - 1, n_pairs, enable_fp_fusion=False,
         )  # fmt: skip
@@ -79,18 +79,19 @@ def _launch_settle(
 
 @cache
 def _slots(d: int, device: object) -> Tensor:
-    """Which feature stands in each slot of a tree that halves a power of two; -1 where none does.
+    """The feature in each slot of a binary summation tree; -1 for slots without a feature.
 
-    `dubito.core.distances.add_columns` adds the upper (width + 1) // 2 features onto the lower. Which half a feature is
-    in at each step is a bit of its slot, so that halving the slots adds the same numbers in the same order, and zeros.
+    In each step, `dubito.core.distances.add_columns` adds the upper features to the lower (width + 1) // 2. The bits of
+    a feature's slot say in which half it is at each step, so adding halves of the slots adds the same numbers in the
+    same order, and zeros.
     """
     n_levels = (d - 1).bit_length()
-    place, slot, width = torch.arange(d), torch.zeros(d, dtype=torch.int64), d
+    position, slot, width = torch.arange(d), torch.zeros(d, dtype=torch.int64), d
     for level in range(n_levels):
         width = (width + 1) // 2
-        is_upper = place >= width
+        is_upper = position >= width
         slot += is_upper.long() << (n_levels - 1 - level)
-        place -= is_upper.long() * width
+        position -= is_upper.long() * width
     order = torch.full((1 << n_levels,), -1, dtype=torch.int32)
     order[slot] = torch.arange(d, dtype=torch.int32)
     return order.to(device)
