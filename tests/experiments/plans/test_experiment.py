@@ -293,7 +293,7 @@ def test_what_has_no_place_in_toml_is_refused() -> None:
 def test_standardize_is_taken_too(tmp_path: Path) -> None:
     text = 'schema = 1\nname = "a"\nstrategies = ["random"]\n[data]\nbuiltin = "digits"\nstandardize = true\n'
     assert read_experiment(written(tmp_path, text)).data.standardize
-    both = text + "standardize = true\n"
+    both = text + "standardise = true\n"
     with pytest.raises(InvalidData, match="the key 'standardize'"):
         read_experiment(written(tmp_path, both))
 
