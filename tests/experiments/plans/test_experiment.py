@@ -294,7 +294,7 @@ def test_standardize_is_taken_too(tmp_path: Path) -> None:
     text = 'schema = 1\nname = "a"\nstrategies = ["random"]\n[data]\nbuiltin = "digits"\nstandardize = true\n'
     assert read_experiment(written(tmp_path, text)).data.standardize
     both = text + "standardise = true\n"
-    with pytest.raises(InvalidData, match="the key 'standardize'"):
+    with pytest.raises(InvalidData, match="the key 'standardise'"):
         read_experiment(written(tmp_path, both))
 
 
