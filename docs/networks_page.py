@@ -9,8 +9,8 @@ from networks_words import EXPERIMENTS, INTRODUCTION, POOLS, PROTOCOL, RERUN, SW
 from dubito.experiments.statistics import Steady, holm, paired_test, shown_p
 from dubito.experiments.summary import finding
 from dubito.matrix import FloatArray
-from dubito.paper.networks import ablation_of, epochs_of, gains, main_of
-from dubito.paper.verdicts import Verdict
+from dubito.paper.network_studies import ablation_of, epochs_of, gains, main_of
+from dubito.paper.study import Verdict
 
 MAINS = {"CIFAR-10": "cifar10-main", "CIFAR-100": "cifar100-main", "SVHN": "svhn-main"}
 PLAIN, SCALED, PERMUTED = "coreset", "doubt-coreset", "doubt-coreset:permuted=true"

@@ -16,11 +16,10 @@ from PIL import Image
 from scipy.io import savemat
 
 from dubito.errors import DubitoError, InvalidArgument, InvalidData, MemoryLimit, MissingFile
-from dubito.experiments.image_set import ImageArray
-from dubito.experiments.images import ImageSet, default_folder, load_images, read_folder
-from dubito.experiments.published_images import CIFAR10, CIFAR100, Layout
+from dubito.experiments.images import ImageArray, ImageSet, default_folder, load_images, read_folder
 from dubito.io import input_limit
 from dubito.matrix import AnyArray
+from dubito.paper.images import CIFAR10, CIFAR100, Layout
 
 FINE = [f"fine {number}" for number in range(100)]
 
