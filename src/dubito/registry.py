@@ -78,7 +78,10 @@ def _entries(group: str) -> "dict[str, EntryPoint]":
     from importlib.metadata import entry_points
 
     own_first = sorted(entry_points(group=group), key=lambda entry: not entry.value.startswith("dubito."))
-    return {entry.name: entry for entry in reversed(own_first)}
+    found: dict[str, EntryPoint] = {}
+    for entry in own_first:
+        found.setdefault(entry.name, entry)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

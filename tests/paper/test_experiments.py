@@ -108,7 +108,7 @@ def test_a_file_goes_before_a_name_and_a_name_is_offered_for_one_that_is_wrong(
     assert find_experiment("strength").name == "mine"
     with pytest.raises(MissingFile, match=r"cifar10-mian is neither a file nor .*; did you mean 'cifar10-main'\?"):
         find_experiment("cifar10-mian")
-    with pytest.raises(MissingFile, match=r"these are cifar10-ablation, cifar10-main, "):
+    with pytest.raises(MissingFile, match=r"these are cifar10-ablation, cifar10-low-noise, "):
         find_experiment("zzz")
     for path in ("gone.toml", "gone/strength"):
         with pytest.raises(MissingFile, match=rf"{path} is not there"):

@@ -559,12 +559,13 @@ def shipped_experiments() -> tuple[str, ...]:
 
 @cache
 def _found() -> dict[str, Traversable]:
-    return {
+    found = {
         each.name.removesuffix(SUFFIX): each
         for name in EXPERIMENTS.names()
-        for each in sorted(files(EXPERIMENTS.find("experiments", name)).iterdir(), key=lambda each: each.name)
+        for each in files(EXPERIMENTS.find("experiments", name)).iterdir()
         if each.name.endswith(SUFFIX)
     }
+    return dict(sorted(found.items()))
 
 
 def shipped_text(name: str) -> str:

@@ -11,7 +11,6 @@ import torch
 
 from dubito.errors import InvalidData
 from dubito.experiments import rounds as loop
-from dubito.experiments import side_by_side as reading
 from dubito.experiments.data import Dataset
 from dubito.experiments.journal import Journal, sealed
 from dubito.experiments.models.networks.learner import NetworkFit
@@ -20,6 +19,7 @@ from dubito.experiments.plan import Arm, Experiment, Schedule
 from dubito.experiments.records import Round
 from dubito.experiments.rounds import InMemory
 from dubito.experiments.runner import run_experiment
+from dubito.paper import side_by_side as reading
 from dubito.paper.side_by_side import BatchTrainer, DeviceView
 
 
