@@ -26,7 +26,7 @@ from typer.core import TyperGroup
 
 import dubito
 from dubito.cli import app, main
-from dubito.experiments import built_in_data as builtin
+from dubito.experiments import data as builtin
 from dubito.experiments.models import kinds
 from dubito.strategies import BUILT_IN
 
@@ -277,4 +277,4 @@ def test_every_strategy_is_among_the_choices() -> None:
 
 def test_every_kind_of_model_and_data_set_is_among_the_keys_of_experiments() -> None:
     text = (ROOT / "docs" / "how-to" / "experiments.md").read_text(encoding="utf-8")
-    assert [name for name in (*kinds.BUILT_IN, *builtin.BUILT_IN) if f"`{name}`" not in text] == []
+    assert [name for name in (*kinds.MODELS.names(), *builtin.DATASETS.names()) if f"`{name}`" not in text] == []

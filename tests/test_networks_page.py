@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from dubito.experiments.built_in_data import builtin_dataset
-from dubito.experiments.data import Dataset
+from dubito.experiments.data import Dataset, builtin_dataset
 from dubito.experiments.models.networks.network import Mlp
 from dubito.experiments.plan import Schedule, read_shipped, shipped_experiments
 from dubito.experiments.records import Curve

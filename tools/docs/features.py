@@ -15,7 +15,7 @@ import numpy as np
 from features_page import PARTS, Record, page
 from PIL import Image
 
-from dubito.cli.jobs.report import about_run
+from dubito.cli.commands.report import about_run
 from dubito.experiments.plots.style import save_figure
 from dubito.experiments.records import Round
 from dubito.experiments.report import About, curves_picture, render_report

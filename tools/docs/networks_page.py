@@ -11,8 +11,8 @@ from dubito.experiments.records import Round
 from dubito.experiments.statistics import Comparison, Steady, area, holm, paired_test, shown_p
 from dubito.experiments.summary import Summary, finding
 from dubito.matrix import FloatArray
-from dubito.paper.networks import ablation_of, epochs_of, gains, main_of
-from dubito.paper.verdicts import Verdict
+from dubito.paper.network_studies import ablation_of, epochs_of, gains, main_of
+from dubito.paper.study import Verdict
 
 
 class Words(NamedTuple):
