@@ -70,13 +70,27 @@ def try_installed(python: str, package: Path, folder: Path, path: str | None, *,
     run(python, "-m", "venv", "--clear", environment, cwd=folder)
     installed = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
     constraints = ROOT / "constraints.txt"
-    run(installed, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", constraints, package, cwd=folder, path=path)
+    run(
+        installed,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        "-c",
+        constraints,
+        package,
+        cwd=folder,
+        path=path,
+    )
     said = run(installed, "-c", TRIAL, cwd=folder, path=path)
     version = run(installed, "--version", cwd=folder).strip()
     state = "compiled" if '"compiled": true' in said else "without the C extension"
     print(f"{package.name}: {version}, compiler {'on the PATH' if path is None else 'missing'}: works, {state}")
     if ('"compiled": true' in said) is not is_compiled:
-        raise SystemExit(f"{package.name} was expected to be {'compiled' if is_compiled else 'pure Python'} here: {said}")
+        raise SystemExit(
+            f"{package.name} was expected to be {'compiled' if is_compiled else 'pure Python'} here: {said}"
+        )
     if str(environment) not in said:
         raise SystemExit(f"dubito was imported from elsewhere: {said}")
 
