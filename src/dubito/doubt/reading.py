@@ -28,18 +28,6 @@ DOUBT_SOURCES = f"{keyword('probabilities')}, {keyword('logits')} or {keyword('d
 """The arguments that provide doubt, for messages."""
 
 
-class Sources(NamedTuple):
-    """The arguments on the model's predictions, as passed by the user."""
-
-    probabilities: object = None
-    logits: object = None
-    doubt: object = None
-    temperature: object = None
-    labels: object = None
-    labeled: object = None
-    """The rows of ``labels``, in the same order."""
-
-
 class Temperature(NamedTuple):
     """Divisor of the logits."""
 
@@ -225,26 +213,32 @@ def check_temperature(temperature: object) -> float | None:
     return number
 
 
-def find_temperature(sources: Sources, labeled: Labeled, n_pool: int, names: RowNames = NO_NAMES) -> Temperature:
-    """The given temperature, or the one fitted on the labeled rows; 1 by default."""
-    if sources.temperature is None:
-        return Temperature(1.0)
-    number = check_temperature(sources.temperature)
-    if sources.logits is None:
+def find_temperature(
+    temperature: object,
+    logits: object,
+    labels: object,
+    labeled: object,
+    checked: Labeled,
+    n_pool: int,
+    names: RowNames = NO_NAMES,
+) -> Temperature:
+    """The temperature given, or fitted on the labeled rows; ``labeled`` is as passed, ``checked`` the same checked."""
+    number = check_temperature(temperature)
+    if logits is None:
         hint = f"pass {keyword('logits')} in place of probabilities."
-        raise InvalidArgument("needs logits", argument="temperature", value=sources.temperature, hint=hint)
+        raise InvalidArgument("needs logits", argument="temperature", value=temperature, hint=hint)
     if number is not None:
         return Temperature(number)
-    rows = labeled_in_order(sources.labeled, labeled, n_pool, names)
-    if sources.labels is None or len(rows) == 0:
+    rows = labeled_in_order(labeled, checked, n_pool, names)
+    if labels is None or len(rows) == 0:
         hint = f"pass {keyword('labels')} and their rows as {keyword('labeled')}, or a number."
         problem = "needs the classes of labeled rows of the pool"
-        raise InvalidArgument(problem, argument="temperature", value=sources.temperature, hint=hint)
-    values = as_names("labels", sources.labels)
+        raise InvalidArgument(problem, argument="temperature", value=temperature, hint=hint)
+    values = as_names("labels", labels)
     if values.shape not in ((n_pool,), (len(rows),)):
         hint = f"pass one for each of the {len(rows)} labeled rows, or of the {n_pool} pool rows."
         raise InvalidArgument(f"has shape {values.shape}", argument="labels", hint=hint)
     from dubito.doubt.temperature import fit_temperature
 
-    logits = check_logits(in_pool_order("logits", sources.logits, names, n_pool), n_pool)
-    return fit_temperature(logits[rows], values[rows] if len(values) == n_pool else values)
+    array = check_logits(in_pool_order("logits", logits, names, n_pool), n_pool)
+    return fit_temperature(array[rows], values[rows] if len(values) == n_pool else values)

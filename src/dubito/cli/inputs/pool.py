@@ -60,7 +60,7 @@ class Inputs:
 
     pool: PoolFile
     labeled: LabeledInputs
-    doubt: Mapping[DoubtRole, AnyArray]
+    doubt: Mapping[str, AnyArray]
     """At most one source of doubt, by its argument's name."""
     files: Mapping[str, str]
     """The file that each argument came from, for error messages."""
@@ -133,7 +133,7 @@ def read_all_labeled(pool: PoolFile, specs: Sequence[str], columns: Columns, not
 
 def read_doubt_source(
     pool: PoolFile, given: Mapping[DoubtRole, str], columns: Columns, note: Note, missing: Missing | None = None
-) -> dict[DoubtRole, AnyArray]:
+) -> dict[str, AnyArray]:
     """The doubt from the file named, reordered to match the pool, or from the pool file."""
     for role, spec in given.items():
         rows = read_rows(spec, role, columns=columns)

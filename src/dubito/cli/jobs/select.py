@@ -8,21 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from dubito.api import forecast, select
-from dubito.arguments import ModelChoice, build_request, check_points, check_terms, with_model
+from dubito.arguments import build_request, check_points
 from dubito.cli.inputs.features import When, describe_scale, is_wanted
 from dubito.cli.inputs.labeled import LabeledInputs
 from dubito.cli.inputs.pool import Inputs, note
 from dubito.cli.inputs.row_columns import labels_argument
 from dubito.cli.inputs.rows import own_candidates, picture_folders, read_candidate_rows, read_earlier
 from dubito.cli.output import Bar, Stopped, name_files_in_errors, put, say, write_data
-from dubito.core.constraints import Limits
 from dubito.core.problem import Interrupted, Metric, Progress, Request, Selection
-from dubito.doubt.reading import Sources
 from dubito.errors import InvalidArgument, MissingFile, OutputExists
 from dubito.io import (
     FORMATS,
@@ -38,7 +36,6 @@ from dubito.io import (
 )
 from dubito.io.cells import is_formula
 from dubito.io.durable import file_lock
-from dubito.io.lookup import DOUBT_ROLES
 from dubito.io.source import suffix_of
 from dubito.matrix import BoolArray, IntArray, len_of
 from dubito.models.estimators import find_model
@@ -192,9 +189,6 @@ class Method:
             find_model(model)
         return replace(self, model=model)
 
-    def limits(self, found: Inputs) -> Limits:
-        return Limits(found.row_values.get("costs"), self.spend, self.quotas, found.row_values.get("classes"))
-
 
 def read_strategy_options(
     features: str | None, strength: str | None, beam_width: str | None, scaling: str | None
@@ -279,32 +273,35 @@ def pick(found: Inputs, allowed: IntArray | None, method: Method, quiet: bool) -
 
 def call_select(found: Inputs, allowed: IntArray | None, method: Method, progress: Progress | None = None) -> Selection:
     """Call `dubito.select` with the contents of the files; errors name the file."""
-    limits = method.limits(found)
     with name_files_in_errors(found.files, found.describe_row):
         return select(
             found.pool.features,
-            method.budget,
-            labeled=found.labeled.argument(found.pool.features),
-            probabilities=found.doubt.get("probabilities"),
-            logits=found.doubt.get("logits"),
-            doubt=found.doubt.get("doubt"),
-            temperature=method.temperature,
-            labels=labels_argument(found),
-            model=method.model,
-            no_label=EMPTY,
             strategy=method.strategy,
-            candidates=candidates_of(found, allowed),
-            costs=limits.costs,
-            spend=method.spend,
-            quotas=limits.quotas,
-            classes=limits.classes,
             metric=method.metric,
             standardize=method.standardize,
-            engine=method.engine,
-            memory_limit=method.memory_limit,
-            seed=method.seed,
             progress=progress,
+            **arguments_of(found, allowed, method),
         )
+
+
+def arguments_of(found: Inputs, allowed: IntArray | None, method: Method) -> dict[str, Any]:
+    """The arguments that `dubito.select` passes on to `build_request`."""
+    return {
+        "budget": method.budget,
+        "labeled": found.labeled.argument(found.pool.features),
+        **found.doubt,
+        "temperature": method.temperature,
+        "labels": labels_argument(found),
+        "model": method.model,
+        "no_label": EMPTY,
+        "candidates": candidates_of(found, allowed),
+        **found.row_values,
+        "spend": method.spend,
+        "quotas": method.quotas,
+        "engine": method.engine,
+        "memory_limit": method.memory_limit,
+        "seed": method.seed,
+    }
 
 
 def candidates_of(found: Inputs, allowed: IntArray | None) -> BoolArray | None:
@@ -335,8 +332,9 @@ class DryRunFacts:
 
 def show_dry_run(found: Inputs, allowed: IntArray | None, method: Method, as_json: bool, quiet: bool) -> None:
     with name_files_in_errors(found.files, found.describe_row):
-        strategy = configure_strategy(method.strategy, method.engine)
-        facts = asdict(estimate_run(strategy, read_request(found, allowed, method)))
+        strategy, given = configure_strategy(method.strategy, method.engine), arguments_of(found, allowed, method)
+        points = check_points(found.pool.features, given["labeled"], method.metric, None, method.standardize)
+        facts = asdict(estimate_run(strategy, build_request(points, strategy, **given)))
     for text in facts["notes"]:
         say(text, quiet=quiet)
     if as_json:
@@ -345,19 +343,6 @@ def show_dry_run(found: Inputs, allowed: IntArray | None, method: Method, as_jso
         del facts["notes"]
         for name, value in facts.items():
             put([f"{name:<12}{'none' if value is None else value}"])
-
-
-def read_request(found: Inputs, allowed: IntArray | None, method: Method) -> Request:
-    """The request that `dubito.select` would run, after all of its checks."""
-    features = found.pool.features
-    terms = check_terms(method.engine, method.memory_limit, method.seed, progress=None)
-    named = found.labeled.argument(features)
-    points = check_points(features, named, method.metric)
-    probabilities, logits, doubt = map(found.doubt.get, DOUBT_ROLES)
-    doubts = Sources(probabilities, logits, doubt, method.temperature, labels_argument(found), named)
-    wanted = ModelChoice(method.model, EMPTY)
-    points, doubts, limits = with_model(points, doubts, method.limits(found), method.strategy, wanted, terms.seed)
-    return build_request(points, terms, method.budget, candidates_of(found, allowed), doubts, limits=limits)
 
 
 def estimate_run(strategy: Strategy, request: Request) -> DryRunFacts:

@@ -74,7 +74,7 @@ def show(found: LabelsSoFar, as_json: bool) -> None:
         return
     ranked = sorted(found.counts.items(), key=lambda each: -each[1])
     shown = ", ".join(f"{name} {n}" for name, n in ranked[:MOST_SHOWN]) + (", ..." if len(ranked) > MOST_SHOWN else "")
-    lines = [f"labeled    {found.fitted.n_labels} of {found.n_pool} rows" + (f": {shown}" if shown else "")]
+    lines = [f"labeled     {found.fitted.n_labels} of {found.n_pool} rows" + (f": {shown}" if shown else "")]
     lines.append(f"model       {found.fitted.described()}")
     if found.foreseen is not None:
         lines.append(f"last batch  {found.foreseen} named right before the model had seen them")
