@@ -248,8 +248,8 @@ def test_a_terminal_shows_a_bar_with_rate_and_radius_and_ctrl_c_keeps_the_picks(
 
 def test_ctrl_c_before_the_first_pick_writes_nothing(pool: Pool, run: Program) -> None:
     found = read_inputs("pool.npz", None, {}, Columns())
-    method = job.read_method("3", "coreset", {}, "euclidean", "auto", None, "0")
-    whole = job.pick(found, None, method, quiet=True)
+    options = job.read_options("3", "coreset", "euclidean", "auto", None, "0", "none")
+    whole = job.pick(found, None, options, quiet=True)
     none = replace(whole, indices=whole.indices[:0], priorities=whole.priorities[:0], complete=False)
     target = check_target("picks.csv", None, False, False, False)
     with pytest.raises(Stopped, match="interrupted after 0 picks; nothing was written"):

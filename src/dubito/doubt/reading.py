@@ -10,6 +10,7 @@ from dubito.errors import InvalidArgument, InvalidData, at_row, by_interface, ke
 from dubito.matrix import AnyArray, FloatArray, Matrix
 from dubito.request.arrays import as_array, as_names, check_finite, check_real
 from dubito.request.ids import NO_NAMES, RowNames, columns_of, in_pool_order, take_names
+from dubito.request.labels import label_keys
 from dubito.request.rows import Labeled, labeled_in_order
 
 SUM_TOLERANCE = {2: 0.02, 4: 1e-3, 8: 1e-4}
@@ -230,15 +231,28 @@ def find_temperature(
     if number is not None:
         return Temperature(number)
     rows = labeled_in_order(labeled, checked, n_pool, names)
-    if labels is None or len(rows) == 0:
-        hint = f"pass {keyword('labels')} and their rows as {keyword('labeled')}, or a number."
-        problem = "needs the classes of labeled rows of the pool"
-        raise InvalidArgument(problem, argument="temperature", value=temperature, hint=hint)
-    values = as_names("labels", labels)
+    values = None if labels is None else as_names("labels", labels)
+    if values is None or len(rows) == 0:
+        raise _without_classes(temperature)
     if values.shape not in ((n_pool,), (len(rows),)):
         hint = f"pass one for each of the {len(rows)} labeled rows, or of the {n_pool} pool rows."
         raise InvalidArgument(f"has shape {values.shape}", argument="labels", hint=hint)
     from dubito.doubt.temperature import fit_temperature
 
     array = check_logits(in_pool_order("logits", logits, names, n_pool), n_pool)
-    return fit_temperature(array[rows], values[rows] if len(values) == n_pool else values)
+    values = values[rows] if len(values) == n_pool else values
+    is_known = np.array([key != "" for key in label_keys(values)], dtype=np.bool_)
+    if not is_known.any():
+        raise _without_classes(temperature)
+    fitted, n_labels = fit_temperature(array[rows[is_known]], values[is_known]), int(is_known.sum())
+    note = fitted.note or f"temperature {fitted.value:.4g}, fitted on {n_labels} labeled row{'s' * (n_labels != 1)}"
+    return Temperature(fitted.value, note)
+
+
+def _without_classes(temperature: object) -> InvalidArgument:
+    hint = by_interface(
+        "pass labels= and their rows as labeled=, or a number.",
+        command="fill in a column label, in the pool or in a table for --labeled, or pass a number.",
+    )
+    problem = "needs the classes of labeled rows of the pool"
+    return InvalidArgument(problem, argument="temperature", value=temperature, hint=hint)

@@ -11,6 +11,7 @@ from dubito.experiments.data_sources import DataSource
 from dubito.experiments.plan import Data
 from dubito.io import Columns, open_source, split_spec
 from dubito.io.lookup import choose
+from dubito.io.source import gather
 from dubito.matrix import AnyArray, Matrix, len_of
 from dubito.request.arrays import check_choice
 from dubito.request.scaling import describe_dominant, measure_scale
@@ -40,6 +41,13 @@ def columns_of(spec: str, columns: Columns) -> tuple[str, ...]:
     source = open_source(path).without(columns.ignore)
     chosen = choose(source, "features", key, columns)
     return tuple(chosen) if source.is_table and source.entry(chosen[0]).ndim == 1 else ()
+
+
+def with_scale(when: When, feature_names: tuple[str, ...], features: Matrix) -> bool:
+    """Whether to standardize; a note says so if the user did not ask for it."""
+    advice = describe_scale(when, feature_names, features)
+    gather([] if advice is None else [advice])
+    return is_wanted(when, feature_names)
 
 
 def describe_scale(when: When, feature_names: tuple[str, ...], features: Matrix) -> str | None:

@@ -106,7 +106,8 @@ def read_inputs(
     check_ignored([pool, *given.values(), *(labeled or [])], columns)
     pool_file = read_pool(pool, columns=columns)
     source = read_doubt_source(pool_file, given, columns, note, missing)
-    files: dict[str, str] = {role: given.get(role, pool) for role in source}
+    files: dict[str, str] = dict.fromkeys(source, pool)
+    files |= {str(role): spec for role, spec in given.items()}
     files |= {"pool": pool, "labeled": ", ".join(labeled or [pool])}
     if pool_file.feature_names:
         gather(list(describe_features(pool_file, columns)))
