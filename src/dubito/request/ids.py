@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dubito.errors import InvalidArgument, InvalidData
+from dubito.errors import InvalidArgument, InvalidData, InvalidIds
 from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.request.arrays import Features, as_array, check_features
 from dubito.request.columns import IDS, could_be_index, index_names, no_features, usual
@@ -78,11 +78,11 @@ class Ids:
         names = [repr(self.values[row : row + 1].tolist()[0]) for row in rows[:MOST_SHOWN]]
         return ", ".join(names) + (", ..." if len(rows) > MOST_SHOWN else "")
 
-    def wrong(self, problem: str, hint: str) -> InvalidData:
+    def wrong(self, problem: str, hint: str) -> InvalidIds:
         """An error about these ids."""
         if self.argument is not None:
-            return InvalidData(problem, argument=self.argument, hint=hint)
-        return InvalidData(f"{self.owner} {problem}", hint=hint)
+            return InvalidIds(problem, argument=self.argument, hint=hint)
+        return InvalidIds(f"{self.owner} {problem}", hint=hint)
 
 
 class InvalidId(Exception):

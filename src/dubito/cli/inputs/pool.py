@@ -12,9 +12,9 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
+from dubito.cli.inputs.features import describe_features, describe_vectors
 from dubito.cli.inputs.labeled import LabeledInputs, own_labels, own_rows, read_labeled
 from dubito.cli.inputs.rows import Note
-from dubito.cli.inputs.suspects import describe_features, describe_vectors
 from dubito.cli.output import name_files_in_errors, say
 from dubito.core.problem import Configuration, Selection
 from dubito.doubt.reading import refuse_stray, two_sources

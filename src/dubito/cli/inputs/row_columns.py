@@ -14,12 +14,12 @@ from dubito.cli.inputs.rows import NameTable, can_name_rows, named_rows, read_ta
 from dubito.core.constraints import some_classes
 from dubito.errors import InvalidArgument, InvalidData, MissingFile, option_of
 from dubito.io import Columns, PoolFile, RowsFile, open_source, split_spec
-from dubito.io.lookup import choose, find_names, index_columns, usual_name
+from dubito.io.lookup import choose, find_names, index_columns
 from dubito.io.opening import OPENERS
 from dubito.io.source import Source, suffix_of, whole
 from dubito.matrix import AnyArray, IntArray, len_of
 from dubito.request.arrays import read_number
-from dubito.request.columns import IDS, ROW, usual
+from dubito.request.columns import IDS, usual
 from dubito.request.ids import text_key
 from dubito.request.labels import WHOLE, are_labels, label_keys
 
@@ -194,8 +194,7 @@ def read_labels(pool: PoolFile, specs: Sequence[str], columns: Columns) -> dict[
     """The label of every labeled row, from the pool's file and the tables in ``specs``; raises if they disagree."""
     found = _own(pool, columns)
     for spec in specs:
-        path, key = split_spec(spec)
-        table = read_table(path, ROW if pool.ids is None else "id", columns) if key is None else None
+        table = read_table(spec, columns, pool)
         if table is None or not can_name_rows(table, pool, columns):
             continue
         labels_here = _of_table(table, pool, columns)
@@ -215,15 +214,12 @@ def _of_table(table: NameTable, pool: PoolFile, columns: Columns) -> dict[int, S
 
 
 def _own(pool: PoolFile, columns: Columns) -> dict[int, SourcedLabel]:
-    source = pool.source
-    name = columns.label if columns.label in source.names else usual_name(source, "labels")
-    if name is None or name in pool.feature_names or source.entry(name).ndim != 1:
+    found = pool.labels(columns)
+    if found is None:
         return {}
-    values: AnyArray = source.entry(name).values()
-    if len(values) != len_of(pool.features):
-        return {}
-    rows = np.flatnonzero(are_labels(f"{source.path} ({name})", values, columns.no_label))
-    return _sourced_labels(rows, values[rows], source.path, name)
+    (name, values), path = found, pool.source.path
+    rows = np.flatnonzero(are_labels(f"{path} ({name})", values, columns.no_label))
+    return _sourced_labels(rows, values[rows], path, name)
 
 
 def _sourced_labels(rows: IntArray, values: AnyArray, path: str, column: str) -> dict[int, SourcedLabel]:

@@ -63,7 +63,7 @@ def facts_of(found: LabelsSoFar) -> dict[str, object]:
         "in_doubt": found.in_doubt,
         "covered": found.covered,
         "notes": list(found.fitted.notes),
-        "advice": found.advice(),
+        "advice": found.advice().text,
     }
 
 
@@ -83,4 +83,4 @@ def show(found: LabelsSoFar, as_json: bool) -> None:
         lines.append(
             f"the rest    the model expects to be right on {found.expected:.1%}; {found.in_doubt} rows in doubt"
         )
-    put([*lines, *(f"note        {note}" for note in found.fitted.notes), f"advice      {found.advice()}"])
+    put([*lines, *(f"note        {note}" for note in found.fitted.notes), f"advice      {found.advice().text}"])
