@@ -28,7 +28,7 @@ GROUPS = {
     "damaged pools": (
         "Damaged pools",
         "A pool of 40 rows in every format. *Still valid* are files that are intact but have other content: the picks "
-        "are those of the values that another reader (Python, NumPy, pyarrow, openpyxl, h5py, torch, safetensors) finds.",
+        "are those of the values that another reader (Python, NumPy, pyarrow, h5py, torch, safetensors, ...) finds.",
     ),
     "damaged picks": (
         "Damaged files of picks",
