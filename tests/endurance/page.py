@@ -10,7 +10,7 @@ MACHINE = ("cores", "server_cores", "machine", "python", "sqlite", "load")
 OUTAGES = {
     "kills": "`kill -9` of the server, SQLite",
     "kills_postgres": "`kill -9` of the server, PostgreSQL",
-    "restarts_postgres": "PostgreSQL killed and restarted",
+    "restarts_postgres": "PostgreSQL stopped (immediate mode) and restarted",
     "cuts_postgres": "connections to PostgreSQL closed",
     "locks": "SQLite locked by another program",
     "full_disks": "disk full, SQLite",

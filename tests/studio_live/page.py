@@ -3,6 +3,15 @@
 from typing import Any
 
 Record = dict[str, Any]
+EFFECTS = {
+    "answer late": "response late",
+    "answer lost": "response lost",
+    "cut": "connection interrupted",
+    "nobody waits": "client had given up",
+    "passed": "forwarded",
+    "server away": "server down",
+}
+"""Names of effects where the record has others."""
 
 
 def page(record: Record) -> str:
@@ -10,7 +19,7 @@ def page(record: Record) -> str:
     check(record)
     many, watching, faults = record["many"], record["watching"], record["faults"]
     expiry, guide, machine, at_once = record["expiry"], record["guide"], record["machine"], record["at_once"]
-    rows = "\n".join(f"| {name} | {n} |" for name, n in faults["happened"].items())
+    rows = "\n".join(f"| {EFFECTS.get(name, name)} | {n} |" for name, n in faults["happened"].items())
     removed = faults.get("copies_removed")
     copies = "" if removed is None else f"| copies made by late requests, deleted | {removed} |\n"
     moments = ", ".join(f"{name} {n}" for name, n in sorted(faults["killed_at"].items()))
