@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from dubito.paper import Exhibit, Measured, exhibits, read_measured, shipped
+from dubito.paper.exhibits import Exhibit, Measured, exhibits, read_measured, shipped
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "src" / "dubito" / "paper" / "measured.json"
