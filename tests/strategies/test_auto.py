@@ -50,7 +50,7 @@ def test_features_bent_around_their_labels_are_reported() -> None:
     wanted = dubito.select(features, 10, strategy=DoubtCoreset(strength=0.25), **given)
     assert picked.indices.tolist() == wanted.indices.tolist()
     assert picked.strategy == "doubt-coreset"
-    assert "100.0% of it lies next to its own class" in picked.notes[-1]
+    assert "100.0% of them are next to one of their class" in picked.notes[-1]
 
 
 def test_a_model_that_is_sure_of_its_labels_in_a_space_that_is_not_bent_is_frozen() -> None:

@@ -71,7 +71,7 @@ def test_labeled_points_of_more_than_one_block_join_the_sample(monkeypatch: pyte
     rng = np.random.default_rng(2)
     table, labeled = rng.dirichlet(np.full(4, 3.0), 5), rng.dirichlet(np.full(4, 3.0), 6)
     exact = batch_score(table, given=labeled, samples=2**11)
-    monkeypatch.setattr("dubito.strategies.mixture.POINTS_AT_ONCE", 2)
+    monkeypatch.setattr("dubito.strategies.mixture.POINTS_PER_BLOCK", 2)
     assert batch_score(table, given=labeled, samples=2000) == pytest.approx(exact, abs=0.05)
 
 

@@ -18,7 +18,7 @@ def test_twenty_digits_are_labeled_by_keys_and_each_is_kept(demo: Server, come: 
     assert len(set(seen)) == 20
     assert ada.labeled() == before + 20
     assert ada.mine() == 20
-    assert "labeled" in ada.page.locator("#standing").text_content()
+    assert "labeled" in ada.page.locator("#project-status").text_content()
     assert ada.complaints == []
 
 

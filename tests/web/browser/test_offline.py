@@ -16,14 +16,14 @@ def test_a_label_pressed_offline_waits_visibly_and_arrives_once(demo: Server, co
     shown = person.shown()
     person.page.context.set_offline(True)
     person.page.keyboard.press(person.answer())
-    person.page.wait_for_selector("#trouble:has-text('not saved yet')")
+    person.page.wait_for_selector("#unsaved:has-text('not saved yet')")
     assert person.shown() == shown
     assert person.page.evaluate(UNSENT) == 1
     person.page.keyboard.press("5")
     person.page.wait_for_timeout(1500)
     person.page.context.set_offline(False)
     person.wait("before => document.querySelector('.caption .id')?.textContent !== before", shown)
-    person.page.wait_for_selector("#trouble", state="hidden")
+    person.page.wait_for_selector("#unsaved", state="hidden")
     assert person.mine() == 1
     assert person.page.evaluate(UNSENT) == 0
     person.label(3)
@@ -35,7 +35,7 @@ def test_a_label_outlives_a_killed_server_and_a_closed_page(demo: Server, come: 
     person.label(2)
     demo.stop(signal.SIGKILL)
     person.page.keyboard.press(person.answer())
-    person.page.wait_for_selector("#trouble:has-text('not saved yet')")
+    person.page.wait_for_selector("#unsaved:has-text('not saved yet')")
     context = person.page.context
     person.page.close()
     demo.start()

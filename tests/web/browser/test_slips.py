@@ -99,7 +99,7 @@ def test_backspace_where_nothing_is_undone_says_where_it_is(table: Server, come:
     dan = come(table, f"dan-{view}")
     dan.press("1")
     dan.go_to(view).page.keyboard.press("Backspace")
-    described(dan, "undo is under Label, Grid and Review")
+    described(dan, "undo works in Label, Grid and Review")
     assert dan.mine() == 1
 
 
@@ -139,7 +139,7 @@ def test_without_classes_the_page_says_how_to_add_one(bare: Server, come: Come) 
     gil = come(bare, "gil")
     gil.shown()
     gil.page.keyboard.press("1")
-    described(gil, "press + under Label")
+    described(gil, "press + in the Label view")
     gil.page.keyboard.press("?")
     assert "There is no class yet" in gil.page.locator("dialog").text_content()
     assert "/" not in gil.page.locator("dialog dt").all_text_contents()
@@ -172,7 +172,7 @@ def test_agreement_is_called_by_the_name_that_it_has_for_so_many_people(bare: Se
         for row, name in ((1, "yes"), (2, "no")):
             for who in people:
                 say(bare, who, row, name)
-        ida.page.locator("#open-who").click()
+        ida.page.locator("#open-annotator").click()
         ida.page.wait_for_selector(f'.others:has-text("{named}")')
         assert [f"({named} " in said for said in ida.page.locator(".others p").all_text_contents()] == [True]
         ida.page.keyboard.press("Escape")

@@ -1,4 +1,4 @@
-// How numbers are said.
+// Formatting numbers and reasons.
 
 const COUNT = new Intl.NumberFormat("en");
 
@@ -11,15 +11,15 @@ export function some(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
-export function percent(share, digits = 0) {
-  if (share === null || share === undefined || Number.isNaN(share)) return "–";
-  return `${(100 * share).toFixed(digits)}%`;
+export function percent(fraction, digits = 0) {
+  if (fraction === null || fraction === undefined || Number.isNaN(fraction)) return "–";
+  return `${(100 * fraction).toFixed(digits)}%`;
 }
 
-/** "91% (88–94%)", or the share alone where there is no interval. */
-export function within(share, low, high) {
-  if (low === null || low === undefined || high === null || high === undefined) return percent(share);
-  return `${percent(share)} (${(100 * low).toFixed(0)}–${percent(high)})`;
+/** "91% (88–94%)", or only the value if there is no interval. */
+export function withInterval(fraction, low, high) {
+  if (low === null || low === undefined || high === null || high === undefined) return percent(fraction);
+  return `${percent(fraction)} (${(100 * low).toFixed(0)}–${percent(high)})`;
 }
 
 export const WHY = {
