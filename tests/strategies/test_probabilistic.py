@@ -184,7 +184,7 @@ def test_the_exploitive_form_meets_the_contract_and_needs_doubt() -> None:
         dubito.select(np.zeros((4, 1)), 2, strategy=ProbabilisticCoreset(exploit=0.1))
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_determines_the_picks() -> None:
     pool = np.random.default_rng(10).standard_normal((100, 2))
     strategy = ProbabilisticCoreset(components=4, batches=20)
     first, again, other = (dubito.select(pool, 6, strategy=strategy, seed=seed).indices for seed in (1, 1, 2))

@@ -1,4 +1,4 @@
-"""Somebody at the labeling page: looks, presses keys, and has an ear for whatever the browser complains of."""
+"""A user of the labeling page, who presses keys and records errors of the browser."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""A server that does not answer: the label waits where the person sees it, and arrives once."""
+"""A server that does not respond: the label is shown as unsaved, and arrives once."""
 
 import signal
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def test_a_label_outlives_a_killed_server_and_a_closed_page(demo: Server, come: 
     assert later.mine() == 4
 
 
-def test_an_answer_that_got_lost_on_its_way_doubles_nothing(demo: Server, come: Come) -> None:
+def test_a_lost_response_does_not_duplicate_a_label(demo: Server, come: Come) -> None:
     person = come(demo, "lost")
     shown = person.shown()
     tries = []
@@ -89,7 +89,7 @@ def test_a_class_whose_answer_got_lost_is_sent_again_and_not_refused(demo: Serve
     assert person.page.evaluate(UNSENT) == 0
 
 
-def test_what_the_server_refuses_is_said_in_a_sentence_and_not_tried_again(demo: Server, come: Come) -> None:
+def test_a_rejected_request_is_reported_and_not_repeated(demo: Server, come: Come) -> None:
     person = come(demo, "refused")
     shown = person.shown()
     body = '{"error": "There is no class of that name; add it first."}'

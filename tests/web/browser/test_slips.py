@@ -1,4 +1,4 @@
-"""A slip of the hand is undone, told, or without effect: in every view, and with classes that look alike."""
+"""Mistakes are undone, reported or without effect, in every view and with similar classes."""
 
 import csv
 from collections.abc import Callable
@@ -103,7 +103,7 @@ def test_backspace_where_nothing_is_undone_says_where_it_is(table: Server, come:
     assert dan.mine() == 1
 
 
-def test_a_screen_of_labels_is_undone_at_once_and_what_came_before_it_stays(table: Server, come: Come) -> None:
+def test_undo_removes_a_whole_screen_of_labels_and_keeps_earlier_ones(table: Server, come: Come) -> None:
     eva = come(table, "eva")
     eva.press("1")
     eva.go_to("grid").page.wait_for_selector(".tile")
@@ -120,7 +120,7 @@ def test_a_screen_of_labels_is_undone_at_once_and_what_came_before_it_stays(tabl
     assert eva.mine() == 0
 
 
-def test_after_another_label_a_screen_is_no_longer_undone_at_once(table: Server, come: Come) -> None:
+def test_after_another_label_undo_removes_single_labels(table: Server, come: Come) -> None:
     fay = come(table, "fay", view="grid")
     fay.page.wait_for_selector(".tile")
     fay.page.keyboard.press("Enter")
