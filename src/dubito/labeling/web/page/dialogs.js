@@ -153,8 +153,8 @@ function peopleTable(people) {
 
 function agreement(overlap, people) {
   if (!overlap?.items) return "No item has labels of two people yet.";
-  const whose = people.filter((each) => each.labels > 0).length === 2 ? "Cohen's" : "Fleiss'";
-  const kappa = overlap.kappa === null ? "" : ` (${whose} kappa ${overlap.kappa.toFixed(2)})`;
+  const statistic = people.filter((each) => each.labels > 0).length === 2 ? "Cohen's" : "Fleiss'";
+  const kappa = overlap.kappa === null ? "" : ` (${statistic} kappa ${overlap.kappa.toFixed(2)})`;
   return `On ${some(overlap.items, "item")} that several people labeled they agree in ${percent(overlap.agree)}${kappa}.`;
 }
 

@@ -24,9 +24,9 @@ export function withInterval(fraction, low, high) {
 
 export const WHY = {
   "in doubt": "the model is in doubt here",
-  covers: "it stands for many others",
+  covers: "it represents many others",
   audit: "drawn at random, to audit the model",
   random: "drawn at random",
-  overlap: "somebody else labels it, too",
+  overlap: "another annotator labels it, too",
   first: "one of the first, to begin with",
 };

@@ -160,7 +160,7 @@ export function makeLabelView(view) {
     if (!entry) return;
     if (name !== null && !busy && sight === "coming") return hint("Too fast: this item is not on the screen yet.");
     if (name !== null && !busy && sight === "broken") {
-      return notice("Not labeled: nobody can see this picture. Skip it, or choose “Label it anyway” first.");
+      return notice("Not labeled: this picture cannot be shown. Skip it, or choose “Label it anyway” first.");
     }
     once(async () => {
       panel.mark(name, "chosen");
@@ -264,14 +264,14 @@ function guessBox() {
   let item = null;
   let seen = false;
   const asking = button(["Show the model's guess ", key("H")], show, { class: "asking" });
-  const told = h("div", { class: "message" });
-  const node = h("section", { class: "guess", "aria-label": "The model's guess" }, asking, told);
+  const message = h("div", { class: "message" });
+  const node = h("section", { class: "guess", "aria-label": "The model's guess" }, asking, message);
 
   async function show() {
     if (!item || seen) return;
     const wanted = item;
     if (!state.project.model.labels) {
-      told.replaceChildren(h(
+      message.replaceChildren(h(
         "p",
         { class: "quiet" },
         "There is no guess yet: the model learns once a batch is labeled, of two classes at least.",
@@ -283,11 +283,11 @@ function guessBox() {
       if (item !== wanted) return;
       seen = true;
       asking.hidden = true;
-      told.replaceChildren(h("p", { class: "quiet" }, "The model's guess"), ranked(answer.ranked));
+      message.replaceChildren(h("p", { class: "quiet" }, "The model's guess"), ranked(answer.ranked));
       const [top] = answer.ranked;
       if (top) say(`The model guesses ${quoted(top.class)}, ${percent(top.probability)}.`);
     } catch (error) {
-      if (item === wanted) told.replaceChildren(h("p", { class: "quiet" }, error.message));
+      if (item === wanted) message.replaceChildren(h("p", { class: "quiet" }, error.message));
     }
   }
 
@@ -299,7 +299,7 @@ function guessBox() {
       item = next;
       seen = false;
       asking.hidden = next === null;
-      told.replaceChildren();
+      message.replaceChildren();
     },
   };
 }

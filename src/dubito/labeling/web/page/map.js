@@ -33,8 +33,8 @@ export function makeMapView(view) {
   const ways = h("fieldset", { class: "ways" }, h("legend", null, "Color"), Object.entries(WAYS).map(way));
   const legend = h("div", { class: "scale" });
   const slider = h("input", { type: "range", id: "upto", min: "0", max: "0", value: "0", oninput: drawPicks });
-  const told = h("output", { for: "upto" });
-  const picks = h("div", { class: "picks" }, h("label", { for: "upto" }, "Picks so far"), slider, told);
+  const message = h("output", { for: "upto" });
+  const picks = h("div", { class: "picks" }, h("label", { for: "upto" }, "Picks so far"), slider, message);
   const lasso = button(
     "Lasso",
     () => useLasso(lasso.getAttribute("aria-pressed") !== "true"),
@@ -138,7 +138,7 @@ export function makeMapView(view) {
     surface.show(upTo, dark ? [240, 240, 238] : [24, 26, 30]);
     const before = points.order.length - points.covered.length;
     const covered = points.covered[upTo - before - 1];
-    told.replaceChildren(
+    message.replaceChildren(
       `${count(upTo)} of ${some(points.order.length, "pick")}`,
       covered === undefined ? "" : h("span", { class: "covered" }, `${percent(covered, 1)} covered`),
     );

@@ -32,9 +32,9 @@ function showWaiting(waiting) {
     notice("Saved: the server answers again.");
     return;
   }
-  const told = box.querySelector(".message");
+  const message = box.querySelector(".message");
   const sentence = `${waiting.what} is not saved yet. ${waiting.sentence}`;
-  if (told?.textContent === sentence) return;
+  if (message?.textContent === sentence) return;
   box.replaceChildren(
     h("span", { class: "message", dir: "auto" }, sentence),
     h("span", { class: "quiet" }, " It is kept here and sent again until it arrives; you can leave the page open. "),

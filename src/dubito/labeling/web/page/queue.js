@@ -48,10 +48,10 @@ async function fetchNext(isWanted) {
   const kept = entries.filter((entry, place) => place === 0 || entry.wanted);
   const rest = fresh.filter((item) => !kept.some((entry) => entry.item.row === item.row));
   entries = [...kept, ...rest.map((item) => held.get(item.row) ?? prepared(item))];
-  const told = waiting;
+  const previous = waiting;
   waiting = answer.waiting;
   left = answer.left;
-  const isNews = isAnew || (wasEmpty && (entries.length > 0 || waiting !== told));
+  const isNews = isAnew || (wasEmpty && (entries.length > 0 || waiting !== previous));
   isAnew = false;
   if (isNews) emit("queue");
 }
