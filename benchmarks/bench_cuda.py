@@ -29,9 +29,8 @@ AGAIN = ("real/5000/scaled", "real/5000/unscaled", "real/5000/scaled/beam20")
 KINDS = {
     "_tighten": "products: bounds",
     "_near_pairs": "products: near pairs",
-    "_settle": "exact distances",
+    "_exact": "exact distances",
     "_rounds": "deciding fronts",
-    "make_steps": "deciding fronts",
     "make_block_steps": "deciding fronts",
     "topk": "search for the first",
     "sort": "search for the first",

@@ -1,4 +1,4 @@
-"""The cuda engine gives the reference's picks: on a GPU where there is one, and otherwise the same code interpreted."""
+"""The cuda engine returns the reference's picks; without a GPU, Triton's interpreter runs the kernels."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ def cut(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> Cut:
 
 @pytest.fixture
 def pieces(cut: Cut, set_constant: SetConstant) -> None:
-    """Everything in the smallest pieces, and nothing known beforehand: every path is taken."""
+    """Small blocks and loose first bounds, so that all code paths run."""
     cut(front=10, rows=13, pairs=60, resident=False)
     for name, value in {"TOP_FRONTS": 1, "FULL_PAIRS": 0, "ANCHORS": 2, "RADIUS_FRONT": 4}.items():
         set_constant(name, value)
@@ -51,7 +51,7 @@ def pieces(cut: Cut, set_constant: SetConstant) -> None:
 
 
 def assert_same(problem: Problem, engine: CudaEngine = ENGINE) -> Solution:
-    """The reference's picks with the reference's bits, and nothing handed in is changed."""
+    """The picks equal the reference bit for bit, and the inputs are unchanged."""
     expected, before = reference.solve(problem), contents(problem)
     found = engine.solve(problem)
     assert contents(problem) == before
@@ -196,7 +196,7 @@ def test_fronts_of_any_size_pick_alike(front: int, top: int, cut: Cut, set_const
     assert_same(Case(n=30, budget=6, d=2, points="grid").make(5))
 
 
-def test_distances_that_differ_by_an_ulp_are_told_apart(cut: Cut) -> None:
+def test_distances_that_differ_by_an_ulp_are_distinguished(cut: Cut) -> None:
     cut()
     rng = np.random.default_rng(0)
     corners = np.array([[3.0, 4.0], [4.0, 3.0], [-3.0, 4.0], [4.0, -3.0], [0.0, 5.0], [-5.0, 0.0]])
@@ -205,7 +205,7 @@ def test_distances_that_differ_by_an_ulp_are_told_apart(cut: Cut) -> None:
     assert_same(Problem(pool, np.zeros((1, 2)), np.arange(36), 20, largest=5.1))
 
 
-def test_an_outlier_does_not_drown_the_others(cut: Cut) -> None:
+def test_an_outlier_does_not_hide_other_distances(cut: Cut) -> None:
     cut()
     pool = np.random.default_rng(0).standard_normal((24, 4))
     pool[3] *= 1e30
@@ -221,13 +221,13 @@ def test_doubts_whose_squares_lose_digits_give_exact_priorities(cut: Cut) -> Non
         assert_same(replace(problem, scaling="acquired" if scaling == "acquired" else "respective"))
 
 
-def test_a_pool_of_zeros_is_a_pool(cut: Cut) -> None:
+def test_a_pool_of_zeros_is_solved(cut: Cut) -> None:
     cut()
     problem = Problem(np.zeros((5, 2)), np.zeros((1, 2)), np.arange(5), 3, largest=0.0)
     assert assert_same(problem).configurations[0].indices.tolist() == [0, 1, 2]
 
 
-def test_nothing_is_left_after_the_last(cut: Cut) -> None:
+def test_the_radius_is_zero_after_the_last_candidate(cut: Cut) -> None:
     cut()
     problem = Problem(np.array([[2.0], [1.0]]), np.array([[0.0]]), np.arange(2), 2, largest=2.0)
     assert assert_same(problem).configurations[0].radius == 0.0
@@ -254,7 +254,7 @@ def test_storage_does_not_matter(cut: Cut) -> None:
 
 # The interpreter takes the bits of a bfloat16 for a whole number.
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", *(["bfloat16"] if DEVICE == "cuda" else [])])
-def test_tensors_are_read_where_they_lie(dtype: str, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_are_not_copied(dtype: str, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     cut()
     pool = OnDevice(torch.randn(24, 3, generator=torch.manual_seed(0)).to(getattr(torch, dtype)).to(DEVICE))
     rows = np.array([2, 9])

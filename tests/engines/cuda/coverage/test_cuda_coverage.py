@@ -1,4 +1,4 @@
-"""The cuda engine covers as the reference does: on a GPU where there is one, otherwise the same code interpreted."""
+"""Coverage of the cuda engine equals the reference, on a GPU or interpreted."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,7 +31,7 @@ SetConstant = Callable[[str, float], None]
 
 @pytest.fixture(autouse=True)
 def few_programs(set_constant: SetConstant) -> None:
-    """The interpreter takes its time for each program, whatever its size."""
+    """Large blocks for the interpreter, whose time per program does not depend on the size."""
     if DEVICE == "cpu":
         sizes = {"ROWS": 64, "REFERENCES": 64, "EXACT_VALUES": 1 << 14, "FULL_GRID": 1, "WITHIN_ROWS": 64}
         for name, value in (sizes | {"WITHIN_COLUMNS": 64}).items():
