@@ -55,7 +55,7 @@ def test_strategies_pick_the_same_for_tensors_on_the_gpu(strategy: str, source: 
     pool = np.random.default_rng(1).standard_normal((300, 8))
     given: dict[str, Any] = {"labeled": range(10), "strategy": strategy}
     found, expected = (
-        dubito.select(pool, 20, **given, **{source: each})
+        dubito.select(pool, 20, **(given | {source: each}))
         for each in (torch.tensor(predictions, device="cuda"), predictions)
     )
     assert found.indices.tolist() == expected.indices.tolist()
@@ -85,6 +85,6 @@ def test_a_temperature_divides_logits_on_the_gpu() -> None:
     ],
 )
 def test_wrong_predictions_on_the_gpu_are_named(source: str, wrong: list[list[float]], problem: str) -> None:
+    given: dict[str, Any] = {source: torch.tensor(wrong, device="cuda")}
     with pytest.raises(dubito.errors.InvalidData, match=problem):
-        given: dict[str, Any] = {source: torch.tensor(wrong, device="cuda")}
         dubito.select(np.eye(len(wrong)), 1, **given)

@@ -1,7 +1,7 @@
-"""Doubt of probabilities and logits (n, c) on a GPU, with the bits that `dubito.doubt.measures` has on the host.
+"""Doubt of probabilities and logits (n, c) on a GPU, bitwise equal to that of `dubito.doubt.measures` on the host.
 
-Sorting, sums in ascending order and quotients are exact there, or rounded as NumPy rounds them. Exponentials are not:
-each library's differ in the last bit, so that they are taken by NumPy, of numbers that come from the device.
+Sorting, sums in ascending order and quotients have the same bits in torch and NumPy. Exponentials differ in the last
+bit, and are computed by NumPy on the host.
 """
 
 from typing import Any
@@ -57,13 +57,13 @@ def softmax(logits: Tensor) -> Tensor:
 
 
 def sum_to_one(probabilities: Tensor, tolerance: float) -> bool:
-    """Whether no number is negative and every row sums to 1, half of the tolerance being left for rounding."""
+    """Whether no number is negative and every row sums to 1 within half of the tolerance."""
     wide = probabilities.double()
     return bool(((wide >= 0.0).all(dim=1) & ((wide.sum(dim=1) - 1.0).abs() <= 0.5 * tolerance)).all())
 
 
 def _sorted_sums(probabilities: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows in ascending order, and the sums of all their numbers but the last, added in that order."""
+    """Rows in ascending order, and the sum of all but the last number of each row, added in that order."""
     ascending = torch.sort(probabilities, dim=1).values
     columns = ascending.T.contiguous()
     others = torch.zeros_like(columns[0])
@@ -73,7 +73,7 @@ def _sorted_sums(probabilities: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _to_host(tensor: Tensor) -> FloatArray:
-    """A copy, through memory that the device can write to if it is one."""
+    """A copy, through pinned memory if the tensor is on a GPU."""
     host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
     found: FloatArray = host.copy_(tensor).numpy()
     return found

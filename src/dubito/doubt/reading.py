@@ -87,7 +87,8 @@ def _divided(logits: Matrix, temperature: float) -> Matrix:
     if temperature == 1.0:
         return logits
     if isinstance(logits, OnDevice):
-        return OnDevice(logits.tensor.double() / temperature)
+        wide = logits.tensor.double()
+        return OnDevice(wide / wide.new_full((1,), temperature))  # By a number torch would multiply with its inverse.
     return np.asarray(logits[:], dtype=np.float64) / temperature
 
 
