@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dubito.matrix import AnyArray, FloatArray, Matrix, OnDevice, Rows, Stack
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 cudamemory = pytest.importorskip("dubito.engines.cuda.memory")
+places = pytest.importorskip("dubito.engines.cuda.points")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ENGINE = CudaEngine(device=DEVICE)
@@ -39,11 +41,14 @@ def cut(set_constant: SetConstant, monkeypatch: pytest.MonkeyPatch) -> Cut:
     return change
 
 
+PIECES = {"TOP_FRONTS": 1, "FULL_PAIRS": 0, "ANCHORS": 2, "SOME": 3, "RADIUS_FRONT": 4, "WIDE": 1}
+
+
 @pytest.fixture
 def pieces(cut: Cut, set_constant: SetConstant) -> None:
     """Small blocks and loose first bounds, so that all code paths run."""
     cut(front=10, rows=13, pairs=60, resident=False)
-    for name, value in {"TOP_FRONTS": 1, "FULL_PAIRS": 0, "ANCHORS": 2, "RADIUS_FRONT": 4}.items():
+    for name, value in PIECES.items():
         set_constant(name, value)
     if DEVICE == "cpu":
         set_constant("ROWS", 16)
@@ -288,6 +293,23 @@ def test_ctrl_c_leaves_a_prefix(case: Case, set_constant: SetConstant) -> None:
     assert found.configurations[0].indices.tolist() == shorter.indices.tolist()
     assert found.configurations[0].priorities.tobytes() == shorter.priorities.tobytes()
     assert found.configurations[0].radius == shorter.radius
+
+
+def test_a_wide_front_with_many_near_pairs_is_made_smaller(cut: Cut, set_constant: SetConstant) -> None:
+    cut(front=4)
+    set_constant("MOST_PAIRS", 3)
+    set_constant("RADIUS_FRONT", 4)
+    set_constant("FIRST_CAPACITY", 2)
+    for seed in range(3):
+        assert_same(Case(n=30, budget=12).make(seed))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 10, 97, 256, 1000])
+def test_scattered_numbers_are_each_there_once_and_begin_spread_out(n: int) -> None:
+    order = places.scattered(n, "cpu").tolist()
+    assert sorted(order) == list(range(n))
+    first = sorted(order[: n // 8])
+    assert all(later - earlier <= 24 for earlier, later in pairwise([0, *first, n])) or len(first) < 8
 
 
 def test_progress_ends_with_every_pick_made(cut: Cut) -> None:

@@ -116,7 +116,7 @@ def fail_first(monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
     whole = run.solve
 
     def solve(self: Any) -> Solution:
-        tried.append(self.front)
+        tried.append(self.bounds.sizes.front)
         self._step()
         if len(tried) <= times:
             raise torch.OutOfMemoryError("there is no room")

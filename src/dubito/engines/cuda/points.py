@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from dubito.matrix import FloatArray, Matrix, OnDevice, Rows, blocks, len_of, ro
 Tensor = Any
 """A torch tensor. The type hints of torch differ between its versions."""
 
+GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 SIXTEEN_BIT = (torch.float16, torch.bfloat16)
 KEPT = (*SIXTEEN_BIT, torch.float32, torch.float64)
 
@@ -68,6 +70,12 @@ def source_of(matrix: Matrix, device: str) -> tuple[DeviceSource, Tensor | None]
 def spread_out(n_rows: int, n_chosen: int, device: str) -> Tensor:
     """``n_chosen`` evenly spaced row numbers. In float64, since float32 cannot represent all row numbers."""
     return torch.linspace(0, n_rows - 1, n_chosen, dtype=torch.float64, device=device).long()
+
+
+def scattered(n: int, device: str) -> Tensor:
+    """The numbers from 0 to n - 1 in an order in which the first of them, however many, are evenly spaced."""
+    step = next((step for step in range(int(GOLDEN * n), n) if gcd(step, n) == 1), 1)
+    return torch.arange(n, device=device) * step % max(n, 1)
 
 
 def to_device(array: Any, device: str) -> Tensor:
@@ -203,6 +211,11 @@ class Shape:
         return "ieee" if self.is_exact else "tf32x3"
 
 
+def product_slack(d: int) -> float:
+    """Error bound of products of d features, in units of |x|² + |y|²."""
+    return 2.0 * gamma(CUT * (d + OTHER_UNITS)) + THREE_PARTS
+
+
 def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
     """The shape for points like a sample (r, d) in float64, with features up to ``largest``.
 
@@ -210,7 +223,7 @@ def fit_shape(sample: Tensor, dtype: Tensor, largest: float) -> Shape:
     cancel or overflow.
     """
     d = sample.shape[1]
-    slack = 2.0 * gamma(CUT * (d + OTHER_UNITS)) + THREE_PARTS
+    slack = product_slack(d)
     loose = slack + TEN_BITS
     few = sample[:: max(1, len(sample) // MEDIAN_ROWS)]
     # By sorting, since torch has no deterministic median on GPUs.
@@ -235,12 +248,16 @@ class Shaped:
 
 
 class DeviceReferences:
-    """Labeled points and picks on the device, exact and prepared for products, with memory for ``n_more`` picks."""
+    """Labeled points and picks on the device, exact and prepared for products, with memory for ``n_more`` picks.
+
+    The labeled points are in the order of `scattered`, so that the first few are a sample of all.
+    """
 
     def __init__(self, labeled: Matrix, points: DevicePoints, n_more: int, largest: float, device: str) -> None:
         self.n_labeled = len_of(labeled)
         source, rows = source_of(labeled, device)
-        first = source.rows(slice(0, self.n_labeled) if rows is None else rows)
+        order = scattered(self.n_labeled, device)
+        first = source.rows(order if rows is None else rows[order])
         if points.metric == "cosine" and len(first):
             first = unit_rows(first.double())
         n_pool = points.pool.shape[0]
