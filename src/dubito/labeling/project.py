@@ -1,6 +1,5 @@
 """A project: a folder with the settings, pool, labels and models of a labeling task."""
 
-import fcntl
 import json
 import os
 import re
@@ -231,7 +230,6 @@ class ProjectLock:
 
     def close(self) -> None:
         with suppress(OSError):
-            fcntl.flock(self._file, fcntl.LOCK_UN)
             os.close(self._file)
 
 
