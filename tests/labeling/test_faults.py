@@ -85,7 +85,7 @@ def test_while_the_database_is_down_requests_fail_and_afterwards_they_succeed(
 def test_an_error_of_any_kind_fails_one_request_and_not_the_service(tmp_path: Path, store: str | None) -> None:
     service = LabelingService(*make_project(tmp_path, store=store))
 
-    def fail(connection: Connection) -> None:
+    def fail(statements: Statements) -> None:
         raise ZeroDivisionError("a mistake")
 
     for _ in range(3):
@@ -149,7 +149,7 @@ def test_memory_stays_whole_where_the_store_cannot_be_read_to_its_end(
 def driver_of(service: LabelingService) -> sqlite3.Connection:
     """The writer's own connection, which is idle."""
     assert service._writer._connection is not None
-    found = service._writer._connection.connection.dbapi_connection
+    found: Any = service._writer._connection.connection.dbapi_connection
     assert isinstance(found, sqlite3.Connection)
     return found
 
@@ -210,12 +210,15 @@ def test_a_class_is_added_while_the_store_fails_and_a_file_that_cannot_be_writte
         with pytest.raises(StoreFailed):
             service._writer.run(lose_connection(service))
         assert service.add_class("up", "k1").result(timeout=60)
-    with monkeypatch.context() as patch:
-        patch.setattr(Project, "save", lambda project: (_ for _ in ()).throw(OSError("no space")))
-        with pytest.raises(StoreFailed, match="it could not be saved: no space"):
-            service.add_class("down", "k2").result(timeout=60)
-        assert "no space" in service.failures()["project"]
-        assert "down" not in service.state.project.classes
+    settings = Path(service.state.project.path("project.toml"))
+    kept = settings.rename(tmp_path / "kept.toml")
+    settings.mkdir()
+    with pytest.raises(StoreFailed, match=r"it could not be saved: .*project\.toml cannot be written: is a directory"):
+        service.add_class("down", "k2").result(timeout=60)
+    assert "cannot be written" in service.failures()["project"]
+    assert "down" not in service.state.project.classes
+    settings.rmdir()
+    kept.rename(settings)
     assert service.add_class("down", "k2").result(timeout=60)
     assert "project" not in service.failures()
     service.close()

@@ -364,7 +364,7 @@ class LabelingService:
                 return False
             try:
                 project.save()
-            except OSError as error:
+            except (DubitoError, OSError) as error:
                 failed = StoreFailed(f"it could not be saved: {error}")
                 self._project_failure = str(failed)
                 raise failed from error
