@@ -227,8 +227,9 @@ def test_nonsense_fills_no_log(server: Running) -> None:
     before = server.log.stat().st_size
     for _ in range(50):
         assert until_closed(server.connect(b"nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
-    assert server.log.read_text().count("Invalid HTTP request") <= LINES_PER_MINUTE
-    assert server.log.stat().st_size - before < 2000
+    said = server.log.read_text()[before:]
+    assert said.count("Invalid HTTP request") <= 2 * LINES_PER_MINUTE  # The fifty may take parts of two minutes.
+    assert len(said) < 3000
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a second address of its own")
