@@ -354,5 +354,5 @@ def cut_power(folder: Path, n_labels: int, n_prefixes: int) -> dict[str, Any]:
         "prefixes": min(n_prefixes, len(changes)),
         "cuts": n_cuts,
         "wrong": len(wrong),
-        "described": wrong[:20],
+        "examples": wrong[:20],
     }
