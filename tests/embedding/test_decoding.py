@@ -125,7 +125,7 @@ def test_a_picture_that_takes_too_long_ends_its_process_and_is_named(tmp_path: P
         found = decoder.decode([str(tmp_path / "slow.png")])
     finally:
         decoder.close()
-    assert found == ["takes longer to decode than the 0.001 seconds that it may"]
+    assert found == ["takes longer to decode than the 0.001 seconds of CPU time that it may"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces a limit on the address space")

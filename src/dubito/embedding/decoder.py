@@ -1,9 +1,9 @@
 """A process that decodes pictures for another: ``python -m dubito.embedding.decoder``, asked on stdin.
 
-A question is a line of JSON, the frame, the seconds that a picture may take, and for every picture its path or how many
-bytes of it follow, and those bytes. The answer, on stdout, is a line of JSON with what is wrong with which picture, and
-the bytes of all others. Nothing is pickled. The process ends when nobody asks any more; one that a picture kills takes
-no other with it. A picture that takes too long kills the process; one that takes more than `MEMORY` is reported.
+A question is a line of JSON, the frame, the CPU seconds that a picture may take, and for every picture its path or how
+many bytes of it follow, and those bytes. The answer on stdout is a line of JSON with what is wrong with which picture,
+and the bytes of all others. Nothing is pickled. The process ends when nobody asks any more; one that a picture kills
+takes no other with it. A picture that takes too long kills the process; one that takes more than `MEMORY` is reported.
 """
 
 import json
@@ -27,7 +27,7 @@ def answer(question: bytes, stdin: IO[bytes], stdout: IO[bytes]) -> None:
     for place, item in enumerate(asked["items"]):
         content = item if isinstance(item, str) else stdin.read(item)
         try:
-            with alarm(asked["seconds"]):
+            with alarm(asked["seconds"], is_cpu_time=True):
                 decoded.append(decode(content, framing).tobytes())
         except BrokenPicture as error:
             problems[place] = str(error)

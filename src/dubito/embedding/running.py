@@ -19,7 +19,6 @@ from dubito.embedding.embedder import Embedder, Framing
 from dubito.embedding.source import Content, LeftOut, Lot
 from dubito.errors import InvalidData
 from dubito.io.formats.parquet import COLUMN
-from dubito.io.picture_worker import SECONDS
 from dubito.matrix import AnyArray
 from dubito.registry import require
 
@@ -30,7 +29,9 @@ CHUNK = 16
 AHEAD = 4
 """Chunks for each process that may be decoded and not yet used."""
 
-ALARM = getattr(signal, "SIGALRM", 0)
+ALARM = getattr(signal, "SIGPROF", 0)
+SECONDS = 60.0
+"""CPU time that a picture may take; not wall time, so that a busy machine embeds the same pictures."""
 
 Decoded = AnyArray | str
 """A picture, or what is wrong with it."""
@@ -57,7 +58,7 @@ class Decoder:
             self.close()
             self.process = self._begun()
             if len(contents) == 1:
-                late = f"takes longer to decode than the {self.seconds:g} seconds that it may"
+                late = f"takes longer to decode than the {self.seconds:g} seconds of CPU time that it may"
                 return [late if is_late else "ends the process that decodes it"]
             return [each for content in contents for each in self.decode([content])]
 

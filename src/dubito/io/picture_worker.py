@@ -125,15 +125,17 @@ def answer(
 
 
 @contextmanager
-def alarm(seconds: float) -> Iterator[None]:
-    """Have the kernel kill the process if the block takes longer."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+def alarm(seconds: float, *, is_cpu_time: bool = False) -> Iterator[None]:
+    """Have the kernel kill the process if the block takes longer: with SIGALRM, or SIGPROF if CPU time counts."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    kind = signal.ITIMER_PROF if is_cpu_time else signal.ITIMER_REAL
+    signal.setitimer(kind, seconds)
     try:
         yield
     finally:
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(kind, 0)
 
 
 def open_picture(data: bytes, request: dict[str, Any]) -> tuple[Any, int]:
